@@ -103,6 +103,12 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
             path = find(name)
             if path is None:
                 raise TcreadyError(f"{named} changes {name}, which is neither here nor installed")
+            if (
+                path.suffix != ".py"
+            ):  # what is tried is imported from copies; whatever else is read stands as it was
+                raise TcreadyError(
+                    f"{named} changes {name}: only changes of Python sources (.py) can be tried"
+                )
             copy = copies / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())

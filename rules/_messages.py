@@ -29,7 +29,7 @@ PURE_METHODS = frozenset(
 )
 """Methods of tensors, texts and dicts that change nothing."""
 GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
-LOST = "{} is a call, whose effect may be lost"
+LOST = "{} is a call or an item, whose effect may be lost"
 
 
 def unless_compiling(place: Located) -> Ways:
@@ -75,7 +75,7 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         "The branch is asked where nothing is compiled, and left out of what is compiled",
         (Change((branch.test,), (made,)),),
         None
-        if is_without_effect(branch.test) and _pure_messages(branch.body)
+        if is_without_effect(branch.test) and _pure_messages(branch.body) and not _is_tried(place, branch)
         else LOST.format("a part of it"),
         torch[1],
     )
@@ -86,6 +86,8 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     assert isinstance(expr.value, cst.Call)
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
+    if unsafe is None and _is_tried(place, expr):
+        unsafe = "it stands in a `try`, which would catch what working it out raises"
     if isinstance(expr.value.func, cst.Attribute) and expr.value.func.attr.value in SETTING:
         unsafe = "what it sets is set by eager code alone"
     if isinstance(line, cst.SimpleStatementSuite):
@@ -108,6 +110,16 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     if number + 1 < len(line.body):
         made.append(_line(line.body[number + 1 :]).with_changes(trailing_whitespace=line.trailing_whitespace))
     yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1])
+
+
+def _is_tried(place: Located, node: cst.CSTNode) -> bool:
+    """Whether an exception raised there may be caught in the same function."""
+    above: cst.CSTNode | None = node
+    while above is not None and not isinstance(above, cst.FunctionDef):
+        inner, above = above, place.piece.parents.get(above)
+        if isinstance(above, (cst.Try, cst.TryStar)) and above.body is inner:
+            return True
+    return False
 
 
 def _line(body: Sequence[cst.BaseSmallStatement]) -> cst.SimpleStatementLine:
@@ -170,10 +182,18 @@ def _pure_arguments(call: cst.Call) -> bool:
     return all(is_without_effect(arg) for arg in call.args)
 
 
+def _is_of_sizes(value: cst.BaseExpression) -> bool:
+    """Whether it is a shape, by how it is written."""
+    func = value.func if isinstance(value, cst.Call) else value
+    return isinstance(func, cst.Attribute) and func.attr.value in ("shape", "size", "stride")
+
+
 def is_without_effect(value: cst.CSTNode) -> bool:
     """Whether working it out changes nothing: no assignment, and no call but of what is known to change nothing."""
     if isinstance(value, (cst.Await, cst.Yield, cst.NamedExpr)):
         return False
+    if isinstance(value, cst.Subscript) and not _is_of_sizes(value.value):
+        return False  # an item may be made by being asked for
     if isinstance(value, cst.Call):
         known = (isinstance(value.func, cst.Name) and value.func.value in PURE) or (
             isinstance(value.func, cst.Attribute) and value.func.attr.value in PURE_METHODS

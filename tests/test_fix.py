@@ -136,11 +136,13 @@ def test_a_patch_of_anybody_is_proved(old: str, new: str, code: int, project: Pa
         ("nothing", "is no patch"),
         ("\n", "is empty"),
         ("--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n", "neither here nor installed"),
+        ("--- a/data.json\n+++ b/data.json\n@@ -1 +1 @@\n-1\n+5\n", "only changes of Python sources"),
         ("--- a/../o.py\n+++ b/../o.py\n@@ -1 +1 @@\n-a\n+b\n", "give paths below the working folder"),
         ("--- a/model.py\n+++ b/model.py\n@@ -1 +1 @@\n-no such line\n+b\n", "does not apply"),
     ],
 )
 def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project: Path) -> None:
+    (project / "data.json").write_text("1\n")
     done = tcready(project, "prove", "-", "model.py", stdin=patch)
     assert done.returncode == 2
     assert words in done.stderr

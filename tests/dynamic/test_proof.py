@@ -48,6 +48,7 @@ class Model(nn.Module):
         self.kept = []
         self.begun = 0.0
         self.register_buffer("seen", torch.zeros(()))
+        self.gain = nn.Parameter(torch.ones(()), requires_grad=False)
 
     def scaled(self, x):
         if x.sum() > 1000:
@@ -68,6 +69,7 @@ class Model(nn.Module):
             raise ValueError("rows are needed")
         self.calls += 1
         self.seen += 1
+        self.gain.mul_(1.5)
         self._hidden += 1
         self.config.uses += 1
         self.kept.append(x)
@@ -117,6 +119,7 @@ DIFFERENT = {
     "no log": ("state", '        logging.getLogger("model").warning("slow")\n', ""),
     "no counter": ("state", "        self.calls += 1\n", ""),
     "no buffer": ("state", "        self.seen += 1\n", ""),
+    "no write to a parameter": ("state", "        self.gain.mul_(1.5)\n", ""),
     "no hidden counter": ("state", "        self._hidden += 1\n", ""),
     "no counter in an object": ("state", "        self.config.uses += 1\n", ""),
     "no list of tensors": ("state", "        self.kept.append(x)\n", ""),
@@ -498,3 +501,14 @@ def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
     assert not same_digits(seen(1.0), seen(1.0, 1.0 + 1e-7))
     assert not same_digits(seen(1.0), seen(1.0, None))
     assert same_digits(seen(1.0, None), seen(1.0, None))
+
+
+def test_integers_of_few_bits_are_tried_at_their_end() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import EVERY, LARGE, fitting
+
+    name = "with a large number"
+    for dtype, most in ((torch.uint8, 255), (torch.int16, 32_767), (torch.int64, LARGE)):
+        value = torch.zeros(3, dtype=dtype)
+        assert name in fitting(value)
+        assert EVERY[name](value, torch.Generator()).tolist() == [most, 0, 0]

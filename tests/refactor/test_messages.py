@@ -70,7 +70,7 @@ def test_what_is_no_statement_of_its_own_is_declined(body: str, reason: str, tmp
 def test_an_argument_with_an_effect_is_not_safe(tmp_path: Path) -> None:
     body = "rows = [1]\nprint(rows.pop())\nprint(x.mean(), len(rows))\nreturn x"
     assert [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)] == [
-        "an argument is a call, whose effect may be lost",
+        "an argument is a call or an item, whose effect may be lost",
         None,
     ]
 

@@ -44,7 +44,7 @@ class Behaviour:
     inputs: list[Any] = field(default_factory=list)
     """What was passed, as the call left it, with its structure."""
     state: dict[str, Any] = field(default_factory=dict)
-    """Buffers and attributes of modules."""
+    """Buffers and attributes of modules, whether they train, and the parameters that the call wrote to."""
     names: dict[str, Any] = field(default_factory=dict)
     """What became of the names of the Python modules that are watched, and of their classes."""
     printed: str = ""
@@ -76,6 +76,7 @@ def behaviour(
     """
     seeded()
     before = _names(watched)
+    written = _versions(model)
     error: BaseException | None = None
     output: Any = None
     gradients: dict[str, Any] = {}
@@ -90,18 +91,25 @@ def behaviour(
     found, structure = flatten(output)
     passed, passed_structure = flatten((args, kwargs))
     return Behaviour(
-        type(error).__name__ if error is not None else None,
+        _type_of(error) if error is not None else None,
         " ".join(str(error).split())[:LONG] if error is not None else "",
         [_plain(leaf) for leaf in found],
         structure,
         [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in found],
         gradients,
         [*map(_plain, passed), *passed_structure],
-        state_of(model),
+        state_of(model) | _rewritten(model, written),
         _moved(before, _names(watched)),
         printed.getvalue(),
         _drawn(),
     )
+
+
+def _type_of(error: BaseException) -> str:
+    """Its type by a name that no other has: one of the user's own may be called as one of Python's is."""
+    kind = type(error)
+    known = kind.__module__.partition(".")[0] in ("builtins", "torch")
+    return kind.__name__ if known else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def seeded() -> None:
@@ -178,7 +186,29 @@ def state_of(model: Any) -> dict[str, Any]:
     return found | {name: _copied(buffer) for name, buffer in model.named_buffers()}
 
 
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+_OF_EVERY_MODULE = frozenset(vars(nn.Module())) - {"training"}
+SMALL = 1_000_000
+"""Numbers in the parameters of a model that are all compared; of a larger one those that were written to."""
+
+
+def _versions(model: Any) -> dict[str, int]:
+    """How often each parameter was written to; -1 where all are to be compared."""
+    if not isinstance(model, nn.Module):
+        return {}
+    known = dict(model.named_parameters())
+    if sum(each.numel() for each in known.values()) <= SMALL:
+        return dict.fromkeys(known, -1)
+    return {name: each._version for name, each in known.items()}
+
+
+def _rewritten(model: Any, versions: Mapping[str, int]) -> dict[str, Any]:
+    """The parameters that a call has written to, or may have."""
+    known = dict(model.named_parameters()) if versions else {}
+    return {
+        f"parameter {name}": _copied(each)
+        for name, each in known.items()
+        if each._version != versions.get(name)
+    }
 
 
 def _contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:

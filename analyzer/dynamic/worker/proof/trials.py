@@ -170,10 +170,12 @@ def _eager(
         begun, models = CalledBefore(context), Models(context)
     compared = 0
     raises: str | None = None
-    wanted = dict(trace.calls)
+    wanted = {
+        key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
+    }
     for calls in (of_model(models, request), alone(models, request, variant.functions)):
         for key, call in calls:
-            expected = wanted.get(key)
+            expected = wanted.pop(key, None)
             if expected is None:
                 continue
             compared += 1
@@ -192,7 +194,11 @@ def _eager(
                 seen = context.journal.observation
                 trial = Trial(variant.name, seen, compared, difference=text, differs=kind)
                 return trial, None, models
-    return Trial(variant.name, context.journal.observation, compared, raises=raises), trace, models
+    seen = context.journal.observation
+    if wanted:  # a side that they took has not been seen after the change
+        text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
+        return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
+    return Trial(variant.name, seen, compared, raises=raises), trace, models
 
 
 def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:

@@ -133,16 +133,21 @@ WITH_MASKS = {
 """For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
 LARGE = 999
 """More than there are labels in a model that is tried, and no size that takes long."""
+NARROW = 2**15
+"""An integer type that ends below this is tried at its end: there sums wrap round that Python's do not."""
 
 
 def _with_a_large_number(tensor: torch.Tensor) -> torch.Tensor:
     """On an accelerator an index out of range ends the process: there it stays as it is."""
-    return _first(LARGE)(tensor) if tensor.device.type == "cpu" and _counts(tensor) else tensor
+    if tensor.device.type != "cpu" or not _counts(tensor):
+        return tensor
+    most = torch.iinfo(tensor.dtype).max
+    return _first(most if most < NARROW else LARGE)(tensor)
 
 
 def _counts(tensor: torch.Tensor) -> bool:
-    """Whether it holds integers of which one may be that large."""
-    return tensor.dtype in (torch.int16, torch.int32, torch.int64)
+    """Whether it holds integers."""
+    return tensor.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
