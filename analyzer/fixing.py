@@ -19,7 +19,7 @@ from tcready.applying import Changed as ChangedFile
 from tcready.applying import patched
 from tcready.edits import between, patch
 from tcready.options import ReadOptions, RunOptions
-from tcready.refactor.judgement import breaks
+from tcready.refactor.judgement import breaks, captured_share, captures_more
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
 from tcready.schema import (
@@ -192,8 +192,8 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
         no_fix=tuple(each for each in no_fix.values() if (each.path, each.line) in left_over),
         breaks_before=breaks(first),
         breaks_after=breaks(seen),
-        share_before=first.coverage.share if first.coverage else None,
-        share_after=seen.coverage.share if seen.coverage else None,
+        share_before=captured_share(first),
+        share_after=captured_share(seen),
         left=left_over,
         kept_out=tuple(place for place in lost if place not in left_over),
         failure=f"{target}: {failure}" if failure is not None else None,
@@ -203,9 +203,7 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
 
 def _is_gained(before: Observation, after: Observation) -> bool:
     """Whether fewer lines break, or more of a forward is captured."""
-    shares = [seen.coverage.share if seen.coverage is not None else None for seen in (before, after)]
-    more = shares[0] is not None and shares[1] is not None and shares[1] > shares[0] + 1e-9
-    return more or breaks(after) < breaks(before)
+    return captures_more(before, after) or breaks(after) < breaks(before)
 
 
 def verified(

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tcready import api
@@ -363,6 +364,14 @@ def get_inputs():
 """
 
 
+def proved(project: Path, text: str) -> dict[str, Any]:
+    """What `fix --verify` says of a model in which something is left to do."""
+    (project / "model.py").write_text(text)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    assert done.returncode == 1
+    return json.loads(done.stdout)
+
+
 BREAK_BEHIND = """\
 import torch
 from torch import nn
@@ -386,10 +395,7 @@ def get_inputs():
 @pytest.mark.dynamo
 @pytest.mark.slow
 def test_a_setting_behind_which_another_line_breaks_is_no_cure(project: Path) -> None:
-    (project / "model.py").write_text(BREAK_BEHIND)
-    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
-    assert done.returncode == 1
-    found = json.loads(done.stdout)
+    found = proved(project, BREAK_BEHIND)
     assert found["changes"] == []
     assert found["settings_code"] == []
     assert "capture_dynamic_output_shape_ops" in {s for each in found["refused"] for s in each["settings"]}
@@ -399,10 +405,7 @@ def test_a_setting_behind_which_another_line_breaks_is_no_cure(project: Path) ->
 @pytest.mark.dynamo
 @pytest.mark.slow
 def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> None:
-    (project / "model.py").write_text(SELDOM)
-    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
-    assert done.returncode == 1
-    found = json.loads(done.stdout)
+    found = proved(project, SELDOM)
     (change,) = found["changes"]
     assert change["settings"] == ["capture_scalar_outputs"]
     assert change["proof"]["breaks_after"] == 0

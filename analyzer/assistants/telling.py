@@ -8,6 +8,7 @@ from typing import Any
 from tcready.assistants.answer import Answer, Piece, Section
 from tcready.reports.bench_view import IN_SHORT, answer, case_title, facts, table
 from tcready.reports.first import of_the_source, steps, verdict_words
+from tcready.reports.fixes import settings_code
 from tcready.reports.places import by_cell
 from tcready.reports.view import (
     PLACEMENT_COLUMNS,
@@ -43,7 +44,6 @@ from tcready.schema import (
     Report,
     TargetReport,
     TcreadyError,
-    setting_of,
     short_names,
 )
 
@@ -301,11 +301,6 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
         data |= {"share_before": result.share_before, "share_after": result.share_after}
     else:
         head += ", and nothing was executed (prove=true puts each change to the proof)"
-    settings = dict.fromkeys(
-        "torch._dynamo.config.{} = {}".format(*setting_of(name))
-        for change in result.changes
-        for name in change.settings
-    )
     patch = result.patch.rstrip("\n")
     whole = (Piece(f"{patch}\n", f"{patch}\n"),) if patch else ()
     failure = (Piece(result.failure, result.failure),) if result.failure else ()
@@ -318,7 +313,7 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
             Section(
                 "settings",
                 "setting",
-                tuple(Piece(f"set beside the patch: {line}", line) for line in settings),
+                tuple(Piece(f"set beside the patch: {line}", line) for line in settings_code(result)),
             ),
             Section("changes", "change", tuple(_change(each, ids) for each in result.changes)),
             Section("refused", "refused change", tuple(_change(each, ids) for each in result.refused)),

@@ -70,8 +70,8 @@ def judged(
         sides=sides,
         breaks_before=breaks(before),
         breaks_after=breaks(after) if _passed(after, "capture") is not None else None,
-        share_before=_share(before),
-        share_after=_share(after),
+        share_before=captured_share(before),
+        share_after=captured_share(after),
         fullgraph=_passed(after, "fullgraph"),
         eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
     )
@@ -98,8 +98,15 @@ def breaks(seen: Observation) -> int:
     return len({(site.path, site.line) for site in seen.break_sites})
 
 
-def _share(seen: Observation) -> float | None:
+def captured_share(seen: Observation) -> float | None:
+    """Of a forward's operations, inside graphs; None if that was not measured."""
     return seen.coverage.share if seen.coverage is not None else None
+
+
+def captures_more(before: Observation, after: Observation) -> bool:
+    """Whether a larger share is inside graphs after a change."""
+    one, other = captured_share(before), captured_share(after)
+    return one is not None and other is not None and other > one + 1e-9
 
 
 def _passed(seen: Observation, name: str) -> bool | None:
@@ -119,12 +126,11 @@ def _refuted(
         return f"{failed.stage}: {failed.detail}"
     if _passed(after, "capture") is None:
         return "it was not captured"
-    one, other = _share(before), _share(after)
+    one, other = captured_share(before), captured_share(after)
     if keeps_out:
-        more = one is not None and other is not None and other > one + 1e-9
         return (
             None
-            if more
+            if captures_more(before, after)
             else f"no more is captured: {_percent(other)} of the operations, {_percent(one)} before"
         )
     known = {(site.path, site.line) for site in before.break_sites}
