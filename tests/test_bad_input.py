@@ -65,7 +65,7 @@ def _shown(path: Path) -> str:
         ("exits_at_import", "import", ["exit", "3"]),
         ("missing_import", "import", ["tcready_no_such_package"]),
         ("raises_in_forward", "eager", ["shapes cannot be multiplied"]),
-        ("hangs", "eager", ["30"]),
+        pytest.param("hangs", "eager", ["30"], marks=pytest.mark.long),
         ("segfaults", "eager", ["SIGSEGV"]),
     ],
 )

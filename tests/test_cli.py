@@ -295,6 +295,7 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> None:
     (project / "runs.py").write_text(RUNS)
     with start("check", "runs.py", cwd=project) as process:

@@ -70,7 +70,10 @@ def test_src_layout_is_read(project: Path, target: str) -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("target", ["acme.gpt.model::GPT", "src/acme/gpt/model.py::GPT"])
-@pytest.mark.parametrize("inputs", ["acme.gpt.data::example", "src/acme/gpt/data.py::example"])
+@pytest.mark.parametrize(
+    "inputs",
+    ["acme.gpt.data::example", pytest.param("src/acme/gpt/data.py::example", marks=pytest.mark.long)],
+)
 def test_src_layout_is_run_with_inputs_that_import_relatively(
     project: Path, target: str, inputs: str
 ) -> None:

@@ -216,6 +216,7 @@ def test_a_patch_has_the_bytes_of_the_file(name: str, project: Path) -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_file_of_another_encoding_is_proved(project: Path) -> None:
     path = project / "model.py"
     text = ENCODED["latin-1"].replace(b"\n", b"\r\n").replace(b"class", b"\x0c\r\nclass")
@@ -394,6 +395,7 @@ def get_inputs():
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_setting_behind_which_another_line_breaks_is_no_cure(project: Path) -> None:
     found = proved(project, BREAK_BEHIND)
     assert found["changes"] == []

@@ -354,6 +354,7 @@ def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_model_of_timm_runs(tmp_path: Path, with_timm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(next((Path(with_timm).parents[1]).glob("lib/python*/site-packages")))
     report = checked(("timm:resnet18",), tmp_path, python=with_timm)

@@ -180,6 +180,7 @@ def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> No
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> None:
     (zoo / "zoo.toml").write_text('[targets.one]\ntarget = "ready.py::Net"\ninputs = "data.py::mine"\n')
     (zoo / "data.py").write_text("import torch\n\n\ndef mine():\n    return torch.ones(3, 4)\n")

@@ -190,6 +190,7 @@ def test_what_only_inductor_refuses_fails_the_stage_with_the_reason(
 
 
 @compiler
+@pytest.mark.long
 def test_compiled_code_is_not_blamed_for_the_rounding_of_eager_code(
     watch: Callable[..., Observation],
 ) -> None:

@@ -115,6 +115,7 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, too
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(
     trained: Path, tools: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_what_shares_memory_shares_it_in_float64() -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_a_case_does_not_see_what_another_one_left(trained: Path, tools: Path) -> None:
     answer = measure(
         "parity",

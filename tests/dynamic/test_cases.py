@@ -45,7 +45,9 @@ def stage(seen: Observation, name: str) -> Stage:
 @pytest.mark.parametrize(
     ("what", "why", "reason"),
     [
-        ("os._exit(7)", "case bad: the process exited with code 7", "exit"),
+        pytest.param(
+            "os._exit(7)", "case bad: the process exited with code 7", "exit", marks=pytest.mark.long
+        ),
         ("import ctypes; ctypes.string_at(0)", "case bad: the process died by SIGSEGV", "crash"),
         ("raise ValueError('no such thing')", "case bad: ValueError: no such thing (model.py:10)", "error"),
     ],
@@ -60,6 +62,7 @@ def test_a_case_that_ends_leaves_the_others(tmp_path: Path, what: str, why: str,
     assert seen.coverage is not None
 
 
+@pytest.mark.long
 def test_a_case_that_hangs_has_its_share_of_the_time(tmp_path: Path) -> None:
     seen = run(tmp_path, "__import__('time').sleep(999)", timeout=60.0)
     detail = stage(seen, "eager").detail

@@ -136,6 +136,7 @@ def test_operations_outside_of_graphs_are_on_the_account_of_the_break(seen: Obse
     assert number.ops + loop.ops == cover.ops_total - cover.ops_captured
 
 
+@pytest.mark.long
 def test_what_a_recompilation_loses_is_on_no_breaks_account(folder: Path) -> None:
     """Behind a break the rest of its function is called from the break's line."""
     seen = observe_target("model.py::Twice", inputs="model.py::get_inputs", root=str(folder))
@@ -173,6 +174,7 @@ def test_a_graph_names_the_modules_it_holds(seen: Observation) -> None:
     assert any("last.line" in modules for modules in roots)
 
 
+@pytest.mark.long
 def test_what_the_author_decided_is_told_and_left_as_it_is(folder: Path) -> None:
     seen = observe_target("model.py::Decided", inputs="model.py::get_inputs", root=str(folder))
     told = {(intent.symbol, intent.kind, intent.how, intent.modules) for intent in seen.intents}

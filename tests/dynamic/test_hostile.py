@@ -50,6 +50,7 @@ def carried(mark: str) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are found through /proc")
+@pytest.mark.long
 def test_a_flood_of_children_is_ended_with_the_run(tmp_path: Path) -> None:
     mark = f"flood-{os.getpid()}-{time.monotonic_ns()}"
     body = f"""
@@ -137,6 +138,7 @@ class Model(nn.Module):
     assert dict(seen.sources)["model.py"] == str(tmp_path / "model.py")
 
 
+@pytest.mark.long
 def test_endless_recursion_is_an_error_of_the_model(tmp_path: Path) -> None:
     body = """
 class Model(nn.Module):
@@ -163,7 +165,11 @@ class Model(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "switch", ['torch.compiler.set_stance("force_eager")', "torch._dynamo.config.disable = True"]
+    "switch",
+    [
+        'torch.compiler.set_stance("force_eager")',
+        pytest.param("torch._dynamo.config.disable = True", marks=pytest.mark.long),
+    ],
 )
 def test_a_file_that_switches_compilation_off_is_never_ready(tmp_path: Path, switch: str) -> None:
     body = f"""
@@ -237,6 +243,7 @@ def test_a_model_that_writes_into_its_own_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.long
 def test_a_model_that_hangs_behind_a_pipe_is_ended_in_time(tmp_path: Path) -> None:
     body = ROOM + (
         "    for name in ('state.json', 'faults.txt'):\n"

@@ -62,7 +62,9 @@ def shares(seen: Observation) -> tuple[int, int]:
     return seen.coverage.ops_captured, seen.coverage.ops_total
 
 
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize(
+    "made", [pytest.param(made, marks=pytest.mark.long) if made == "decorator" else made for made in MADE]
+)
 def test_a_block_that_its_author_compiles_below_a_skipped_frame(tmp_path: Path, made: str) -> None:
     seen = run(tmp_path, made, SKIPPED)
     assert shares(seen) == (4, 5), "cos alone runs in the skipped forward"
@@ -71,7 +73,9 @@ def test_a_block_that_its_author_compiles_below_a_skipped_frame(tmp_path: Path, 
     assert (block.ops_captured, block.ops) == (4, 4)
 
 
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize(
+    "made", [pytest.param(made, marks=pytest.mark.long) if made == "method" else made for made in MADE]
+)
 def test_a_block_that_the_outer_compilation_traces_through(tmp_path: Path, made: str) -> None:
     seen = run(tmp_path, made, TRACED)
     assert shares(seen) == (5, 5)

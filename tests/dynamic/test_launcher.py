@@ -142,6 +142,7 @@ def test_two_processes_and_what_ddp_parts(tmp_path: Path) -> None:
 
 
 @gloo
+@pytest.mark.long
 def test_a_target_that_brings_its_own_collectives_and_ddp(tmp_path: Path) -> None:
     source = NET + (
         "class Model(nn.Module):\n"
@@ -175,6 +176,7 @@ def test_a_rank_that_fails_is_told(tmp_path: Path) -> None:
 
 
 @gloo
+@pytest.mark.long
 def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
     body = (
         "open(f'pid{os.getpid()}', 'w').write(str(os.getpid()))\n"

@@ -131,7 +131,9 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name == "Caching" else name for name in NAMES]
+)
 def test_each_line_that_is_printed_captures_what_it_claims(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ class TestPlan:
 class TestCollectivesThatDiffer:
     pytestmark = gloo
 
+    @pytest.mark.long
     def test_a_rank_that_dies_of_them(self) -> None:
         """Eager code is as it should be; compiled, the ranks send different sizes."""
         seen = run("Apart", timeout=120)

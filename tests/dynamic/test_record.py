@@ -286,6 +286,7 @@ def test_a_break_in_a_module_of_torch_is_one_of_the_call_and_no_forward_is_lost(
 
 
 @torch_between((2, 13), (3, 0), "torch 2.11 logs the calling line alone")
+@pytest.mark.long
 def test_break_inside_the_standard_library_is_told_at_the_calling_line(watch: Watch) -> None:
     seen = watch("Copies")
     (site,) = seen.break_sites
@@ -341,6 +342,7 @@ def test_mode_decides_which_lines_run_and_are_traced(watch: Watch) -> None:
     assert [graph.phase for graph in seen.graphs] == ["forward"]
 
 
+@pytest.mark.long
 def test_seeds_and_fresh_inputs_make_random_models_comparable(watch: Watch) -> None:
     seen = watch("Draws", mode="train", dtype="float64")
     assert stage(seen, "parity").state == "pass", stage(seen, "parity").detail

@@ -391,6 +391,7 @@ def test_tokens_and_mask_vary_together_as_far_as_the_model_takes_them(watch: Wat
     )
 
 
+@pytest.mark.long
 def test_height_and_width_vary_and_channels_do_not(watch: Watch) -> None:
     batch, sides = study(watch("Image", "image")).axes
     assert batch.name == "batch"
@@ -402,6 +403,7 @@ def test_height_and_width_vary_and_channels_do_not(watch: Watch) -> None:
     assert [item.size for item in sides.refused] == [1], "smaller than the kernel"
 
 
+@pytest.mark.long
 def test_what_stands_for_edges_varies_together(watch: Watch) -> None:
     nodes, edges = study(watch("Graph", "graph")).axes[:2]
     assert nodes.dimensions == (InputDimension("x", 0),)
@@ -410,7 +412,9 @@ def test_what_stands_for_edges_varies_together(watch: Watch) -> None:
     assert edges.sizes == (7, 8, 9, 1)
 
 
-@pytest.mark.parametrize(("name", "mark"), [("Appends", "appends"), ("Counts", "lists")])
+@pytest.mark.parametrize(
+    ("name", "mark"), [("Appends", "appends"), pytest.param("Counts", "lists", marks=pytest.mark.long)]
+)
 def test_a_recompile_on_an_identical_call_is_an_error_and_hides_the_sizes(
     watch: Watch, name: str, mark: str
 ) -> None:
@@ -434,6 +438,7 @@ def test_all_guards_of_an_entry_are_told(watch: Watch) -> None:
     assert {frame.line for frame in event.lines} == {line_of("lists"), line_of("counts")}
 
 
+@pytest.mark.long
 def test_cases_run_one_after_the_other_in_one_callable(watch: Watch) -> None:
     seen = watch("Linear", "cases")
     calls = trial(seen, "cases", "default").calls
@@ -469,6 +474,7 @@ def test_a_process_that_ends_in_the_study_leaves_the_rest(watch: Watch) -> None:
 
 
 @torch_between((2, 8), (2, 13), "torch 2.14 compiles the `except` as eager runs it")
+@pytest.mark.long
 def test_compiled_code_that_raises_for_another_size_is_told(watch: Watch) -> None:
     seen = watch("Raises")
     assert study(seen).axes[0].sizes == (3, 4, 5, 1), "the eager model takes them"
@@ -555,6 +561,7 @@ def test_a_break_at_another_size_is_a_finding(watch: Watch) -> None:
     assert exit_code(told) == 1
 
 
+@pytest.mark.long
 def test_padding_that_the_model_refuses_is_no_advice(watch: Watch) -> None:
     seen = watch("Grows")
     padded = trial(seen, "batch", "pad")
@@ -576,6 +583,7 @@ def test_what_eager_raises_too_is_not_blamed_on_compiling(watch: Watch) -> None:
     assert {f.effect for f in report(seen).findings} <= {"recompile"}
 
 
+@pytest.mark.long
 def test_eager_code_that_differs_from_itself_is_not_compared(watch: Watch) -> None:
     seen = watch("Random")
     assert {call.parity for each in study(seen).trials for call in each.calls} == {None}

@@ -87,6 +87,7 @@ def test_instances_and_factories(tmp_path: Path, target: str, inputs: str) -> No
     assert len(seen.graphs) == 1
 
 
+@pytest.mark.long
 def test_inputs_that_are_none(tmp_path: Path) -> None:
     write(tmp_path, forms=FORMS)
     seen = observe_target("forms.py::Takes", inputs="forms.py::nothing", root=str(tmp_path))
@@ -113,6 +114,7 @@ def test_files_of_the_user_shadow_nothing(tmp_path: Path) -> None:
     assert len(seen.graphs) == 1
 
 
+@pytest.mark.long
 def test_a_target_named_like_a_module_of_the_library(tmp_path: Path) -> None:
     text = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
     write(tmp_path, json=text + "def get_inputs():\n    return [torch.ones(2)]\n")

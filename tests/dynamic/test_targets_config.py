@@ -91,6 +91,7 @@ def test_flags_win_over_the_project(tmp_path: Path) -> None:
     assert net.verdict == "ready"
 
 
+@pytest.mark.long
 def test_weights_of_a_table_are_left_out_with_other_inputs(tmp_path: Path) -> None:
     project(tmp_path, TABLE + 'inputs = "src/model.py::example"\nweights = { prefill = 5 }\n')
     report, said = run(tmp_path, "src/model.py::Net", inputs="src/model.py::one")
@@ -126,6 +127,7 @@ def test_nothing_is_run_for_a_folder_nor_when_forbidden_nor_for_another_class(tm
         assert told == []
 
 
+@pytest.mark.long
 def test_a_folder_that_is_run_has_the_project_s_targets(tmp_path: Path) -> None:
     project(tmp_path, TABLE + 'inputs = "src/model.py::one"\n')
     report, told = run(tmp_path, "src", run=True)

@@ -334,8 +334,8 @@ def test_the_loss_of_the_output_is_taken_and_a_parameter_without_gradient_counte
     ("name", "why"),
     [
         ("Detached", "no tensor of the output requires grad"),
-        ("NoGrad", "no tensor of the output requires grad"),
-        ("Bare", "no parameter and no input requires grad"),
+        pytest.param("NoGrad", "no tensor of the output requires grad", marks=pytest.mark.long),
+        pytest.param("Bare", "no parameter and no input requires grad", marks=pytest.mark.long),
     ],
 )
 def test_what_cannot_be_trained_is_not_run_and_no_failure(watch: Watch, name: str, why: str) -> None:
@@ -367,12 +367,14 @@ def test_gradients_that_compiling_changes_fail_parity_by_name(watch: Watch) -> N
     assert "as captured already" in part(seen, "backward").detail
 
 
+@pytest.mark.long
 def test_buffers_that_compiling_changes_fail_parity_by_name(watch: Watch) -> None:
     seen = watch("Tracks")
     assert stage(seen, "parity").state == "fail"
     assert stage(seen, "parity").detail.startswith("buffer seen: ")
 
 
+@pytest.mark.long
 def test_what_only_aotautograd_cannot_trace_is_told_and_leaves_the_record_alone(folder: Path) -> None:
     report = check(["model.py::BranchingBackward"], inputs="model.py::example", mode="train", root=folder)
     (target,) = report.targets
@@ -408,6 +410,7 @@ def test_gradients_that_only_aotautograd_changes_are_told(watch: Watch) -> None:
     assert any("the gradients differ from eager" in line for line in seen.warnings)
 
 
+@pytest.mark.long
 def test_a_backward_that_ends_the_process_leaves_what_went_before(watch: Watch) -> None:
     seen = watch("Dies")
     assert stage(seen, "capture").state == "pass"
@@ -487,6 +490,7 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
     )
 
 
+@pytest.mark.long
 def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:
     report = check(["model.py::Bare"], inputs="model.py::leaf", mode="train", root=folder)
     (target,) = report.targets
@@ -553,6 +557,7 @@ def test_agreement_names_what_differs() -> None:
     assert [name for name, _ in agreement(one, moved).differences] == ["buffer seen"]
 
 
+@pytest.mark.long
 def test_small_gradients_are_compared_by_their_own_scale(tmp_path: Path) -> None:
     """A wide head under a mean gives gradients near 1e-6, which no absolute tolerance tells apart."""
     (tmp_path / "model.py").write_text(
