@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from html.parser import HTMLParser
 from typing import Any
 
 from tcready.schema import SCHEMA_VERSION, Observation, Report, TcreadyError, from_json
 
+LARGEST_COUNT, LARGEST = 1 << 64, 1e300
+"""Whole numbers and others of a report lie below: what is summed and divided of them is a number again."""
 EMBEDDED = "tcready-report"
 """The id of the script element that holds a page's report."""
 
@@ -42,10 +45,29 @@ def value_of(data: Any, named: str) -> Report | Observation:
         kind = Observation if {"stages", "target"} <= data.keys() else kind
     if kind is None:
         raise TcreadyError(f"{named} is neither a report of tcready nor what its worker wrote")
+    if not _is_in_range(data, kind):
+        raise TcreadyError(f"{named} holds a number that is too large, infinite or none")
     try:
         return from_json(kind, data)
     except TcreadyError as error:
         raise TcreadyError(f"{named}: {error}") from None
+
+
+def _is_in_range(data: Any, kind: type) -> bool:
+    """Whether each number can be summed and divided. A worker may measure infinity; a report has null for it."""
+    left = [data]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
+        elif isinstance(item, int):
+            if abs(item) >= LARGEST_COUNT:
+                return False
+        elif isinstance(item, float) and not abs(item) < LARGEST and (kind is Report or math.isfinite(item)):
+            return False
+    return True
 
 
 class _Page(HTMLParser):

@@ -5,6 +5,7 @@ One is by module, one by file and line. Lengths are in units of the drawing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -290,7 +291,7 @@ def _seconds_left(root: ModuleShare, outside: Mapping[tuple[str, int, str], Sequ
 
 
 def _drawn(root: _Part, measure: _Measure, small: str) -> Picture | None:
-    if root.share <= 0:
+    if not 0 < root.share < math.inf:
         return None
     scale = WIDTH / root.share
     boxes: list[Box] = []
@@ -302,7 +303,7 @@ def _drawn(root: _Part, measure: _Measure, small: str) -> Picture | None:
         boxes.append(_box(x, level, width, part.captured / part.share, part.label, part.title))
         at, narrow = x, list[_Part]()
         for child in part.children:
-            if child.share <= 0:
+            if not 0 < child.share < math.inf:
                 continue
             if level + 1 >= ROWS:
                 deeper = True

@@ -225,6 +225,10 @@ def test_a_page_is_a_report_too(project: Path) -> None:
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
         ("[]", "neither a report"),
+        *(
+            (f'{{"schema_version": 1, "findings": [], "targets": [{number}]}}', "too large, infinite")
+            for number in ("1" + "0" * 400, "1e305", "1e999", "NaN")
+        ),
         ('{"tcready_baseline": 1, "findings": []}', "neither a report"),
         ("<!doctype html><html></html>", "without a whole tcready report"),
         ('<script id="tcready-report">{"cut', "whole"),

@@ -295,7 +295,7 @@ class _Reader:
         began anew.
         """
         numbers = (data.get(name) for name in ("compiled_autograd_id", "frame_id", "frame_compile_id"))
-        autograd, frame, compiled = (number if isinstance(number, int) else None for number in numbers)
+        autograd, frame, compiled = map(_count, numbers)
         if frame is None and autograd is None:
             return None
         key = (autograd, frame, compiled)
@@ -304,6 +304,10 @@ class _Reader:
             known = self.latest[key] = Compilation(key, self.places.get(key[:2]))
             self.process.compilations.append(known)
         return known
+
+
+def _count(number: object) -> int | None:
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def _line(number: object) -> int:
@@ -333,8 +337,8 @@ def record_of(compilations: list[Compilation]) -> Record:
                 CompiledFrame(
                     each.name,
                     place,
-                    ops if isinstance(ops, int) else 0,
-                    guards if isinstance(guards, int) else None,
+                    _count(ops) or 0,
+                    _count(guards),
                     seconds,
                 )
             )
@@ -344,7 +348,7 @@ def record_of(compilations: list[Compilation]) -> Record:
             failure = Failure(
                 str(kind) if kind is not None else None,
                 str(reason) if reason is not None else None,
-                line if isinstance(line, int) else None,
+                _count(line),
             )
             record.skips.append(skip_of(place, None, failure, bool(texts)))
     return record

@@ -44,6 +44,7 @@ VALUES = {
     "mask": ("see((x > 0) & (x < 1), 'a')", "tensor[bool]?"),
     "folded": ("see(2 * 3 + 1, 'a')", "7"),
     "division by zero": ("see(1 / 0, 'a')", "unknown"),
+    "slice by steps of zero": ("see((x, x)[::0], 'a')", "tuple[tensor?]"),
     "unknown is no tensor": ("from elsewhere import thing\nsee(thing(), 'a')", "unknown"),
     "unresolved call given a tensor": ("from elsewhere import thing\nsee(thing(x), 'a')", "tainted"),
     "f-string": ("see(f'{n}', 'a')", "str@config", "self, x, n: int"),

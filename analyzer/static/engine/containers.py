@@ -170,7 +170,7 @@ class Containers(Room):
             if isinstance(node, ast.Slice):
                 if base.items is not None:
                     bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
-                    if all(b is not Ellipsis for b in bounds):
+                    if all(b is not Ellipsis for b in bounds) and bounds[2] != 0:
                         items = base.items[slice(*cast(Any, bounds))]
                         return Sequence(base.kind, items, UNKNOWN, constant=base.constant)
                 return Sequence(base.kind, None, self.element(base), constant=base.constant)
