@@ -751,8 +751,8 @@ def explain(
 
 
 def when_run(root: str | os.PathLike[str]) -> str | None:
-    """When the run that `explain` looks into was kept in the working folder `root`, as `2026-01-31 14:05 UTC`; None if there
-    is none."""
+    """When the run that `explain` looks into was kept in the working folder `root`, as `2026-01-31 14:05 UTC`; None if
+    there is none."""
     from tcready import explaining
 
     return explaining.when_run(Path(root))

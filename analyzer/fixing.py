@@ -332,8 +332,8 @@ def proved_patch(
 ) -> FixChange | str:
     """A patch of anybody's put to the proof; why it could not be, in one line, as text.
 
-    `beside` are settings of `torch._dynamo.config` that are made with the patch. Raises TcreadyError for one that is none,
-    for a patch that does not apply, and if nothing, or several things, can be run.
+    `beside` are settings of `torch._dynamo.config` that are made with the patch. Raises TcreadyError for one that is
+    none, for a patch that does not apply, and if nothing, or several things, can be run.
     """
     flags = tuple(dict.fromkeys(map(_setting, beside)))
     root = settings.root

@@ -80,7 +80,7 @@ def _check(asked: Check, place: Place, progress: Progressing) -> Answer:
     return telling.of_check(report, third_party=asked.third_party, skip=asked.skip)
 
 
-def _rule(asked: RuleAsked, place: Place, progress: Progressing) -> Answer:
+def _rule(asked: RuleAsked, place: Place, _progress: Progressing) -> Answer:
     if asked.code is None:
         rules = api.load_rules()
         pieces = tuple(

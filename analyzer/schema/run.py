@@ -636,7 +636,7 @@ class Trace:
     lacks: tuple[str, ...] = ()
     """What a run shows and this trace does not, each in a few words."""
     mode_known: bool = True
-    """Whether a graph tells if gradients were computed; if not, the observation's `mode` is what the sources are read as."""
+    """Whether a graph tells if gradients were computed; if not, the sources are read in the observation's `mode`."""
     advice: tuple[RecompileAdvice, ...] = ()
     """What might end recompilations of which one cause was met again and again. None of it was run."""
 
