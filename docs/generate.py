@@ -398,7 +398,8 @@ def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
     text = NOTICE.format(source="analyzer/schema") + (
         "# Fields of the JSON\n\n"
         "Every value of a report, of an observation and of proposed changes, as the JSON Schemas have them. A field with "
-        "a default may be missing in a report that an older tcready wrote; all others are always there. Where a description says None, "
+        "a default may be missing in a report that an older tcready wrote; all others are always there. "
+        "Where a description says None, "
         "JSON has `null`.\n"
     )
     parts = {}
