@@ -565,6 +565,7 @@ def prove(
     named: str = "the patch",
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
+    beside: Sequence[str] = (),
     announce: Tell = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
@@ -575,19 +576,23 @@ def prove(
         patch: A unified diff; its paths are below `root` or below a site-packages folder.
         target: What to run, as of `check`.
         named: How the patch is called.
+        beside: Settings of `torch._dynamo.config` that belong to the patch: `capture_scalar_outputs`, which becomes
+            True, or `recompile_limit=64`.
         settings, root, announce, progress, options: As of `check`.
 
     Returns:
         The patch as one change, with what was shown; or why it could not be tried, in one line.
 
     Raises:
-        TcreadyError: The patch does not apply, nothing gives inputs, or as `check` does.
+        TcreadyError: The patch does not apply, `beside` names no setting, nothing gives inputs, or as `check` does.
     """
     from tcready import fixing, library
 
     chosen = _chosen(settings, root, options)
     library.refuse_names((target,), chosen.root)
-    return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
+    return fixing.proved_patch(
+        target, _with_tables(chosen), rule_set(), (patch, named), announce, progress, beside
+    )
 
 
 def changed_by(patch: str, named: str = "the patch") -> list[str]:
@@ -743,6 +748,14 @@ def explain(
         f"there is no finding {fingerprint} in the last run here or in this folder: name the report or the target that "
         f"has it, as in `tcready explain {fingerprint} report.json`"
     )
+
+
+def when_run(root: str | os.PathLike[str]) -> str | None:
+    """When the run that `explain` looks into was kept in the working folder `root`, as `2026-01-31 14:05 UTC`; None if
+    there is none."""
+    from tcready import explaining
+
+    return explaining.when_run(Path(root))
 
 
 def keep_last(report: Report, root: str | os.PathLike[str]) -> None:

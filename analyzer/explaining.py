@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 from tcready.schema import Finding, Report, TcreadyError, as_json, from_json, named_by, short_names
@@ -81,6 +82,12 @@ def kept(root: Path, *, ran: bool = True) -> Report | None:
 def when_kept(root: Path) -> tuple[int, int] | None:
     """Another value whenever `kept` gives another report; None if there is none."""
     return Cache(root, "", Disk()).when_last()
+
+
+def when_run(root: Path) -> str | None:
+    """When the run was kept that `kept` gives, as `2026-01-31 14:05 UTC`; None if there is none."""
+    found = when_kept(root)
+    return f"{datetime.fromtimestamp(found[0] // 10**9, timezone.utc):%Y-%m-%d %H:%M} UTC" if found else None
 
 
 def _is_below(target: str, root: Path) -> bool:

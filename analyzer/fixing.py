@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 ROUNDS = 10
+_SETTING = re.compile(r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}))?", re.ASCII)
+"""As `fix` writes it, or its name alone."""
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
@@ -325,11 +328,14 @@ def proved_patch(
     patch_and_name: tuple[str, str],
     tell: Tell,
     progress: Progressing,
+    beside: Sequence[str] = (),
 ) -> FixChange | str:
     """A patch of anybody's put to the proof; why it could not be, in one line, as text.
 
-    Raises TcreadyError for a patch that does not apply, and if nothing, or several things, can be run.
+    `beside` are settings of `torch._dynamo.config` that are made with the patch. Raises TcreadyError for one that is
+    none, for a patch that does not apply, and if nothing, or several things, can be run.
     """
+    flags = tuple(dict.fromkeys(map(_setting, beside)))
     root = settings.root
     text, named = patch_and_name
     files = Files(root, ())
@@ -337,7 +343,7 @@ def proved_patch(
     target, options = _one_run((name,), settings, rules, tell)
     run = options.without_studies()
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
-    whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
+    whole = FixChange(named, 0, "", None, (), named, edits, flags, None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
     with observations.fork_server() as server:
         first = _first_run(target, run, root, progress, server)
@@ -345,10 +351,22 @@ def proved_patch(
             return first
         with _proving(target, run, root, progress, server) as prove:
             work = Work(target, root, files, FixOptions(), tell, prove)
-            result, request, gone = work.tried([(named, sources, ())], ())
+            result, request, gone = work.tried([(named, sources, flags)], ())
     if result.failure is not None:
         return f"{target}: {result.failure}"
     return work.judged(first, Candidate(whole, sources), result.trials[0], result, request, gone[0])
+
+
+def _setting(text: str) -> str:
+    """A setting as changes name it. Raises TcreadyError for what names none."""
+    match = _SETTING.fullmatch(text.strip())
+    if match is None:
+        raise TcreadyError(
+            f"{text!r} is no setting of torch._dynamo.config that can be made: give a name, `capture_scalar_outputs`, "
+            "which becomes True, or a name and a whole number, `recompile_limit=64`"
+        )
+    name, value = match.groups()
+    return name if value in (None, "True") else f"{name}={value}"
 
 
 @contextlib.contextmanager

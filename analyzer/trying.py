@@ -30,7 +30,7 @@ from tcready.schema import (
     Trial,
     Variant,
     display_path,
-    setting_of,
+    setting_line,
 )
 from tcready.static import locate, source
 from tcready.static.concrete import Concrete
@@ -162,11 +162,6 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
     ]
 
 
-def line_of(setting: str) -> str:
-    """The line of code that makes a setting."""
-    return "torch._dynamo.config.{} = {}".format(*setting_of(setting))
-
-
 def names_of(change: FixChange) -> tuple[str, ...]:
     """The settings of a change, and the mark of one that calls the model before."""
     return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
@@ -245,14 +240,14 @@ class Work:
             )
             for each in proposals:
                 needed = tuple(name for name in each.settings if name not in settings)
-                how = ". ".join([each.how, *(f"`{line_of(name)}`" for name in needed)])
+                how = ". ".join([each.how, *(f"`{setting_line(name)}`" for name in needed)])
                 change = dataclasses.replace(
                     base, how=how, edits=each.edits, unsafe=each.unsafe, rule=each.rule, settings=needed
                 )
                 yield Candidate(change, self.files.with_edits(change.edits))
             for name in [each for each in dict.fromkeys(named) if each not in offered]:
                 offered.add(name)
-                flags.append(dataclasses.replace(base, how=f"`{line_of(name)}`", settings=(name,)))
+                flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why_none(ways))
@@ -413,7 +408,7 @@ class Work:
             wholes = [
                 dataclasses.replace(
                     one,
-                    how=". ".join([*ways, *(f"`{line_of(name)}`" for name in added)]),
+                    how=". ".join([*ways, *(f"`{setting_line(name)}`" for name in added)]),
                     settings=(*own_names, *added),
                 )
                 for added in more

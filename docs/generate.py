@@ -44,7 +44,11 @@ def files() -> dict[Path, str]:
     """Every generated file with its text, by path below docs/."""
     rules = api.load_rules()
     pages = breaks.load()
-    schemas = {"report": _schema(schema.Report), "observation": _schema(schema.Observation)}
+    schemas = {
+        "report": _schema(schema.Report),
+        "observation": _schema(schema.Observation),
+        "fixes": _fixes_schema(),
+    }
     return {
         Path("pages/rules/index.md"): _index(rules),
         **{Path(f"pages/rules/{rule.code}.md"): _rule_page(rule) for rule in rules},
@@ -347,6 +351,32 @@ def _schema(kind: type[Any]) -> JsonSchemaValue:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
+def _fixes_schema() -> JsonSchemaValue:
+    """Of what `tcready fix` writes as JSON: its result, and what carries it out."""
+    made = _schema(schema.FixResult)
+    made["title"] = f"tcready fixes, version {schema.SCHEMA_VERSION}"
+    text = {"type": "string"}
+    more: dict[str, JsonSchemaValue] = {
+        "settings": {
+            "type": "object",
+            "additionalProperties": text,
+            "description": "Environment variables that make those settings of all changes that have one.",
+        },
+        "settings_code": {
+            "type": "array",
+            "items": text,
+            "description": "The lines of code that make the settings of all changes, before the model is compiled.",
+        },
+        "called_before": {
+            "type": "boolean",
+            "description": "Whether the model is to be called once, eager, before it is compiled.",
+        },
+    }
+    made["properties"] |= more
+    made["required"] += more
+    return made
+
+
 def _flatten(kind: type[Any], parts: dict[str, Any]) -> None:
     """Puts the fields of the value in a flat field among those of its owner, as the codec writes them."""
     for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
@@ -367,8 +397,9 @@ def _dump(value: JsonSchemaValue) -> str:
 def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
     text = NOTICE.format(source="analyzer/schema") + (
         "# Fields of the JSON\n\n"
-        "Every value of a report and of an observation, as the JSON Schemas have them. A field with a default may be "
-        "missing in a report that an older tcready wrote; all others are always there. Where a description says None, "
+        "Every value of a report, of an observation and of proposed changes, as the JSON Schemas have them. A field with "
+        "a default may be missing in a report that an older tcready wrote; all others are always there. "
+        "Where a description says None, "
         "JSON has `null`.\n"
     )
     parts = {}
@@ -391,7 +422,7 @@ def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
 
 
 def _heading(name: str) -> str:
-    return {"tcready report": "Report", "tcready observation": "Observation"}.get(
+    return {"tcready report": "Report", "tcready observation": "Observation", "tcready fixes": "Fixes"}.get(
         name.partition(",")[0], name
     )
 

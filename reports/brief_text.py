@@ -18,6 +18,7 @@ from tcready.reports.long_text import (
     Write,
     environment_words,
 )
+from tcready.reports.trace_view import mode_words
 from tcready.reports.view import (
     STAGE_SIGN,
     VERDICT_WORD,
@@ -202,7 +203,7 @@ class BriefText(LongText):
     def details(self, target: TargetReport) -> None:
         seen = target.observation
         self.wrapped("", named_target(target, self.given.targets), style="bold underline")
-        about = [target.mode, *(f"{key} {value}" for key, value in environment_words(target))]
+        about = [mode_words(target), *(f"{key} {value}" for key, value in environment_words(target))]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
         self.wrapped("  ", " · ".join(about), style="dim")

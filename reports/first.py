@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tcready.reports.trace_view import advice_words
 from tcready.reports.urgency import WEIGHT, asks_for_change, operations, seconds, urgency
 from tcready.reports.view import (
     code_of,
@@ -76,6 +77,9 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     mending = _mending(target, report, names)
     if mending is not None:
         yield mending
+    trace = target.observation.trace
+    for item in trace.advice if trace is not None else ():
+        yield Step(advice_words(item), item.code or "")
 
 
 def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterator
 
 from tcready.reports.view import proof_words, share_words, visible
-from tcready.schema import FixChange, FixResult, as_json, setting_of
+from tcready.schema import SCHEMA_VERSION, FixChange, FixResult, as_json, setting_line, setting_of
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable sets too (torch/_dynamo/config.py, 2.11 to 2.14)."""
+
+
+SET = "to be set before the model is compiled"
+CALL = "call the model once before it is compiled: no patch does that"
 
 
 def text(result: FixResult) -> str:
@@ -42,16 +46,16 @@ def _beside_the_files(result: FixResult) -> Iterator[str]:
     """What is needed and stands in no patch."""
     settings = settings_code(result)
     if settings:
-        yield "no file has these, and no patch: set them before the model is compiled"
+        yield f"{SET}; no file has these, and no patch:"
         yield from (f"    {line}" for line in settings)
     if any(change.called_before for change in result.changes):
-        yield "call the model once before it is compiled: no patch does that"
+        yield CALL
 
 
 def settings_code(result: FixResult) -> list[str]:
     """The lines of code that make the settings of all changes."""
-    values = dict(setting_of(name) for change in result.changes for name in change.settings)
-    return [f"torch._dynamo.config.{name} = {value}" for name, value in values.items()]
+    values = {setting_of(name)[0]: name for change in result.changes for name in change.settings}
+    return [setting_line(name) for name in values.values()]
 
 
 def _change(change: FixChange) -> Iterator[str]:
@@ -83,8 +87,7 @@ def _named(rule: str | None, gb_ids: tuple[str, ...]) -> str:
 
 def as_data(result: FixResult) -> str:
     """The result as JSON: `edits` and `settings` apart, each with the line or the variable that makes it."""
-    data = as_json(result)
-    assert isinstance(data, dict)
+    data = {"schema_version": SCHEMA_VERSION, **as_json(result)}
     settings = dict.fromkeys(name for change in result.changes for name in change.settings)
     data["settings"] = {
         f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
@@ -103,6 +106,7 @@ def proof_text(change: FixChange) -> str:
         "not_run": "was not run",
     }
     lines = [f"{change.how} {words[change.state]}" + (f": {change.reason}" if change.reason else "")]
+    lines += [f"    {SET}: {setting_line(name)}" for name in change.settings]
     if change.unsafe:
         lines.append(f"    {change.unsafe}")
     if change.proof is not None and change.state in ("proved", "one_side"):

@@ -16,7 +16,13 @@ from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
 from tcready.reports.ranks_view import rows as rank_rows
 from tcready.reports.serving_view import rows as serving_rows
-from tcready.reports.trace_view import compile_time_sentence, recompiled_when, trace_sentence
+from tcready.reports.trace_view import (
+    advice_words,
+    compile_time_sentence,
+    mode_words,
+    recompiled_when,
+    trace_sentence,
+)
 from tcready.reports.view import (
     EFFECT_WORD,
     PLACEMENT_COLUMNS,
@@ -343,7 +349,7 @@ class LongText:
     def target(self, target: TargetReport) -> None:
         seen = target.observation
         self.line((visible(named_target(target, self.given.targets)), "bold underline"))
-        about: list[str] = [target.mode]
+        about: list[str] = [mode_words(target)]
         about += [f"{key} {value}" for key, value in environment_words(target)]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
@@ -425,6 +431,11 @@ class LongText:
             place = f"{time.path}:{time.line} {time.symbol}"
             self.row("" if index else "compiling", f"{place}: {compile_time_sentence(time)}")
         self.left_out(len(trace.compile_times), most)
+        for index, item in enumerate(trace.advice[:most]):
+            self.row("" if index else "to try", advice_words(item))
+            if item.code is not None:
+                self.row("", f"> {item.code}")
+        self.left_out(len(trace.advice), most)
         for index, text in enumerate(trace.lacks):
             self.row("" if index else "not in a trace", text)
         self.line()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcready.reports.view import PHASE_WORD, duration, number
-from tcready.schema import CompileTime, Recompile, Trace
+from tcready.schema import CompileTime, Recompile, RecompileAdvice, TargetReport, Trace
 
 SHOWN_RANKS = 8
 """Ranks of a job that are named."""
@@ -35,6 +35,18 @@ def compile_time_sentence(time: CompileTime) -> str:
     return f"{number(time.compiled, 'compilation')}, {duration(time.seconds)}" + (
         f": {parts}" if parts else ""
     )
+
+
+def mode_words(target: TargetReport) -> str:
+    """`train`, or that the trace of a job does not tell."""
+    trace = target.observation.trace
+    known = trace is None or trace.mode_known
+    return target.mode if known else f"mode unknown, read as {target.mode}"
+
+
+def advice_words(item: RecompileAdvice) -> str:
+    """What to do about recompilations, which nobody tried."""
+    return f"{item.path}:{item.line} {item.symbol}: {item.text} (not run)"
 
 
 def recompiled_when(event: Recompile, trace: Trace | None) -> str:

@@ -183,6 +183,26 @@ def test_the_tools_say_what_they_take_and_what_executes_code(reading: Server) ->
     assert [name for name, tool in tools.items() if tool.annotations.read_only_hint] == ["rule"]
 
 
+def documented(tool: str) -> set[str]:
+    """The fields of a tool's data that the docs name."""
+    page = (ROOT / "docs" / "pages" / "assistants.md").read_text("utf-8")
+    table = page.partition("| tool | its data")[2]
+    (row,) = [line for line in table.splitlines() if line.startswith(f"| `{tool}` |")]
+    return set(re.findall(r"`(\w+)`", row)) | {"left_out", "characters_for_all"}
+
+
+def test_the_page_has_every_tool_and_whether_it_executes(reading: Server) -> None:
+    page = (ROOT / "docs" / "pages" / "assistants.md").read_text("utf-8")
+    table = page.partition("| tool | what it answers")[2].partition("\n\n")[0]
+    rows = {name: line for line in table.splitlines() for name in re.findall(r"^\| `(\w+)` \|", line)}
+    assert list(rows) == list(reading.tools())
+    assert {name for name, line in rows.items() if line.endswith("| yes |")} == {
+        tool.name for tool in TOOLS if tool.executes
+    }
+    for tool in reading.tools():
+        assert documented(tool)
+
+
 def test_check_reads_and_names_findings_by_stable_ids(reading: Server, folder: Path) -> None:
     found = reading("check", target="breaks.py")
     assert not found.is_error
@@ -418,6 +438,11 @@ def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     (planned,) = [api.load(path) for path in STORED if path.stem == "planned"]
     assert isinstance(planned, Report)
     answer = fitted(telling.of_plan(planned), 200_000)
+    assert answer.data is not None
+    assert answer.data.keys() <= documented("plan")
+    whole = fitted(telling.of_check(planned, third_party=True, skip=0), 200_000).data
+    assert whole is not None
+    assert whole.keys() <= documented("check")
     plan = next(target.observation.plan for target in planned.targets if target.observation.plan)
     assert answer.data is not None
     assert answer.data["code"] == plan.code
@@ -426,6 +451,8 @@ def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     assert isinstance(benched, Report)
     bench = next(target.observation.bench for target in benched.targets if target.observation.bench)
     answer = fitted(telling.of_bench(benched), 200_000)
+    assert answer.data is not None
+    assert answer.data.keys() <= documented("bench")
     assert answer.data is not None
     assert answer.data["verdict"] == bench.verdict
     assert {row["arm"] for row in answer.data["arms"]} >= {
@@ -520,7 +547,11 @@ def test_plan_executes_and_tells_what_to_paste(running: Server, folder: Path) ->
     assert any("plan" in (message or "") for *_, message in notes)
     # the run is kept: what it showed of a finding is found again by its id
     (finding,) = running("check", target="breaks.py").data["findings"]
-    assert "confirmed by Dynamo" in running("rule", code=finding["id"]).text
+    explained = running("rule", code=finding["id"]).text
+    assert "confirmed by Dynamo" in explained
+    assert re.search(
+        r"of the stored run of breaks\.py::Model \(infer\), made \d{4}-\d\d-\d\d \d\d:\d\d UTC", explained
+    )
     assert digests(folder) == before
 
 
@@ -546,8 +577,10 @@ def test_bench_measures_and_says_what_it_could_not(folder: Path, monkeypatch: py
 @pytest.mark.dynamo
 def test_a_patch_that_holds_is_told_so_with_both_sides(running: Server, folder: Path) -> None:
     before = digests(folder)
-    held = running("prove", patch=PATCH, target="breaks.py")
+    held = running("prove", patch=PATCH, target="breaks.py", settings=["capture_scalar_outputs"])
     assert held.data["holds"] is True, held.text
+    assert held.data["settings"] == ["torch._dynamo.config.capture_scalar_outputs = True"]
+    assert held.data.keys() <= documented("prove")
     assert (held.data["breaks_before"], held.data["breaks_after"]) == (1, 0)
     (side,) = held.data["branches_taken_away"]
     assert side["true"] > 0

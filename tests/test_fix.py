@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from tcready import api
 from tcready.applying import Changed, changed_by, patched, write
@@ -21,6 +22,9 @@ from tcready.schema import Edit, FixChange, TcreadyError
 from tcready.static import source
 from tcready.trying import Candidate, Files, next_ones, what_of
 
+SCHEMA = json.loads(
+    (Path(__file__).resolve().parent.parent / "docs" / "schema" / "fixes.schema.json").read_text("utf-8")
+)
 MODEL = """\
 import torch
 from torch import nn
@@ -94,6 +98,7 @@ def test_changes_are_proved_written_and_not_found_again(project: Path) -> None:
     assert "# only large sums" in made
     assert "# why" in made
     told = json.loads((project / "out" / "fixes.json").read_text())
+    jsonschema.validate(told, SCHEMA)
     assert {change["state"] for change in told["changes"]} == {"proved"}
     sides = [side for change in told["changes"] for side in change["proof"]["sides"]]
     assert all(side["true"] and side["false"] for side in sides)
@@ -206,6 +211,7 @@ def test_a_patch_has_the_bytes_of_the_file(name: str, project: Path) -> None:
     asked = [sys.executable, "-m", "tcready", "fix", "model.py", "--unsafe", "--patch-dir", "out", "-q"]
     shown = subprocess.run(asked, cwd=project, capture_output=True, check=False).stdout
     subprocess.run([*asked, "--apply", "--allow-dirty"], cwd=project, capture_output=True, check=False)
+    jsonschema.validate(json.loads((project / "out" / "fixes.json").read_text()), SCHEMA)
     made = path.read_bytes()
     assert b"torch.where" in made
     for patch in (shown, (project / "out" / "own.patch").read_bytes()):

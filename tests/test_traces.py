@@ -242,6 +242,75 @@ def test_the_log_of_a_break_that_comes_after_the_end_is_told_once(project: Path,
     assert [(site.line, site.hits, site.action) for site in seen.break_sites] == [(14, 1, "skip_frame")]
 
 
+def compiled_again(*reasons: str, kind: str = "") -> Job:
+    """A job that compiles a forward again for each of `reasons`; `kind` is an event that AOTAutograd leaves."""
+    job = Job()
+    for number in range(len(reasons) + 1):
+        if number:
+            job.artifact("recompile_reasons", reasons[number - 1], frame_id=0, frame_compile_id=number)
+        ids = job.start(0, number, PATH, FORWARD)
+        job.graph(ids, (PATH, 14))
+        if kind:
+            job.add({kind: {}}, "graph", **ids)
+        job.end(ids, PATH, FORWARD)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("guard", "words", "code"),
+    [
+        ("0/{0}: n == {0}", "n is an int that is compiled in, each value anew: pass a tensor", None),
+        (
+            "0/{0}: self.steps == {0}",
+            "hold it in a tensor",
+            "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+        ),
+        (
+            "0/{0}: tensor 'x' size mismatch at index 1. expected {0}, actual 9",
+            "dimension 1 of x is compiled in, each size anew: compile with dynamic=True",
+            "torch._dynamo.mark_dynamic(x, 1)",
+        ),
+    ],
+)
+def test_what_might_end_recompilations_is_said_and_that_nobody_tried(
+    guard: str,
+    words: str,
+    code: str | None,
+    project: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = compiled_again(*(guard.format(number) for number in range(3))).written(tmp_path / "trace")
+    seen, _ = seen_in(folder, project)
+    assert seen.trace is not None
+    (item,) = seen.trace.advice
+    assert (item.path, item.line, item.code) == ("net.py", FORWARD, code)
+    assert words in item.text
+    assert run("report", "--trace", str(folder), "--html", "page.html") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{item.text} (not run)" in shown
+    assert code is None or code in shown
+    assert "(not run)" in Path("page.html").read_text()
+    once, _ = seen_in(compiled_again(guard.format(0)).written(tmp_path / "once"), project)
+    assert once.trace is not None
+    assert once.trace.advice == (), "a size that changed once is dynamic from then on"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "known"),
+    [("", "infer", False), ("aot_inference_graph", "infer", True), ("aot_joint_graph", "train", True)],
+)
+def test_whether_it_was_training_is_not_guessed(
+    kind: str, mode: str, known: bool, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = compiled_again(kind=kind).written(tmp_path / "trace")
+    seen, _ = seen_in(folder, project)
+    assert seen.trace is not None
+    assert (seen.mode, seen.trace.mode_known) == (mode, known)
+    assert run("report", "--trace", str(folder)) == 0
+    assert ("mode unknown, read as infer" in capsys.readouterr().out) is not known
+
+
 def test_the_recompile_limit_is_a_frame_that_was_given_up(project: Path, tmp_path: Path) -> None:
     job = Job()
     ids = job.start(0, 0, PATH, FORWARD)

@@ -148,6 +148,13 @@ class ProveAsked(Running):
         ),
     ]
     target: OneTarget
+    settings: Annotated[
+        list[str] | None,
+        Field(
+            description="Settings of torch._dynamo.config that belong to the patch: `capture_scalar_outputs`, which "
+            "becomes True, `recompile_limit=64`, or a line as `fix` gives it."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from typing import Any
 from tcready.assistants.answer import Answer, Piece, Section
 from tcready.reports.bench_view import IN_SHORT, answer, case_title, facts, table
 from tcready.reports.first import of_the_source, steps, verdict_words
-from tcready.reports.fixes import settings_code
+from tcready.reports.fixes import CALL, SET, settings_code
 from tcready.reports.places import by_cell
+from tcready.reports.trace_view import mode_words
 from tcready.reports.view import (
     PLACEMENT_COLUMNS,
     VERDICT_WORD,
@@ -44,6 +45,7 @@ from tcready.schema import (
     Report,
     TargetReport,
     TcreadyError,
+    setting_line,
     short_names,
 )
 
@@ -159,6 +161,19 @@ def _finding(finding: Finding, names: Mapping[str, str]) -> Piece:
 def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that say something: an answer has little room."""
     return {key: value for key, value in data.items() if value not in (None, False, "", [])}
+
+
+def which_run(report: Report, when: str | None) -> str:
+    """Of which run it is what is told of Dynamo, and of when; empty if nothing was run."""
+    ran = [
+        f"{each.target} ({mode_words(each)})"
+        for each in report.targets
+        if each.was_run or each.observation.trace is not None
+    ]
+    if not ran:
+        return ""
+    more = f" and {len(ran) - MANY_TARGETS} more" if len(ran) > MANY_TARGETS else ""
+    return f"of the stored run of {', '.join(ran[:MANY_TARGETS])}{more}" + (f", made {when}" if when else "")
 
 
 def of_text(text: str) -> Answer:
@@ -301,6 +316,9 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
         data |= {"share_before": result.share_before, "share_after": result.share_after}
     else:
         head += ", and nothing was executed (prove=true puts each change to the proof)"
+    if any(change.called_before for change in result.changes):
+        head += f". {CALL}"
+        data["called_before"] = True
     patch = result.patch.rstrip("\n")
     whole = (Piece(f"{patch}\n", f"{patch}\n"),) if patch else ()
     failure = (Piece(result.failure, result.failure),) if result.failure else ()
@@ -313,7 +331,7 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
             Section(
                 "settings",
                 "setting",
-                tuple(Piece(f"set beside the patch: {line}", line) for line in settings_code(result)),
+                tuple(Piece(f"{SET}: {line}", line) for line in settings_code(result)),
             ),
             Section("changes", "change", tuple(_change(each, ids) for each in result.changes)),
             Section("refused", "refused change", tuple(_change(each, ids) for each in result.refused)),
@@ -364,6 +382,7 @@ def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
     data: dict[str, Any] = {"holds": holds, "state": change.state}
     data |= {"reason": shortened(change.reason)} if change.reason else {}
     data |= {"another_outcome": shortened(change.unsafe)} if change.unsafe else {}
+    data |= {"settings": list(map(setting_line, change.settings))} if change.settings else {}
     proof = change.proof
     if proof is not None:
         data |= {

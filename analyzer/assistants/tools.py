@@ -80,7 +80,7 @@ def _check(asked: Check, place: Place, progress: Progressing) -> Answer:
     return telling.of_check(report, third_party=asked.third_party, skip=asked.skip)
 
 
-def _rule(asked: RuleAsked, place: Place, progress: Progressing) -> Answer:
+def _rule(asked: RuleAsked, place: Place, _progress: Progressing) -> Answer:
     if asked.code is None:
         rules = api.load_rules()
         pieces = tuple(
@@ -95,13 +95,14 @@ def _rule(asked: RuleAsked, place: Place, progress: Progressing) -> Answer:
         return telling.of_text(api.page_of(api.rule_named(code)))
     if asked.target is not None:
         _refuse_outside(asked.target, place.root)
+    notes: list[str] = []
+    settings = place.settings()
     report, finding = api.explain(
-        code,
-        (asked.target,) if asked.target else (),
-        settings=place.settings(),
-        announce=_announcing(progress),
+        code, (asked.target,) if asked.target else (), settings=settings, announce=notes.append
     )
-    return telling.of_text(f"id {finding.fingerprint}\n{api.render_finding(report, finding, width=100)}")
+    words = telling.which_run(report, None if asked.target else api.when_run(settings.root))
+    head = "\n".join([f"id {finding.fingerprint}", *([words] if words else []), *notes])
+    return telling.of_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
 
 
 def _plan(asked: PlanAsked, place: Place, progress: Progressing) -> Answer:
@@ -149,6 +150,7 @@ def _prove(asked: ProveAsked, place: Place, progress: Progressing) -> Answer:
     change = api.prove(
         patch,
         asked.target,
+        beside=asked.settings or (),
         settings=place.settings(),
         announce=_announcing(progress),
         progress=progress,

@@ -130,12 +130,26 @@ def _folder(named: str) -> Path:
 @click.argument("patch", type=click.Path(dir_okay=False), shell_complete=complete_files)
 @click.argument("target", shell_complete=complete_files)
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option(
+    "--set",
+    "beside",
+    multiple=True,
+    metavar="NAME[=N]",
+    help="A setting of torch._dynamo.config that belongs to the patch, made True or the number; may be repeated.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 @asked(RunOptions, only=HOW_TO_RUN)
 @asked(ReadOptions, only=frozenset({"mode"}))
 @click.pass_context
 def prove(
-    context: click.Context, /, patch: str, target: str, output_format: str, quiet: bool, **_options: Any
+    context: click.Context,
+    /,
+    patch: str,
+    target: str,
+    output_format: str,
+    beside: tuple[str, ...],
+    quiet: bool,
+    **_options: Any,
 ) -> int:
     """Put PATCH, a unified diff by anybody, to the proof on TARGET: the same calls before and after it.
 
@@ -151,6 +165,7 @@ def prove(
             data.decode("utf-8", "surrogateescape"),  # line ends are part of it
             target,
             named=patch,
+            beside=beside,
             settings=settings_of(context, isolated=False),
             announce=announce,
             progress=progress,

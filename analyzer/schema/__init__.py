@@ -77,6 +77,7 @@ from tcready.schema.proof import (
     Span,
     Trial,
     Variant,
+    setting_line,
     setting_of,
 )
 from tcready.schema.report import (
@@ -113,6 +114,7 @@ from tcready.schema.run import (
     Placement,
     Plan,
     Recompile,
+    RecompileAdvice,
     RefusedSize,
     RegionTrial,
     ShapeAdvice,
@@ -322,6 +324,7 @@ __all__ = [
     "RankSide",
     "Reading",
     "Recompile",
+    "RecompileAdvice",
     "RefusedSize",
     "Region",
     "RegionState",
@@ -395,6 +398,7 @@ __all__ = [
     "origin_of",
     "path_in",
     "place_in",
+    "setting_line",
     "setting_of",
     "short_names",
     "source_folders",

@@ -22,6 +22,11 @@ def setting_of(text: str) -> tuple[str, bool | int]:
     return name, int(value) if value else True
 
 
+def setting_line(text: str) -> str:
+    """The line of code that makes a setting, of its name and value as `setting_of` reads them."""
+    return "torch._dynamo.config.{} = {}".format(*setting_of(text))
+
+
 @dataclass(frozen=True)
 class Span:
     """An expression of a file; lines and columns count from 1, the end is one past the last."""

@@ -610,6 +610,20 @@ class TracedProcess:
 
 
 @dataclass(frozen=True)
+class RecompileAdvice:
+    """What might keep a function of a job from being compiled again, by the guards that failed."""
+
+    path: str
+    line: int
+    """The first line of the function."""
+    symbol: str
+    text: str
+    """What differs from call to call, and what to do."""
+    code: str | None = None
+    """The line to write, where one follows."""
+
+
+@dataclass(frozen=True)
 class Trace:
     """What torch's structured trace of a job holds, where an observation was made of one, in place of a run."""
 
@@ -621,6 +635,10 @@ class Trace:
     """By function, the longest first."""
     lacks: tuple[str, ...] = ()
     """What a run shows and this trace does not, each in a few words."""
+    mode_known: bool = True
+    """Whether a graph tells if gradients were computed; if not, the sources are read in the observation's `mode`."""
+    advice: tuple[RecompileAdvice, ...] = ()
+    """What might end recompilations of which one cause was met again and again. None of it was run."""
 
 
 SYNTHESISED = "synthesised: "

@@ -30,6 +30,7 @@ from tcready.schema import (
     Troubles,
 )
 from tcready.traces import files, places
+from tcready.traces.advice import advice
 from tcready.traces.places import Sources, TraceNames
 from tcready.traces.process import EVAL_FRAME, Compilation, Process, record_of
 from tcready.traces.process import read as read_process
@@ -42,6 +43,8 @@ NEVER = (
     "outputs compared with eager, and speed",
 )
 """What no trace holds."""
+NO_MODE = "whether it was training or inference: no graph tells, so the sources are read as inference"
+"""What a trace lacks as well if AOTAutograd compiled nothing."""
 ELSEWHERE = "a trace does not tell"
 STACK_TEXT = re.compile(
     r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE
@@ -278,7 +281,7 @@ def _observation(target: str, group: _Group) -> Observation:
         graphs=tuple(graphs),
         recompiles=narrate.join_recompiles(tuple(again)),
         traced=traced,
-        trace=_trace(group, compilations),
+        trace=_trace(group, compilations, narrate.join_recompiles(tuple(again))),
     )
     return replace(seen, stages=tuple(_stages(seen, group)))
 
@@ -293,7 +296,8 @@ def _environment(processes: Iterable[Process]) -> Mapping[str, Any]:
     return {name: found[name] for name in ("torch", "python", "device") if name in found}
 
 
-def _trace(group: _Group, compilations: Sequence[Compilation]) -> Trace:
+def _trace(group: _Group, compilations: Sequence[Compilation], again: Sequence[Recompile]) -> Trace:
+    mode_known = any(each.backward or each.inference for each in compilations)
     phases = times.phases((row for each in compilations for row in each.rows), KERNELS)
     return Trace(
         processes=tuple(
@@ -303,7 +307,9 @@ def _trace(group: _Group, compilations: Sequence[Compilation]) -> Trace:
         seconds=_seconds(compilations),
         phases=phases,
         compile_times=tuple(_compile_times(group)),
-        lacks=NEVER,
+        lacks=NEVER if mode_known else (NO_MODE, *NEVER),
+        mode_known=mode_known,
+        advice=tuple(advice(again)),
     )
 
 
@@ -383,7 +389,7 @@ def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observati
     listed = tuple(
         TracedProcess(process.file, process.rank, 0, 0.0, process.lacks()) for process in processes
     )
-    trace = Trace(listed, 0.0, lacks=NEVER)
+    trace = Trace(listed, 0.0, lacks=(NO_MODE, *NEVER), mode_known=False)
     return Observation(named[0], None, "infer", stages, _environment(processes), trace=trace)
 
 

@@ -41,6 +41,8 @@ GUARDS = "dynamo_cpp_guards_str"
 """An event of code that is kept: `has_guarded_code` is true of some frames that Dynamo gave up, too."""
 BACKWARD = ("aot_joint_graph", "aot_backward_graph", "bwd_compilation_metrics")
 """Events that only training leaves."""
+INFERENCE = "aot_inference_graph"
+"""The event of a graph for which AOTAutograd made no backward."""
 SOFT = ("Unsupported", "UserError")
 """Errors that Dynamo answers by running the frame eagerly; any other is raised, unless `suppress_errors` is set."""
 GRAPH_LINE = re.compile(r"# File: (.+?):([1-9]\d{0,8}) in ")
@@ -90,6 +92,8 @@ class Compilation:
     """Whether guards were made for its code."""
     backward: bool = False
     """Whether anything of training was seen."""
+    inference: bool = False
+    """Whether a graph of it was compiled without a backward."""
     lines: set[tuple[str, int]] = field(default_factory=set)
     """Of operations in its graphs."""
 
@@ -179,7 +183,10 @@ def _wanted(kind: str, data: Mapping[str, Any]) -> int | None:
         return TEXT if name in ARTIFACTS else None
     if kind == "dynamo_output_graph":
         return GRAPH
-    known = kind in ("str", "dynamo_start", GUARDS, *BACKWARD) or kind.removesuffix("_runtime") in METRICS
+    known = (
+        kind in ("str", "dynamo_start", GUARDS, INFERENCE, *BACKWARD)
+        or kind.removesuffix("_runtime") in METRICS
+    )
     return 0 if known else None
 
 
@@ -215,6 +222,8 @@ class _Reader:
             compilation.guarded = True
         if event.kind in BACKWARD and (of := self._of(data)) is not None:
             of.backward = True
+        elif event.kind == INFERENCE and (of := self._of(data)) is not None:
+            of.inference = True
 
     def _artifact(self, name: str, event: Event) -> None:
         text = event.payload
