@@ -135,7 +135,9 @@ def main() -> None:
             found, seconds = batch(kind, first, sites, args.limit)
             count["cases"] += len(found)
             count["seconds"] = round(count["seconds"] + seconds, 1)
-            count["slowest"] = max(count["slowest"], *(float(str(each["seconds"])) for each in found))
+            slowest = max(found, key=lambda each: float(str(each["seconds"])))
+            if float(str(slowest["seconds"])) > count["slowest"]:
+                count["slowest"], count["which"] = float(str(slowest["seconds"])), slowest["done"]
             with (args.out / "failures.jsonl").open("a", encoding="utf-8") as log:
                 for each in found:
                     if each["wrong"]:
