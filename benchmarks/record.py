@@ -45,7 +45,8 @@ Four files of fixtures/accuracy come from here:
 
 unseen-fifth-look.jsonl and unseen-fifth-kept.jsonl are the same of benchmarks/unseen5.toml, made with dev records and the
 first two files as --also. unseen-sixth-look.jsonl and unseen-sixth-kept.jsonl are the same of benchmarks/unseen6.toml,
-made with dev records and all earlier files as --also: of the second only totals may be read.
+made with dev records and all earlier files as --also: of the second only totals may be read. The same holds for
+unseen-seventh-look.jsonl and unseen-seventh-kept.jsonl, of benchmarks/unseen7.toml.
 
 The environment of these records, Python 3.11 on a CPU:
 

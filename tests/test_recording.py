@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,13 +97,16 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
     assert not packages.keys() & {r["package"] for r in others}
 
 
-def test_the_sixth_halves_have_every_model_of_their_table_and_no_package_of_another_file() -> None:
-    halves = [committed("unseen-sixth-look.jsonl"), committed("unseen-sixth-kept.jsonl")]
+@pytest.mark.parametrize(("name", "table"), [("sixth", "unseen6.toml"), ("seventh", "unseen7.toml")])
+def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
+    name: str, table: str
+) -> None:
+    halves = [committed(f"unseen-{name}-look.jsonl"), committed(f"unseen-{name}-kept.jsonl")]
     packages = [{r["package"] for r in half} for half in halves]
     assert not packages[0] & packages[1]
-    table = tomllib.loads((ROOT / "benchmarks" / "unseen6.toml").read_text("utf-8"))["model"]
-    assert sorted(r["id"] for half in halves for r in half) == sorted(row["id"] for row in table)
-    others = [path for path in RECORDS.glob("*.jsonl") if "sixth" not in path.name]
+    rows = tomllib.loads((ROOT / "benchmarks" / table).read_text("utf-8"))["model"]
+    assert sorted(r["id"] for half in halves for r in half) == sorted(row["id"] for row in rows)
+    others = [path for path in RECORDS.glob("*.jsonl") if name not in path.name]
     known = {r["package"] for path in others for r in committed(path.name) if "package" in r}
     assert known
     assert not (packages[0] | packages[1]) & known
@@ -114,7 +118,11 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
 
     lines = (RECORDS / "unseen-requirements.txt").read_text("utf-8").split()
     pinned = {plain(name): version for name, _, version in (line.partition("==") for line in lines)}
-    for file in ("unseen-look", "unseen-kept", "unseen-second-look", "unseen-second-kept"):
+    for file in (
+        "unseen-look",
+        "unseen-kept",
+        *(f"unseen-{n}-{half}" for n in ("second", "seventh") for half in ("look", "kept")),
+    ):
         for r in committed(f"{file}.jsonl"):
             package = r["package"]
             assert pinned[plain(package)] == r["versions"].get(package, pinned[plain(package)]), package
