@@ -173,7 +173,7 @@ def _sides(
                 SideCount(
                     path,
                     side.test.line,
-                    _written(text, side.test),
+                    written_at(text, side.test),
                     side.true + side.alone_true,
                     side.false + side.alone_false,
                     alone=not (side.true and side.false),
@@ -182,7 +182,8 @@ def _sides(
     return tuple(found)
 
 
-def _written(text: str, span: Span) -> str:
+def written_at(text: str, span: Span) -> str:
+    """What stands there, on one line."""
     lines = lines_of(text)[span.line - 1 : span.end_line]
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]

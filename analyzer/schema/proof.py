@@ -55,6 +55,8 @@ class Variant:
     """What it changes: these are called alone as well."""
     written: tuple[Span, ...] = ()
     """Statements that are new in functions that were there: some call is to run each."""
+    asked: tuple[Span, ...] = ()
+    """What decides on a branch in it and is new: both sides are wanted."""
     called_before: bool = False
     """Whether every model is called once, in eager mode, before what is compared: what it makes at its first call is
     there then."""
@@ -78,6 +80,8 @@ class ProofRequest:
     seconds: float = 15.0
     """For how long the code as it stands is called with varied inputs, and as long again its functions alone; what is
     left then is left out."""
+    numbers: tuple[float, ...] = ()
+    """What is compared with these numbers where the code changes: inputs are tried there."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ class Trial:
     """Shortest eager call with the given inputs."""
     not_run: tuple[Span, ...] = ()
     """What is written anew and no eager call ran."""
+    sides: tuple[SidesTaken, ...] = ()
+    """How often each new test was true and false."""
 
 
 @dataclass(frozen=True)
