@@ -12,9 +12,8 @@ from tcready.applying import Changed as ChangedFile
 from tcready.edits import applied, between
 from tcready.refactor.changed import Changed, LineMap, changed
 from tcready.refactor.disable import disabled
-from tcready.refactor.judgement import Judgement
+from tcready.refactor.judgement import Judgement, written_at
 from tcready.refactor.judgement import judged as judgement_of
-from tcready.refactor.judgement import written_at
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema import (
     BreakSite,
@@ -560,7 +559,12 @@ class Work:
             flags = tuple(each for each in every if each != CALLED_BEFORE)
             asked.append(
                 Variant(
-                    name, tuple(sources.items()), flags, own, written, questions,
+                    name,
+                    tuple(sources.items()),
+                    flags,
+                    own,
+                    written,
+                    questions,
                     called_before=CALLED_BEFORE in every,
                 )
             )
@@ -630,7 +634,9 @@ class Work:
             if not (true and false):
                 text = written_at(sources[side.test.path], side.test)
                 never = "true" if false or not true else "false"
-                return f"no inputs were found that make `{text}` {never}, which is new (line {side.test.line})"
+                return (
+                    f"no inputs were found that make `{text}` {never}, which is new (line {side.test.line})"
+                )
         for span in gone.once:
             where = f"{self._shown(span.path)}:{span.line}"
             return f"{where} is run once, at import: no call shows what its values decide"

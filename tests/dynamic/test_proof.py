@@ -242,8 +242,8 @@ def test_both_sides_are_taken_by_functions_alone(shown: Shown) -> None:
 
 MARKED = """\
 def f(a, b):
-    if (a
-        > b): return 'é' if b else [c for c in (a, b) if c]
+    if (-b
+        > -a): return 'é' if b else [c for c in (a, b) if c]
     assert a < b < 9 and a, 'é'
     kept = lambda: a + 1
 """
@@ -256,7 +256,9 @@ def test_what_is_asked_and_run_is_told_by_the_tree_that_is_compiled() -> None:
     lines = MARKED.splitlines()
 
     def written(span: Span) -> str:
-        return lines[span.line - 1][span.column - 1 : span.end_column - 1 if span.end_line == span.line else None]
+        return lines[span.line - 1][
+            span.column - 1 : span.end_column - 1 if span.end_line == span.line else None
+        ]
 
     tree = sides.marked({"f": MARKED}, "f", ast.parse(MARKED))
     names: dict[str, Any] = {}
@@ -269,7 +271,7 @@ def test_what_is_asked_and_run_is_told_by_the_tree_that_is_compiled() -> None:
             names["f"](9, 9)
         sides.settle(counts=True, raised=True)
     assert {written(each.test): (each.true, each.false) for each in sides.taken()} == {
-        "(a": (1, 1),
+        "-b": (1, 1),
         "a < b < 9 and a": (1, 1),
         "b": (0, 1),
         "c": (1, 1),

@@ -300,7 +300,9 @@ def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
 
 def _is_own(value: Any, modules: Set[str]) -> bool:
     """Whether it is an object, no module and no function, of a class that one of these modules defines."""
-    return type(value).__module__ in modules and not isinstance(value, (type, nn.Module)) and not callable(value)
+    return (
+        type(value).__module__ in modules and not isinstance(value, (type, nn.Module)) and not callable(value)
+    )
 
 
 _CONTAINERS = (list, tuple, dict, set, deque)
@@ -342,7 +344,9 @@ def _moved(
             continue
         pairs = [(x, y) for (x, n), (y, m) in zip(one, other, strict=True) if not (n == m and _same(x, y))]
         if pairs:
-            pairs = [pair for pair in pairs if not all(isinstance(each, _CONTAINERS) for each in pair)] or pairs
+            pairs = [
+                pair for pair in pairs if not all(isinstance(each, _CONTAINERS) for each in pair)
+            ] or pairs
             numbers = all(type(each) in (int, float) for pair in pairs for each in pair)
             found[name] = [y - x for x, y in pairs] if numbers else "changed"
     return found
@@ -388,7 +392,11 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     """The state that differs between two calls of one thing: the time of day. Of what is printed only numbers may."""
     names = one.state.keys() & other.state.keys()
     found = {name for name in names if _moves(one.state[name], other.state[name])}
-    found |= {name for name in one.names.keys() & other.names.keys() if _is_clock(one.names[name], other.names[name])}
+    found |= {
+        name
+        for name in one.names.keys() & other.names.keys()
+        if _is_clock(one.names[name], other.names[name])
+    }
     if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
         found.add(PRINTED)
     return frozenset(found)

@@ -22,7 +22,16 @@ from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
 from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.variations import AS_PYTHON, LAST, LEFT_OUT, RETYPED, SEEDED, WITH_GRADIENTS, every, fitting
+from tcready.dynamic.worker.proof.variations import (
+    AS_PYTHON,
+    LAST,
+    LEFT_OUT,
+    RETYPED,
+    SEEDED,
+    WITH_GRADIENTS,
+    every,
+    fitting,
+)
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.events.whose import below_site
 from tcready.schema import FunctionPlace, Mode, ProofRequest
@@ -107,7 +116,10 @@ def called(
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
-    args, kwargs = _retyped(model if key.function is None else function, args, kwargs, key.variation) or (args, kwargs)
+    args, kwargs = _retyped(model if key.function is None else function, args, kwargs, key.variation) or (
+        args,
+        kwargs,
+    )
     asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
     if key.mode == "train" and asks:
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))

@@ -83,7 +83,9 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 sides.alone = key.function is not None
                 seen = call()
                 trace.calls.append((key, seen))
-                sides.settle(counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None)
+                sides.settle(
+                    counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
+                )
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
         overlay.unmark()

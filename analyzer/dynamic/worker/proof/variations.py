@@ -207,5 +207,7 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     return tuple(
         name
         for name in every(numbers)
-        if (masks or name not in WITH_MASKS) and (counts or name not in WITH_NUMBERS) and name not in _UNCHANGED
+        if (masks or name not in WITH_MASKS)
+        and (counts or name not in WITH_NUMBERS)
+        and name not in _UNCHANGED
     )
