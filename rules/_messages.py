@@ -84,7 +84,7 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         or not _only_messages(branch.body)
     ):
         return
-    if (call := _unknown_call(branch)) is not None:
+    if _unknown_call(branch) is not None:
         return
     test = branch.test
     if not isinstance(test, (cst.Comparison, cst.UnaryOperation)):

@@ -466,7 +466,7 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
 
 def _gives_value(node: ast.AST) -> bool:
     """Whether a statement that is run at import does more than import, or name a lambda."""
-    if isinstance(node, ast.expr) or isinstance(node, _IMPORTS):
+    if isinstance(node, (ast.expr, *_IMPORTS)):
         return False
     return not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) and any(_bound(node)))
 

@@ -167,7 +167,7 @@ def heard() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def _below_the_level(text: io.StringIO) -> Iterator[None]:
-    """Notes what was to be logged and is not, as its logger is set to a higher level: another user may set a lower one."""
+    """Notes what is not logged as its logger is set to a higher level: another user may set a lower one."""
     known = logging.Logger.isEnabledFor
 
     def noting(logger: logging.Logger, level: int) -> bool:

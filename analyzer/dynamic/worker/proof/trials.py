@@ -86,7 +86,8 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 sides.settle(
                     counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
                 )
-                if key.function is None and sides.ways() != known:
+                is_of_a_type = key.variation in RETYPED and seen.error is None
+                if key.function is None and (sides.ways() != known or is_of_a_type):
                     trace.telling.append(key)
         overlay.unmark()
         _, once_more = next(of_model(Models(context), request))  # built once more, too
