@@ -145,9 +145,19 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             ]
     return Changed(
         tuple(functions),
-        *(tuple(dict.fromkeys(spans)) for spans in (tests, gone, written, turned, asked, compiled, once)),
+        _each(tests),
+        _each(gone),
+        _each(written),
+        _each(turned),
+        _each(asked),
+        _each(compiled),
+        _each(once),
         tuple(dict.fromkeys(numbers))[:NUMBERS],
     )
+
+
+def _each(spans: Iterable[Span]) -> tuple[Span, ...]:
+    return tuple(dict.fromkeys(spans))
 
 
 @dataclass
@@ -227,7 +237,7 @@ def _asked(test: _Test) -> str:
     return f"{type(node.op).__name__} {sorted(_operands(node, type(node.op)))}"
 
 
-_OPPOSITE = {ast.IsNot: ast.Is, ast.NotIn: ast.In}
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotIn: ast.In}
 
 
 def _asked_alone(node: ast.expr) -> str:
@@ -237,7 +247,7 @@ def _asked_alone(node: ast.expr) -> str:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool":
         return _asked_alone(node.args[0]) if len(node.args) == 1 else ast.dump(node)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITE:
-        turned = _OPPOSITE[type(node.ops[0])]()  # type: ignore[index]
+        turned = _OPPOSITE[type(node.ops[0])]()
         return ast.dump(ast.Compare(node.left, [turned], node.comparators))
     return ast.dump(node)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcready.refactor.changed import LineMap
 from tcready.schema import (
+    NOT_COMPARED,
     SLOWER,
     Observation,
     Proof,
@@ -74,6 +75,7 @@ def judged(
         share_after=captured_share(after),
         fullgraph=_passed(after, "fullgraph"),
         eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
+        not_compared=NOT_COMPARED,
     )
     reason = _refuted(before, trial, lines, keeps_out=keeps_out)
     if reason is not None:

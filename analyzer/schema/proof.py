@@ -137,6 +137,14 @@ class ProofResult:
     """Why nothing can be held against the code as it stands, in one line."""
 
 
+NOT_COMPARED = (
+    "compiled calls of functions alone",
+    "values of objects that are no tensors, numbers or text, beyond their types",
+    "both outcomes of comparisons that give tensors",
+    "whether an output is an input or a view of one",
+    "files and networks",
+)
+"""What a caller might see and a proof does not look at."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]
 """Shown to do the same on both sides of every branch that it takes away; on one side of some; not to; nobody tried."""
 
@@ -176,6 +184,8 @@ class Proof:
     """Whether `fullgraph=True` compiles afterwards; None if it was not tried, since breaks are left."""
     eager_ratio: float | None
     """Seconds of an eager call after over before."""
+    not_compared: tuple[str, ...] = ()
+    """What no proof of this version looks at."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,14 @@ CALLS = []
 SEEN = {}
 
 
+STATS = {"a": {"n": 0}}
+
+
 class Config:
     uses = 0
+
+
+METER = Config()
 
 
 class Model(nn.Module):
@@ -69,6 +75,9 @@ class Model(nn.Module):
         logging.getLogger("model").warning("slow")
         if len(x) == 0:
             raise ValueError("rows are needed")
+        logging.getLogger("model").info("step")
+        STATS["a"]["n"] += 1
+        METER.uses += 1
         self.calls += 1
         self.seen += 1
         self.gain.mul_(1.5)
@@ -119,6 +128,15 @@ DIFFERENT = {
     "an argument that stays": ("state", "        notes.append(2)\n", ""),
     "no warning": ("state", '        warnings.warn("careful")\n', ""),
     "no log": ("state", '        logging.getLogger("model").warning("slow")\n', ""),
+    "no log below the level": ("state", '        logging.getLogger("model").info("step")\n', ""),
+    "no counter in nested tables": ("state", '        STATS["a"]["n"] += 1\n', ""),
+    "no counter in a global object": ("state", "        METER.uses += 1\n", ""),
+    "other strides": ("value", "return self.divided(x, x)", "return self.divided(x, x).t().contiguous().t()"),
+    "a hook": (
+        "state",
+        "        self.calls += 1\n",
+        "        self.calls += 1\n        self.lin.register_forward_hook(lambda *_: None)\n",
+    ),
     "no counter": ("state", "        self.calls += 1\n", ""),
     "no buffer": ("state", "        self.seen += 1\n", ""),
     "no write to a parameter": ("state", "        self.gain.mul_(1.5)\n", ""),

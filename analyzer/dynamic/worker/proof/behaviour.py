@@ -177,7 +177,7 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
             text.write(f"not logged: {level} {logger.name} {caller.f_locals.get('msg')!s}\n")
         return is_enabled
 
-    logging.Logger.isEnabledFor = noting  # type: ignore[method-assign]
+    logging.Logger.isEnabledFor = noting  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
@@ -479,7 +479,7 @@ def compiled_difference(
         or _named(eager.gradients, compiled.gradients, "gradient of ")
         or _of(eager.inputs, compiled.inputs)
         or _state(eager, compiled, ignored)
-        or _moved_names(*(_counters(each) for each in (eager, compiled)), ignored)
+        or _moved_names(_counters(eager), _counters(compiled), ignored)
     )
 
 

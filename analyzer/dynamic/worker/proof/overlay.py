@@ -53,7 +53,7 @@ class Overlay:
             plain: CodeType = of.source_to_code(text, path)
             if self._mark is None:
                 return plain
-            marked: CodeType = of.source_to_code(self._mark(given, ast.parse(text)), path)  # type: ignore[arg-type]
+            marked: CodeType = of.source_to_code(self._mark(given, ast.parse(text)), path)
             self._note(marked, plain)
             return marked
 

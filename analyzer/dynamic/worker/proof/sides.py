@@ -26,7 +26,7 @@ _Place = tuple[int, int, int, int]
 def marked(tree: ast.Module, text: str, tests: Mapping[Span, int], runs: Mapping[Span, int]) -> ast.Module:
     """The tree of one file with each test, by number, inside a call, and one before each statement."""
     places = ({_place(span): number for span, number in each.items()} for each in (tests, runs))
-    made = _Marks(re.split(r"\r\n|\r|\n", text), *places).visit(tree)
+    made: ast.Module = _Marks(re.split(r"\r\n|\r|\n", text), *places).visit(tree)
     return ast.fix_missing_locations(made)
 
 
