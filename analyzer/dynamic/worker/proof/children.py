@@ -22,7 +22,7 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema import Observation, ProofRequest, ProofResult, Trial, Variant, from_json
 
 POLL = 0.02
-LEAST = 20.0
+LEAST = 40.0
 """Seconds that each process has at least."""
 _T = TypeVar("_T", ProofResult, Trial)
 
