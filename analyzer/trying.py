@@ -12,7 +12,7 @@ from tcready.applying import Changed as ChangedFile
 from tcready.edits import applied, between
 from tcready.refactor.changed import Changed, LineMap, changed
 from tcready.refactor.disable import disabled
-from tcready.refactor.judgement import Judgement
+from tcready.refactor.judgement import Judgement, written_at
 from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema import (
@@ -180,6 +180,10 @@ class _Gone:
     statements: tuple[Span, ...]
     turned: tuple[Span, ...] = ()
     """Tests whose operands it puts in another order."""
+    compiled: tuple[Span, ...] = ()
+    """What it writes that is run depending on whether code is being compiled."""
+    once: tuple[Span, ...] = ()
+    """What is run at import and gives names another value."""
 
 
 @dataclass(frozen=True)
@@ -527,24 +531,43 @@ class Work:
         asked: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
+        numbers: dict[float, None] = {}
         for name, sources, names in variants:
             differs = [self._changed(path, text) for path, text in sources.items()]
             own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
             functions |= dict.fromkeys(own)
             tests = tuple(span for each in differs for span in each.tests)
             turned = tuple(span for each in differs for span in each.turned)
-            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone), turned))
+            gone.append(
+                _Gone(
+                    tests,
+                    tuple(span for each in differs for span in each.gone),
+                    turned,
+                    tuple(span for each in differs for span in each.compiled),
+                    tuple(span for each in differs for span in each.once),
+                )
+            )
+            numbers |= dict.fromkeys(number for each in differs for number in each.numbers)
+            questions = tuple(span for each in differs for span in each.asked)
             written = tuple(span for each in differs for span in each.written)
             every = dict.fromkeys([*settings, *names])
             flags = tuple(each for each in every if each != CALLED_BEFORE)
             asked.append(
                 Variant(
-                    name, tuple(sources.items()), flags, own, written, called_before=CALLED_BEFORE in every
+                    name,
+                    tuple(sources.items()),
+                    flags,
+                    own,
+                    written,
+                    questions,
+                    called_before=CALLED_BEFORE in every,
                 )
             )
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
-        request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
+        request = ProofRequest(
+            tuple(asked), tuple(functions), every_test, every_statement, numbers=tuple(numbers)
+        )
         return self.prove(request), request, gone
 
     def _changed(self, path: str, text: str) -> Changed:
@@ -570,7 +593,7 @@ class Work:
         shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
         judgement: Judgement = judgement_of(
             before, trial, result, request, gone.tests, lines, shown, keeps_out=change.keeps_out,
-            not_run=self._not_run(trial, result, gone),
+            not_run=self._not_run(trial, result, gone, candidate.sources),
         )  # fmt: skip
         return dataclasses.replace(
             change,
@@ -580,8 +603,10 @@ class Work:
             proof=judgement.proof,
         )
 
-    def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone) -> str | None:
-        """Which statement no call ran that the change takes away or writes, in one line."""
+    def _not_run(
+        self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]
+    ) -> str | None:
+        """Which statement no call ran that the change takes away or writes, or what else no call shows, in one line."""
         taken = {
             side.test
             for side in result.sides
@@ -596,8 +621,20 @@ class Work:
         traced = {each.path: each.ranges for each in trial.observation.traced}
         for span in trial.not_run:  # what only compiled code does is compared there
             ranges = traced.get(self._shown(span.path), ())
-            if not any(first <= span.end_line and span.line <= last for first, last in ranges):
+            seen = any(first <= span.end_line and span.line <= last for first, last in ranges)
+            if span not in gone.compiled or not seen:
                 return f"no call runs what is written anew for line {span.line} of {self._shown(span.path)}"
+        for side in trial.sides:
+            true, false = side.true + side.alone_true, side.false + side.alone_false
+            if not (true and false):
+                text = written_at(sources[side.test.path], side.test)
+                never = "true" if false or not true else "false"
+                return (
+                    f"no inputs were found that make `{text}` {never}, which is new (line {side.test.line})"
+                )
+        for span in gone.once:
+            where = f"{self._shown(span.path)}:{span.line}"
+            return f"{where} is run once, at import: no call shows what its values decide"
         return None
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:

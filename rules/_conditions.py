@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -204,7 +206,7 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
         return node
     if isinstance(node, cst.Comparison):
         values = [node.left, *(each.comparator for each in node.comparisons)]
-        kept = [kept_tensor(torch, value) for value in values]
+        kept = [_read_exactly(torch, number, values) for number in range(len(values))]
         made: cst.BaseExpression | None = None
         for left, each, right in zip(kept, node.comparisons, kept[1:], strict=False):
             one = cst.Comparison(left, [each.with_changes(comparator=right)])
@@ -212,6 +214,87 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
         assert made is not None
         return made.with_changes(lpar=node.lpar, rpar=node.rpar) if len(values) == 2 else made
     return node
+
+
+def _read_exactly(torch: str, number: int, values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    """An operand of a comparison, kept a tensor and compared as what was read from it: Python compares numbers of 64
+    bits, where torch rounds a number to the type of the tensor."""
+    value = values[number]
+    kept = kept_tensor(torch, value)
+    if not isinstance(value, cst.Call) or not _strips(value):
+        return kept
+    name = value.func.value if isinstance(value.func, cst.Name) else "item"
+    beside = [*values[max(number - 1, 0) : number], *values[number + 1 : number + 2]]
+    if name == "int":
+        return kept if _counts(kept) else expression("a.long()", a=kept)
+    if name == "bool" or all(_is_exact(each) or _is_read(each) for each in beside):
+        return kept
+    return expression("a.double()", a=kept)
+
+
+def _is_read(node: cst.BaseExpression) -> bool:
+    """Whether a tensor of which a number is read stands there: both keep their types."""
+    return isinstance(node, cst.Call) and _strips(node)
+
+
+def _is_exact(node: cst.BaseExpression) -> bool:
+    """Whether it is a number that every floating type holds as it is written: of eight bits, and not too large."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return _is_exact(node.expression)
+    if not isinstance(node, (cst.Integer, cst.Float)):
+        return False
+    value = float(node.evaluated_value)
+    small = 2.0**-14
+    return value == 0 or (small <= value <= LARGEST and (math.frexp(value)[0] * 2**FEWEST_BITS).is_integer())
+
+
+LARGEST = 65504.0
+"""The largest number of `torch.float16`."""
+FEWEST_BITS = 8
+"""Of a number in `torch.bfloat16`, the one that its exponent stands for among them."""
+COUNTING = frozenset({"argmax", "argmin", "count_nonzero", "numel", "size", "dim"})
+
+
+def _counts(node: cst.BaseExpression) -> bool:
+    """Whether it is a whole number by its form: how many of a mask are true, an index."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    of = node.func.value
+    is_asked = isinstance(of, cst.Comparison) or (
+        isinstance(of, cst.Call) and isinstance(of.func, cst.Attribute) and of.func.attr.value in OF_BOOL
+    )
+    return node.func.attr.value in COUNTING or (node.func.attr.value == "sum" and is_asked)
+
+
+def overridable(place: Located, tree: Tree) -> Declined | None:
+    """Why an operand may be none of tensors: a method gives it, of which a subclass may have another."""
+    if isinstance(tree, Joined):
+        return next((why for part in tree.parts if (why := overridable(place, part)) is not None), None)
+    if not tree.of_tensor:
+        return None
+    values = [tree.node]
+    if isinstance(tree.node, cst.Comparison):
+        values = [tree.node.left, *(each.comparator for each in tree.node.comparisons)]
+    for value in values:
+        if (
+            isinstance(value, cst.Call)
+            and isinstance(value.func, cst.Attribute)
+            and isinstance(value.func.value, cst.Name)
+            and value.func.value.value == "self"
+        ):
+            name = value.func.attr.value
+            methods = [
+                each
+                for kind in ast.walk(place.source.tree)
+                if isinstance(kind, ast.ClassDef)
+                for each in kind.body
+                if isinstance(each, ast.FunctionDef) and each.name == name
+            ]
+            if any("Tensor" not in ast.dump(each.returns or ast.Constant(None)) for each in methods):
+                return Declined(
+                    f"`self.{name}` does not say that it gives a tensor: a subclass may give a bool"
+                )
+    return None
 
 
 ASKED_OF_NOTHING = frozenset(
@@ -298,7 +381,9 @@ def asked(place: Located, test: cst.BaseExpression) -> Asked | Declined:
     if torch is None:
         return NO_TORCH
     parts = apart(tree_of(place, test))
-    return Declined(MIXED) if parts is None else Asked(*torch, *parts)
+    if parts is None:
+        return Declined(MIXED)
+    return overridable(place, parts[1]) or Asked(*torch, *parts)
 
 
 def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:

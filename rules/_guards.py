@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from tcready.rules._conditions import (
     is_of_python,
     is_of_tensor,
     opposite,
+    overridable,
     owner_of,
     tree_of,
 )
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 Leaves = Callable[["Tree"], "list[cst.BaseStatement]"]
 
 CAUGHT = "the error may be caught around it: what an assertion in the graph raises might not be"
+CAUGHT_THERE = (
+    "a `try` in this file catches it where the function is called: what the graph raises comes later"
+)
 LATER = "on a GPU it is raised later than it was"
 
 
@@ -51,8 +57,14 @@ def raising(place: Located) -> Ways:
     if _in_try(place, branch):
         yield Declined(CAUGHT)
         return
+    if _tried_by_callers(place, _kind(raised)):
+        yield Declined(CAUGHT_THERE)
+        return
     name, imports = torch
     bad = tree_of(place, branch.test, negated)
+    if (why := overridable(place, bad)) is not None:
+        yield why
+        return
     text = _text(raised)
     kind = _kind(raised)
     body = branch.orelse.body if negated and isinstance(branch.orelse, cst.Else) else branch.body
@@ -116,8 +128,14 @@ def asserting(place: Located) -> Ways:
     if _in_try(place, found):
         yield Declined(CAUGHT)
         return
+    if _tried_by_callers(place, "AssertionError"):
+        yield Declined(CAUGHT_THERE)
+        return
     name, imports = torch
     asked = tree_of(place, found.test)
+    if (why := overridable(place, asked)) is not None:
+        yield why
+        return
     message = found.msg
     constant = message is None or (
         isinstance(message, (cst.SimpleString, cst.ConcatenatedString)) and not _is_made(message)
@@ -261,6 +279,51 @@ def _in_try(place: Located, node: cst.CSTNode) -> bool:
         if isinstance(parent, (cst.Try, cst.TryStar)) and parent.handlers and node is parent.body:
             return True
         node = parent
+    return False
+
+
+def _tried_by_callers(place: Located, kind: str) -> bool:
+    """Whether a `try` of this file, that catches such an exception, calls the function around, by the names that are
+    called there and in the functions of these names."""
+    line = place.piece.lines(place.node)[0]
+    functions: dict[str, list[ast.AST]] = {}
+    around = ""
+    tried: list[ast.AST] = []
+    for node in ast.walk(place.source.tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions.setdefault(node.name, []).append(node)
+            if node.lineno <= line <= (node.end_lineno or 0):
+                around = node.name  # the innermost comes last
+        elif isinstance(node, ast.Try) and any(_catches(each, kind) for each in node.handlers):
+            tried += node.body
+    seen: set[str] = set()
+    while tried:
+        for node in ast.walk(tried.pop()):
+            func = node.func if isinstance(node, ast.Call) else None
+            name = (
+                func.attr
+                if isinstance(func, ast.Attribute)
+                else func.id
+                if isinstance(func, ast.Name)
+                else ""
+            )
+            if name in functions and name not in seen:
+                seen.add(name)
+                tried += functions[name]
+    return around in seen
+
+
+def _catches(handler: ast.ExceptHandler, kind: str) -> bool:
+    """Whether it may catch an exception of that name, or what an assertion in the graph raises."""
+    if handler.type is None:
+        return True
+    raised = [getattr(builtins, name, None) for name in (kind, "RuntimeError")]
+    for each in handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]:
+        caught = getattr(builtins, each.id, None) if isinstance(each, ast.Name) else None
+        if not isinstance(caught, type):
+            return True
+        if any(not isinstance(one, type) or issubclass(one, caught) for one in raised):
+            return True
     return False
 
 

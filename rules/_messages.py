@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.rules._conditions import value_of
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -28,6 +29,24 @@ PURE_METHODS = frozenset(
     """.split()
 )
 """Methods of tensors, texts and dicts that change nothing."""
+OF_LIBRARIES = frozenset({"torch", "F", "nn", "math", "np", "numpy"})
+BUILT_IN = PURE | frozenset(
+    "all any ascii bin bytes chr complex dict divmod enumerate frozenset getattr hasattr hash hex".split()
+)
+BUILT_IN |= frozenset("oct ord pow print reversed set sorted type vars zip".split())
+OF_VALUES = PURE_METHODS | frozenset(
+    """
+    amax amin aminmax argsort argwhere bincount capitalize ceil clamp clone contiguous copy count cummax cumprod cumsum
+    diff dist element_size endswith eq exp expand flatten floor frexp ge get gt half histc index is_contiguous isclose
+    kthvalue le ljust log log10 log2 logical_and logical_not logical_or logsumexp lower lt median mode movedim nanmean
+    nanmedian nansum ndimension ne nelement new_tensor numpy permute prod quantile replace reshape rjust round rsplit
+    sigmoid sign signbit softmax sort split square squeeze startswith stride strip t tanh title to topk trace transpose
+    tril triu type unsqueeze untyped_storage upper view zfill
+    """.split()
+)
+"""Methods of tensors, texts, numbers and dicts that only give a value, if nobody else's object has one of that name."""
+EFFECT = "`{}` may do more than give a value: it would be left out of what is compiled"
+SEVERAL = "its test may be a tensor of several values, of which Python raises"
 GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
 LOST = "{} is a call or an item, whose effect may be lost"
 
@@ -65,6 +84,8 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         or not _only_messages(branch.body)
     ):
         return
+    if _unknown_call(branch) is not None:
+        return
     test = branch.test
     if not isinstance(test, (cst.Comparison, cst.UnaryOperation)):
         test = in_parentheses(test)
@@ -74,16 +95,25 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
     yield Rewrite(
         "The branch is asked where nothing is compiled, and left out of what is compiled",
         (Change((branch.test,), (made,)),),
-        None
-        if is_without_effect(branch.test) and _pure_messages(branch.body) and not _is_tried(place, branch)
-        else LOST.format("a part of it"),
+        _why_unsafe(place, branch),
         torch[1],
     )
+
+
+def _why_unsafe(place: Located, branch: cst.If) -> str | None:
+    """Why it may do something else if an `if` that only gives messages is not asked."""
+    if _is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
+        return LOST.format("a part of it")
+    return None if _is_one(place, branch.test) else SEVERAL
 
 
 def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]]) -> Ways:
     line = place.piece.parents[expr]
     assert isinstance(expr.value, cst.Call)
+    call = _unknown_call(*expr.value.args)
+    if call is not None:
+        yield Declined(EFFECT.format(cst.Module([]).code_for_node(call)))
+        return
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
     if unsafe is None and _is_tried(place, expr):
@@ -180,6 +210,86 @@ def _speaks(call: cst.Call) -> bool:
 
 def _pure_arguments(call: cst.Call) -> bool:
     return all(is_without_effect(arg) for arg in call.args)
+
+
+def _unknown_call(*nodes: cst.CSTNode) -> cst.Call | None:
+    """A call there that may have an effect for all that its name says, but for those that print, log and warn."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        pending += node.children
+        if (
+            isinstance(node, cst.Call)
+            and not is_message(node)
+            and not _speaks(node)
+            and not _only_gives(node.func)
+        ):
+            return node
+    return None
+
+
+def _only_gives(func: cst.BaseExpression) -> bool:
+    if isinstance(func, cst.Name):
+        return func.value in BUILT_IN
+    if not isinstance(func, cst.Attribute):
+        return False
+    root = func.value
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    if isinstance(root, cst.Name) and root.value in OF_LIBRARIES:
+        name = func.attr.value
+        return not (name.endswith("_") or "rand" in name or "seed" in name or name in ("dropout", "normal"))
+    return func.attr.value in OF_VALUES
+
+
+ONE = frozenset(
+    "any all sum mean min max std var norm prod numel count_nonzero item dim median size isEnabledFor".split()
+)
+"""Methods that give one number or truth where they are given nothing, or a level, or one dimension of a size."""
+
+
+def _is_one(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+    """Whether a test has one truth value by its form: of a tensor of several Python raises."""
+    if isinstance(node, cst.BooleanOperation):
+        return _is_one(place, node.left, deep) and _is_one(place, node.right, deep)
+    if isinstance(node, cst.UnaryOperation):
+        return _is_one(place, node.expression, deep)
+    if isinstance(node, cst.BinaryOperation):
+        return _is_one(place, node.left, deep) and _is_one(place, node.right, deep)
+    if isinstance(node, cst.Comparison):
+        if all(isinstance(c.operator, (cst.Is, cst.IsNot)) for c in node.comparisons):
+            return True
+        return all(
+            _is_number(place, each, deep) for each in (node.left, *(c.comparator for c in node.comparisons))
+        )
+    if isinstance(node, cst.Name):
+        value = value_of(place, node.value) if deep else None
+        return value is not None and _is_one(place, value, deep - 1)
+    return isinstance(node, cst.Attribute) or _is_number(place, node, deep)
+
+
+def _is_number(place: Located, node: cst.BaseExpression, deep: int) -> bool:
+    if isinstance(node, (cst.BaseNumber, cst.BaseString, cst.UnaryOperation, cst.BinaryOperation)):
+        return isinstance(node, (cst.BaseNumber, cst.BaseString)) or _is_one(place, node, deep)
+    if isinstance(node, cst.Subscript):
+        return _is_of_sizes(node.value)
+    if isinstance(node, cst.Attribute):
+        return isinstance(node.value, cst.Name) and node.value.value in ("self", "cls")
+    if isinstance(node, cst.Name):
+        value = value_of(place, node.value) if deep else None
+        return value is not None and _is_number(place, value, deep - 1)
+    if not isinstance(node, cst.Call):
+        return False
+    if isinstance(node.func, cst.Name):
+        if node.func.value in ("float", "int", "bool", "abs", "round"):
+            return all(_is_number(place, arg.value, deep) for arg in node.args)
+        return node.func.value in ("len", "isinstance", "hasattr", "callable")
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in ONE:
+        return False
+    if node.func.attr.value in ("size", "isEnabledFor"):
+        return len(node.args) == 1
+    of_torch = isinstance(node.func.value, cst.Name) and node.func.value.value == "torch"
+    return len(node.args) == int(of_torch)
 
 
 def _is_of_sizes(value: cst.BaseExpression) -> bool:

@@ -18,7 +18,7 @@ import pytest
 from tcready import api
 from tcready.applying import Changed, changed_by, patched, write
 from tcready.refactor.changed import LineMap, changed
-from tcready.schema import Edit, FixChange, TcreadyError
+from tcready.schema import Edit, FixChange, Span, TcreadyError
 from tcready.static import source
 from tcready.trying import Candidate, Files, next_ones, what_of
 
@@ -315,7 +315,9 @@ def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
     path = Path("m.py")
     found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
     assert [span.line for span in found.tests] == [2]
-    assert [span.line for span in found.written] == [3, 6, 7]
+    assert sorted({span.line for span in found.written}) == [3, 6, 7]
+    assert {span.line for span in found.compiled} == {3, 6, 7}
+    assert found.asked == ()
 
 
 @pytest.mark.parametrize(
@@ -343,6 +345,57 @@ def test_the_order_of_operands_without_effects_takes_no_test_away(
     found = changed("m.py", *(source.of_text(Path("m.py"), text) for text in texts))
     assert [span.line for span in found.tests] == ([] if is_kept else [2])
     assert [span.line for span in found.turned] == ([2] if is_kept else [])
+
+
+WATCHED = {
+    "an operand": ("hot = bool(x) and f(x)", "hot = 1", ["bool(x)"], []),
+    "a link": ("hot = 0 < x < 1", "hot = 1", ["0 < x"], []),
+    "a new choice": ("y = x", "y = x if g(x) else f(x)", [], ["g(x)"]),
+    "a new operand": ("y = x", "y = h() and f(x)", [], ["h()"]),
+    "a new filter": ("y = x", "y = [v for v in x if v]", [], ["v"]),
+    "a new assertion": ("y = x", "assert f(x), 'no'", [], ["f(x)"]),
+    "in a lambda": ("y = lambda: 1 if x else 2", "y = 1", ["x"], []),
+    "in a function of its own": ("def y():\n        return 1 if x else 2", "y = 1", ["x"], []),
+    "turned round": ("y = f(x) if x is None else x", "y = x if x is not None else f(x)", ["x is None"], []),
+    "apart from Python's part": ("y = 1 if k and x else 2", "y = where(x) if k else 2", ["k and x", "x"], []),
+    "compiled alone": (
+        "y = x",
+        "y = f(x) if is_compiling() and x else x",
+        [],
+        ["x"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_what_decides_is_watched_operand_by_operand(name: str) -> None:
+    one, two, gone, asked = WATCHED[name]
+    texts = [f"def a(x, k):\n    {body}\n    return x\n" for body in (one, two)]
+    sources = [source.of_text(Path("m.py"), text) for text in texts]
+    found = changed("m.py", *sources)
+
+    def written(spans: Sequence[Span], text: str) -> list[str]:
+        lines = text.splitlines()
+        return [lines[span.line - 1][span.column - 1 : span.end_column - 1] for span in spans]
+
+    assert written(found.tests, texts[0]) == gone
+    assert written(found.asked, texts[1]) == asked
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("LIMIT = 1000.0\n", "LIMIT = 1e6\n", [1]),
+        ("class A:\n    limit = 3\n", "class A:\n    limit = 4\n", [2]),
+        ("def f(x, limit=3):\n    return x\n", "def f(x, limit=4):\n    return x\n", [1]),
+        ("import a\n", "import a\na.b = lambda: None\n", [2]),
+        ("import a\n", "import a\nimport b\nLIMIT = 3\n", []),
+        ("f = lambda x: x\n", "f = lambda x: x + 1\n", []),
+    ],
+)
+def test_what_is_given_another_value_at_import_is_told(before: str, after: str, lines: list[int]) -> None:
+    found = changed("m.py", *(source.of_text(Path("m.py"), text) for text in (before, after)))
+    assert sorted({span.line for span in found.once}) == lines
 
 
 SELDOM = """\

@@ -1,18 +1,22 @@
-"""What a change of a file changes: functions, branch tests that it takes away, and where each line went."""
+"""What a change of a file changes: functions, branch tests that it takes away or writes, and where each line went."""
 
 from __future__ import annotations
 
 import ast
 import bisect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import Literal, TypeAlias
 
 from tcready.schema import FunctionPlace, Span
 from tcready.static.source import Source, lines_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+NUMBERS = 3
+"""Numbers of comparisons at which inputs are tried."""
 
 
 @dataclass(frozen=True)
@@ -22,57 +26,230 @@ class Changed:
     functions: tuple[FunctionPlace, ...]
     """Functions, those inside others left out, whose code is not the same in both."""
     tests: tuple[Span, ...]
-    """Tests of the first text that decide on a branch there, and that the function has no longer."""
+    """What decides on a branch in the first text, and that the function has no longer: tests, the operands of `and` and
+    `or`, the links of a chain of comparisons."""
     gone: tuple[Span, ...] = ()
-    """Statements of the first text that its functions have no longer, or elsewhere."""
+    """Statements of the first text that its functions have no longer, or elsewhere; the bodies of lambdas and what
+    comprehensions work out, too."""
     written: tuple[Span, ...] = ()
     """Those of the second text that are new in them."""
     turned: tuple[Span, ...] = ()
     """Tests of the first text whose operands the function has in another order: they are true in the same cases."""
+    asked: tuple[Span, ...] = ()
+    """What decides on a branch in the second text, and that the first does not ask."""
+    compiled: tuple[Span, ...] = ()
+    """Those of `written` that are run depending on whether code is being compiled."""
+    once: tuple[Span, ...] = ()
+    """What is run once, when the file is imported, and gives names of the first text, or of others, another value."""
+    numbers: tuple[float, ...] = ()
+    """What is compared with numbers in tests and statements that differ: these numbers."""
+
+
+Arm: TypeAlias = 'Literal["compiled", "eager", "either"] | None'
+"""Where code is run that asks whether it is being compiled; None where it does not ask."""
+
+
+@dataclass(frozen=True)
+class _Test:
+    """An expression whose truth decides on a branch."""
+
+    node: ast.expr
+    arm: Arm
+    part: ast.Compare | None = None
+    """The whole chain, where `node` stands for its first links."""
+
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.node, ast.Constant)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A statement, or an expression that is not worked out wherever its statement is run."""
+
+    node: ast.stmt | ast.expr
+    arm: Arm
+
+
+@dataclass
+class _Scope:
+    """What decides and what is run in a function, or in a module and its classes."""
+
+    tests: list[_Test]
+    """Whole tests."""
+    parts: list[_Test]
+    """Operands of tests that are joined, and of `and` and `or` elsewhere: what is asked by itself."""
+    statements: list[_Run]
+    inner: list[_Run]
+    """Lambdas and comprehensions."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
     """What the second text of the file `path`, absolute, no longer has as the first had it."""
-    later = dict(_functions(after.tree))
+    earlier, later = dict(_functions(before.tree)), dict(_functions(after.tree))
     functions: list[FunctionPlace] = []
     tests: list[Span] = []
     gone: list[Span] = []
     written: list[Span] = []
     turned: list[Span] = []
-    for name, function in _functions(before.tree):
+    asked: list[Span] = []
+    compiled: list[Span] = []
+    once: list[Span] = []
+    numbers: list[float] = []
+    nothing = _Scope([], [], [], [])
+    pairs: list[tuple[_Scope, _Scope]] = []
+    for name, function in earlier.items():
         other = later.get(name)
         if other is not None and ast.dump(other) == ast.dump(function):
             continue
         functions.append(FunctionPlace(path, name))
-        kept = Counter(map(_asked, _tests(other))) if other is not None else Counter()
-        as_they_were = {_written(each) for each in _tests(other)} if other is not None else set()
-        for each in _tests(function):
-            if kept[_asked(each)]:
-                kept[_asked(each)] -= 1
-                if _written(each) not in as_they_were:
-                    turned.append(_span(path, before, each[0]))
+        pairs.append((_scope(function), nothing if other is None else _scope(other)))
+        if other is not None and _defaults(function) != _defaults(other):
+            once.append(_span(path, before, function, 1))
+    # what an operator does in its kernel is seen by those that call it where it is compiled
+    pairs += [
+        (nothing, _scope(function))
+        for name, function in later.items()
+        if name not in earlier and not function.decorator_list
+    ]
+    ahead, behind = _scope(before.tree), _scope(after.tree)
+    for one, two in [*pairs, (ahead, behind)]:
+        found = _compared(one, two)
+        tests += [_test_span(path, before, each) for each in found.tests]
+        turned += [_test_span(path, before, each) for each in found.turned]
+        asked += [_test_span(path, after, each) for each in found.asked]
+        gone += [_span(path, before, _worked_out(each.node)) for each in found.gone if not _is_import(each)]
+        registered = [each.node for each in found.written if one is ahead and isinstance(each.node, ast.Expr)]
+        new = [
+            (_span(path, after, _worked_out(each.node)), each.arm)
+            for each in found.written
+            if not _is_import(each) and not any(_is_inside(each.node, other) for other in registered)
+        ]
+        written += [span for span, _ in new]
+        compiled += [span for span, arm in new if arm is not None]
+        differs = [*(each.part or each.node for each in (*found.tests, *found.asked))]
+        numbers += _compared_with([*differs, *(each.node for each in (*found.gone, *found.written))])
+        if one is ahead:
+            known = {name for each in one.statements for name in _bound(each.node)} | {*earlier}
+            once += [_span(path, before, each.node) for each in found.gone if _gives_value(each.node)]
+            once += [
+                _span(path, after, each.node)
+                for each in found.written
+                if _gives_value(each.node) and _reaches_others(each.node, known)
+            ]
+            numbers += [
+                number
+                for each in (*found.gone, *found.written)
+                if isinstance(each.node, ast.Assign)
+                for number in _numbers(each.node.value)
+            ]
+    return Changed(
+        tuple(functions),
+        _each(tests),
+        _each(gone),
+        _each(written),
+        _each(turned),
+        _each(asked),
+        _each(compiled),
+        _each(once),
+        tuple(dict.fromkeys(numbers))[:NUMBERS],
+    )
+
+
+def _each(spans: Iterable[Span]) -> tuple[Span, ...]:
+    return tuple(dict.fromkeys(spans))
+
+
+@dataclass
+class _Differences:
+    tests: list[_Test]
+    turned: list[_Test]
+    asked: list[_Test]
+    gone: list[_Run]
+    written: list[_Run]
+
+
+def _compared(one: _Scope, two: _Scope) -> _Differences:
+    found = _Differences([], [], [], [], [])
+    kept = Counter((_asked(each), each.arm) for each in two.tests)
+    as_they_were = {_written(each) for each in two.tests}
+    unmatched: list[_Test] = []
+    for each in one.tests:
+        if _takes(kept, _asked(each), each.arm):
+            if _written(each) not in as_they_were:
+                found.turned.append(each)
+        else:
+            found.tests.append(each)
+            unmatched.append(each)
+    # of a test that is kept as a whole the operands are kept too
+    inside = {id(part.node) for test in unmatched for part in _operands_of(test)}
+    whole = {id(part.node) for test in one.tests for part in _operands_of(test)} - inside
+    left = Counter((_asked_alone(each.node), each.arm) for each in (*two.parts, *two.tests))
+    for each in one.parts:
+        if id(each.node) in whole or each.is_constant:
+            continue
+        if not _takes(left, _asked_alone(each.node), each.arm):
+            found.tests.append(each)
+    before = {_asked_alone(each.node) for each in (*one.parts, *one.tests)}
+    compound = {id(each.node) for each in two.tests if _is_joined(each.node)}
+    for each in (*two.parts, *two.tests):
+        is_new = _asked_alone(each.node) not in before and id(each.node) not in compound
+        if is_new and not each.is_constant and not _asks_compiling(each.node):
+            found.asked.append(each)
+    same = SequenceMatcher(None, [*map(_run, one.statements)], [*map(_run, two.statements)], autojunk=False)
+    for tag, i1, i2, j1, j2 in same.get_opcodes():
+        if tag != "equal":
+            found.gone += one.statements[i1:i2]
+            found.written += two.statements[j1:j2]
+    for mine, others, to in ((one, two, found.gone), (two, one, found.written)):
+        known = Counter(map(_run, others.inner))
+        for inner in mine.inner:
+            if known[_run(inner)]:
+                known[_run(inner)] -= 1
             else:
-                tests.append(_span(path, before, each[0]))
-        one = [*_statements(function)]
-        two = [] if other is None else [*_statements(other)]
-        same = SequenceMatcher(None, [*map(_written, one)], [*map(_written, two)], autojunk=False)
-        for tag, i1, i2, j1, j2 in same.get_opcodes():
-            if tag != "equal":
-                gone += [_span(path, before, each) for each, _ in one[i1:i2]]
-                written += [_span(path, after, each) for each, _ in two[j1:j2]]
-    return Changed(tuple(functions), tuple(tests), tuple(gone), tuple(written), tuple(turned))
+                to.append(inner)
+    return found
 
 
-def _written(found: tuple[ast.AST, bool]) -> str:
-    return f"{found[1]} {ast.dump(found[0])}"
+def _takes(kept: Counter[tuple[str, Arm]], key: str, arm: Arm) -> bool:
+    """Whether one like it is left: in the same place, or both where code is compiled and where it is not."""
+    for arms in ((arm,), ("compiled", "eager")):
+        if all(kept[key, each] for each in arms):
+            for each in arms:
+                kept[key, each] -= 1
+            return True
+    return False
 
 
-def _asked(found: tuple[ast.expr, bool]) -> str:
+def _written(test: _Test) -> str:
+    return f"{test.arm} {ast.dump(test.node)}"
+
+
+def _run(each: _Run) -> str:
+    return f"{each.arm is not None} {ast.dump(each.node)}"
+
+
+def _asked(test: _Test) -> str:
     """The same text for tests that are true in the same cases: the order of operands without effects tells nothing."""
-    test, by_compiling = found
-    if not isinstance(test, ast.BoolOp) or not all(map(_is_without_effect, ast.walk(test))):
-        return _written(found)
-    return f"{by_compiling} {type(test.op).__name__} {sorted(_operands(test, type(test.op)))}"
+    node = test.node
+    if not isinstance(node, ast.BoolOp) or not all(map(_is_without_effect, ast.walk(node))):
+        return ast.dump(node)
+    return f"{type(node.op).__name__} {sorted(_operands(node, type(node.op)))}"
+
+
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotIn: ast.In}
+
+
+def _asked_alone(node: ast.expr) -> str:
+    """The same text for what is true in the same cases, or in the opposite ones, and for `bool` of it."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _asked_alone(node.operand)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool":
+        return _asked_alone(node.args[0]) if len(node.args) == 1 else ast.dump(node)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITE:
+        turned = _OPPOSITE[type(node.ops[0])]()
+        return ast.dump(ast.Compare(node.left, [turned], node.comparators))
+    return ast.dump(node)
 
 
 def _operands(node: ast.expr, kind: type[ast.boolop]) -> Iterator[str]:
@@ -100,21 +277,168 @@ def _is_without_effect(node: ast.AST) -> bool:
 _WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Break, ast.Continue)
 
 
-def _statements(node: ast.AST, by_compiling: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """The simple statements of a function, those of functions inside it left out, and whether each is run depending on
-    whether code is being compiled."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (*_FUNCTIONS, ast.ClassDef, ast.expr, *_WITHOUT_CODE)):
+def _scope(node: ast.AST) -> _Scope:
+    """Of a function with the functions inside it; of a module with its classes, and without its functions."""
+    scope = _Scope([], [], [], [])
+    body = getattr(node, "body", [])
+    if isinstance(node, _FUNCTIONS):
+        for each in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
+            _look_into(each, None, scope)
+    _block(body, None, scope, isinstance(node, _FUNCTIONS))
+    return scope
+
+
+def _block(body: Sequence[ast.stmt], arm: Arm, scope: _Scope, in_function: bool) -> None:
+    for statement in body:
+        _statement(statement, arm, scope, in_function)
+        if isinstance(statement, ast.If) and not statement.orelse and _leaves(statement.body):
+            arm = _arms(statement.test, arm)[1]
+
+
+def _leaves(body: Sequence[ast.stmt]) -> bool:
+    return isinstance(body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
+
+
+def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> None:
+    """Adds what stands in a statement."""
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if in_function or isinstance(node, ast.ClassDef):
+            _block(node.body, arm, scope, in_function)
+        if in_function or isinstance(node, ast.ClassDef):
+            for each in node.decorator_list:
+                _look_into(each, arm, scope)
+        return
+    if isinstance(node, _WITHOUT_CODE) or _is_text(node):
+        return
+    inside: Arm = arm
+    otherwise: Arm = arm
+    if isinstance(node, (ast.If, ast.While, ast.Assert)):
+        _test(node.test, arm, scope)
+        inside, otherwise = _arms(node.test, arm)
+    if not hasattr(node, "body") and not isinstance(node, ast.Match):
+        scope.statements.append(_Run(node, arm))
+    for name, value in ast.iter_fields(node):
+        if name == "test":
             continue
-        if hasattr(child, "body"):
-            yield from _statements(child, by_compiling or _asks_compiling(child))
-        elif isinstance(child, ast.stmt) and not _is_text(child):
-            yield child, by_compiling
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, ast.stmt):
+                continue
+            if isinstance(each, (ast.ExceptHandler, ast.match_case)):
+                if isinstance(each, ast.match_case) and each.guard is not None:
+                    _test(each.guard, arm, scope)
+                _block(each.body, inside, scope, in_function)
+            elif isinstance(each, ast.AST):
+                _look_into(each, inside if name == "msg" else arm, scope)
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            _block(value, otherwise if name == "orelse" else inside, scope, in_function)
 
 
-def _asks_compiling(node: ast.AST) -> bool:
-    test = getattr(node, "test", None)
-    return test is not None and "is_compiling" in ast.dump(test)
+def _look_into(node: ast.AST, arm: Arm, scope: _Scope) -> None:
+    """Adds what decides in an expression, and what is worked out in it later or never."""
+    if isinstance(node, ast.IfExp):
+        _test(node.test, arm, scope)
+        inside, otherwise = _arms(node.test, arm)
+        _look_into(node.body, inside, scope)
+        _look_into(node.orelse, otherwise, scope)
+        return
+    if isinstance(node, ast.BoolOp):
+        _joined(node, arm, scope, is_test=False)
+        return
+    if isinstance(node, ast.Compare):
+        scope.parts += _links(node, arm)
+    elif isinstance(node, ast.comprehension):
+        for each in node.ifs:
+            _test(each, arm, scope)
+        _look_into(node.target, arm, scope)
+        _look_into(node.iter, arm, scope)
+        return
+    elif isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        scope.inner.append(_Run(node, arm))
+    for child in ast.iter_child_nodes(node):
+        _look_into(child, arm, scope)
+
+
+def _test(node: ast.expr, arm: Arm, scope: _Scope) -> None:
+    """Adds a test, and its operands where it has several."""
+    scope.tests.append(_Test(node, arm))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        whole: ast.expr = node
+        while isinstance(whole, ast.UnaryOp) and isinstance(whole.op, ast.Not):
+            whole = whole.operand
+        if isinstance(whole, ast.BoolOp):
+            _joined(whole, arm, scope, is_test=True)
+            return
+    if isinstance(node, ast.BoolOp):
+        _joined(node, arm, scope, is_test=True)
+    else:
+        _look_into(node, arm, scope)
+
+
+def _joined(node: ast.BoolOp, arm: Arm, scope: _Scope, *, is_test: bool) -> None:
+    """Adds the operands of `and` and `or`: the last one decides nothing where the value is used otherwise."""
+    for number, value in enumerate(node.values):
+        inner: ast.expr = value
+        while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
+            inner = inner.operand
+        decides = is_test or number < len(node.values) - 1
+        if isinstance(inner, ast.BoolOp):
+            _joined(inner, arm, scope, is_test=decides)
+        else:
+            if decides:
+                scope.parts.append(_Test(value, arm))
+            _look_into(value, arm, scope)
+        following, otherwise = _arms(value, arm)
+        arm = following if isinstance(node.op, ast.And) else otherwise
+
+
+def _links(node: ast.Compare, arm: Arm) -> list[_Test]:
+    """The first links of a chain of comparisons: `0 < x < 1` asks `0 < x` first."""
+    found = []
+    for number in range(1, len(node.ops)):
+        part = ast.Compare(node.left, node.ops[:number], node.comparators[:number])
+        ast.copy_location(part, node)
+        part.end_lineno = node.comparators[number - 1].end_lineno
+        part.end_col_offset = node.comparators[number - 1].end_col_offset
+        found.append(_Test(part, arm, node))
+    return found
+
+
+def _operands_of(test: _Test) -> list[_Test]:
+    """What is asked by itself in a test."""
+    found = _Scope([], [], [], [])
+    _test(test.node, test.arm, found)
+    return found.parts
+
+
+def _is_joined(node: ast.expr) -> bool:
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    return isinstance(node, ast.BoolOp)
+
+
+_COMPILING = ("is_compiling", "is_dynamo_compiling")
+
+
+def _asks_compiling(node: ast.expr) -> bool:
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr in _COMPILING)
+        or (isinstance(each, ast.Name) and each.id in _COMPILING)
+        for each in ast.walk(node)
+    )
+
+
+def _arms(test: ast.expr, arm: Arm) -> tuple[Arm, Arm]:
+    """Where code is run behind a test that is true, and behind one that is not."""
+    if not _asks_compiling(test):
+        return arm, arm
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inside, otherwise = _arms(test.operand, arm)
+        return otherwise, inside
+    if isinstance(test, ast.BoolOp):
+        ways = [_arms(each, None) for each in test.values if _asks_compiling(each)]
+        sure = next(iter(ways))
+        return (sure[0], "either") if isinstance(test.op, ast.And) else ("either", sure[1])
+    return ("compiled", "eager") if isinstance(test, ast.Call) else ("either", "either")
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -123,7 +447,85 @@ def _is_text(statement: ast.stmt) -> bool:
     return alone or (isinstance(statement, ast.AnnAssign) and statement.value is None)
 
 
-def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST]]:
+def _is_inside(node: ast.AST, other: ast.AST) -> bool:
+    """Whether an expression stands in a statement: what is given to torch at import is called when code is compiled."""
+    return isinstance(node, ast.expr) and any(each is node for each in ast.walk(other))
+
+
+def _is_import(each: _Run) -> bool:
+    return isinstance(each.node, _IMPORTS)
+
+
+def _worked_out(node: ast.stmt | ast.expr) -> ast.stmt | ast.expr:
+    """What is run of it, perhaps later or never."""
+    if isinstance(node, ast.Lambda):
+        return node.body
+    if isinstance(node, ast.DictComp):
+        return node.value
+    return node.elt if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) else node
+
+
+def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    """The values that parameters have where they are not given."""
+    args = node.args
+    positional = [*args.posonlyargs, *args.args]
+    given = zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)
+    named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    return {arg.arg: ast.dump(value) for arg, value in (*given, *named) if value is not None}
+
+
+def _gives_value(node: ast.AST) -> bool:
+    """Whether a statement that is run at import does more than import, or name a lambda."""
+    if isinstance(node, (ast.expr, *_IMPORTS)):
+        return False
+    return not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) and any(_bound(node)))
+
+
+def _reaches_others(node: ast.AST, known: Iterable[str]) -> bool:
+    """Whether what is new at import may change what was there: not if it only gives a value to a name of its own, or
+    registers something with torch."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return False
+    names = list(_bound(node))
+    return not names or any(name in known for name in names)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that an assignment gives a value, if it gives none to anything else."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        targets = [node.target]
+    flat = [inner for each in targets for inner in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    if all(isinstance(each, ast.Name) for each in flat):
+        yield from (each.id for each in flat if isinstance(each, ast.Name))
+
+
+def _numbers(node: ast.AST) -> Iterator[float]:
+    """A number as it is written, with its sign."""
+    sign = 1
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node, sign = node.operand, -1
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, (int, float))
+        and not isinstance(node.value, bool)
+    ):
+        yield sign * node.value
+
+
+def _compared_with(nodes: Iterable[ast.AST]) -> Iterator[float]:
+    """The numbers that something is compared with; zero is tried anyway."""
+    for node in (each for outer in nodes for each in ast.walk(outer)):
+        if isinstance(node, ast.Compare):
+            for value in (node.left, *node.comparators):
+                yield from (number for number in _numbers(value) if number)
+
+
+def _functions(
+    tree: ast.AST, around: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """The functions of a module and of its classes, by qualified name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, _FUNCTIONS):
@@ -134,21 +536,17 @@ def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST]]
             yield from _functions(node, around)
 
 
-def _tests(node: ast.AST, by_compiling: bool = False) -> Iterator[tuple[ast.expr, bool]]:
-    """The branch tests in a function, and whether each is asked depending on whether code is being compiled: of such a
-    one the other side is compared in compiled code alone."""
-    if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
-        yield node.test, by_compiling
-        by_compiling = by_compiling or _asks_compiling(node)
-    elif isinstance(node, ast.comprehension):
-        yield from ((each, by_compiling) for each in node.ifs)
-    for child in ast.iter_child_nodes(node):
-        yield from _tests(child, by_compiling)
+def _test_span(path: str, source: Source, test: _Test) -> Span:
+    return _span(path, source, test.node)
 
 
-def _span(path: str, source: Source, node: ast.expr | ast.stmt) -> Span:
+def _span(path: str, source: Source, node: ast.expr | ast.stmt, lines: int = 0) -> Span:
+    """Where a node stands; its first `lines` alone, if there are any."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
+    if lines:
+        line = node.lineno + lines - 1
+        return Span(path, node.lineno, 1, line, len(source.lines[line - 1]) + 1)
     return Span(
         path,
         node.lineno,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcready.refactor.changed import LineMap
 from tcready.schema import (
+    NOT_COMPARED,
     SLOWER,
     Observation,
     Proof,
@@ -74,6 +75,7 @@ def judged(
         share_after=captured_share(after),
         fullgraph=_passed(after, "fullgraph"),
         eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
+        not_compared=NOT_COMPARED,
     )
     reason = _refuted(before, trial, lines, keeps_out=keeps_out)
     if reason is not None:
@@ -173,7 +175,7 @@ def _sides(
                 SideCount(
                     path,
                     side.test.line,
-                    _written(text, side.test),
+                    written_at(text, side.test),
                     side.true + side.alone_true,
                     side.false + side.alone_false,
                     alone=not (side.true and side.false),
@@ -182,7 +184,8 @@ def _sides(
     return tuple(found)
 
 
-def _written(text: str, span: Span) -> str:
+def written_at(text: str, span: Span) -> str:
+    """What stands there, on one line."""
     lines = lines_of(text)[span.line - 1 : span.end_line]
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]

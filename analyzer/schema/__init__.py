@@ -62,6 +62,7 @@ from tcready.schema.parallel import (
 from tcready.schema.paths import contents, display_path, import_name, is_installed, origin_of, source_folders
 from tcready.schema.progress import Progress, Progressing
 from tcready.schema.proof import (
+    NOT_COMPARED,
     SLOWER,
     Differs,
     FixChange,
@@ -215,6 +216,7 @@ __all__ = [
     "FATES",
     "INTENDED",
     "LEVELS",
+    "NOT_COMPARED",
     "OF_THE_MODEL",
     "PARITY_SEEDS",
     "PLACEMENT_WORDS",

@@ -60,6 +60,8 @@ class Variant:
     """What it changes: these are called alone as well."""
     written: tuple[Span, ...] = ()
     """Statements that are new in functions that were there: some call is to run each."""
+    asked: tuple[Span, ...] = ()
+    """What decides on a branch in it and is new: both sides are wanted."""
     called_before: bool = False
     """Whether every model is called once, in eager mode, before what is compared: what it makes at its first call is
     there then."""
@@ -83,6 +85,8 @@ class ProofRequest:
     seconds: float = 15.0
     """For how long the code as it stands is called with varied inputs, and as long again its functions alone; what is
     left then is left out."""
+    numbers: tuple[float, ...] = ()
+    """What is compared with these numbers where the code changes: inputs are tried there."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,8 @@ class Trial:
     """Shortest eager call with the given inputs."""
     not_run: tuple[Span, ...] = ()
     """What is written anew and no eager call ran."""
+    sides: tuple[SidesTaken, ...] = ()
+    """How often each new test was true and false."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,14 @@ class ProofResult:
     """Why nothing can be held against the code as it stands, in one line."""
 
 
+NOT_COMPARED = (
+    "compiled calls of functions alone",
+    "values of objects that are no tensors, numbers or text, beyond their types",
+    "both outcomes of comparisons that give tensors",
+    "whether an output is an input or a view of one",
+    "files and networks",
+)
+"""What a caller might see and a proof does not look at."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]
 """Shown to do the same on both sides of every branch that it takes away; on one side of some; not to; nobody tried."""
 
@@ -175,6 +189,8 @@ class Proof:
     """Whether `fullgraph=True` compiles afterwards; None if it was not tried, since breaks are left."""
     eager_ratio: float | None
     """Seconds of an eager call after over before."""
+    not_compared: tuple[str, ...] = ()
+    """What no proof of this version looks at."""
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from tcready.dynamic import Prover, RunRequest, prove
-from tcready.dynamic.worker.proof.sides import PROBE, probed
+from tcready.dynamic.worker.proof.sides import Sides
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
 from tcready.schema import Progress, ProofRequest, ProofResult, Span, Trial, Variant
@@ -32,8 +34,14 @@ CALLS = []
 SEEN = {}
 
 
+STATS = {"a": {"n": 0}}
+
+
 class Config:
     uses = 0
+
+
+METER = Config()
 
 
 class Model(nn.Module):
@@ -67,6 +75,9 @@ class Model(nn.Module):
         logging.getLogger("model").warning("slow")
         if len(x) == 0:
             raise ValueError("rows are needed")
+        logging.getLogger("model").info("step")
+        STATS["a"]["n"] += 1
+        METER.uses += 1
         self.calls += 1
         self.seen += 1
         self.gain.mul_(1.5)
@@ -117,6 +128,15 @@ DIFFERENT = {
     "an argument that stays": ("state", "        notes.append(2)\n", ""),
     "no warning": ("state", '        warnings.warn("careful")\n', ""),
     "no log": ("state", '        logging.getLogger("model").warning("slow")\n', ""),
+    "no log below the level": ("state", '        logging.getLogger("model").info("step")\n', ""),
+    "no counter in nested tables": ("state", '        STATS["a"]["n"] += 1\n', ""),
+    "no counter in a global object": ("state", "        METER.uses += 1\n", ""),
+    "other strides": ("value", "return self.divided(x, x)", "return self.divided(x, x).t().contiguous().t()"),
+    "a hook": (
+        "state",
+        "        self.calls += 1\n",
+        "        self.calls += 1\n        self.lin.register_forward_hook(lambda *_: None)\n",
+    ),
     "no counter": ("state", "        self.calls += 1\n", ""),
     "no buffer": ("state", "        self.seen += 1\n", ""),
     "no write to a parameter": ("state", "        self.gain.mul_(1.5)\n", ""),
@@ -189,7 +209,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(path.parent)), request
     )
     assert path.read_text() == MODEL
-    assert not list(path.parent.glob("__pycache__/*probed*"))
     return Shown(result, MappingProxyType({trial.name: trial for trial in result.trials}))
 
 
@@ -239,14 +258,46 @@ def test_both_sides_are_taken_by_functions_alone(shown: Shown) -> None:
     assert positive.false > 0
 
 
-def test_a_probed_source_is_line_for_line_the_same() -> None:
-    text = "def f(a, b):\n    if (a\n        > b):\n        return a if b else [c for c in a if c]\n    assert a, 'é'\n"
-    spans = (Span("f", 2, 9, 3, 12), Span("f", 4, 21, 4, 22), Span("f", 5, 12, 5, 13))
-    made = probed(text, enumerate(spans))
-    assert made.count("\n") == text.count("\n")
-    assert [line.count(PROBE) for line in made.splitlines()] == [0, 1, 0, 1, 1]
-    names: dict[str, object] = {PROBE: lambda _number, value: value}
-    exec(compile(made, "f", "exec"), names)
+MARKED = """\
+def f(a, b):
+    if (-b
+        > -a): return 'é' if b else [c for c in (a, b) if c]
+    assert a < b < 9 and a, 'é'
+    kept = lambda: a + 1
+"""
+
+
+def test_what_is_asked_and_run_is_told_by_the_tree_that_is_compiled() -> None:
+    after = "def f(a, b):\n    return None\n"
+    differs = changed("f", *(source.of_text(Path("f.py"), text) for text in (MARKED, after)))
+    sides = Sides(differs.tests, differs.gone)
+    lines = MARKED.splitlines()
+
+    def written(span: Span) -> str:
+        return lines[span.line - 1][
+            span.column - 1 : span.end_column - 1 if span.end_line == span.line else None
+        ]
+
+    tree = sides.marked({"f": MARKED}, "f", ast.parse(MARKED))
+    names: dict[str, Any] = {}
+    exec(compile(tree, "f", "exec"), names)
+    with sides:
+        assert names["f"](3, 0) == [3]
+        assert names["f"](1, 2) is None
+        sides.settle(counts=True, raised=False)
+        with pytest.raises(AssertionError):
+            names["f"](9, 9)
+        sides.settle(counts=True, raised=True)
+    assert {written(each.test): (each.true, each.false) for each in sides.taken()} == {
+        "-b": (1, 1),
+        "a < b < 9 and a": (1, 1),
+        "b": (0, 1),
+        "c": (1, 1),
+        "a < b < 9": (1, 1),
+        "a < b": (1, 1),
+        "a": (1, 0),
+    }
+    assert [written(each) for each in sides.not_run] == ["a + 1"]
 
 
 CASES = """\
@@ -505,10 +556,10 @@ def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
 
 def test_integers_of_few_bits_are_tried_at_their_end() -> None:
     import torch
-    from tcready.dynamic.worker.proof.variations import EVERY, LARGE, fitting
+    from tcready.dynamic.worker.proof.variations import LARGE, every, fitting
 
     name = "with a large number"
     for dtype, most in ((torch.uint8, 255), (torch.int16, 32_767), (torch.int64, LARGE)):
         value = torch.zeros(3, dtype=dtype)
         assert name in fitting(value)
-        assert EVERY[name](value, torch.Generator()).tolist() == [most, 0, 0]
+        assert every()[name](value, torch.Generator()).tolist() == [most, 0, 0]

@@ -10,7 +10,7 @@ import torch
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.variations import EVERY, fitting
+from tcready.dynamic.worker.proof.variations import every, fitting
 from torch import nn
 
 
@@ -80,7 +80,7 @@ def test_a_number_out_of_range_is_for_inputs_with_integers() -> None:
     name = "with a large number"
     assert name in fitting(value)
     assert name not in fitting((torch.ones(2), torch.tensor([True])))
-    (floats,), named = EVERY[name](value, torch.Generator())
+    (floats,), named = every()[name](value, torch.Generator())
     assert floats.tolist() == [1, 1]
     assert named["labels"].tolist() == [[999, 2], [3, 4]]
     assert labels.tolist() == [[1, 2], [3, 4]]

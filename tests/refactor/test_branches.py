@@ -244,3 +244,60 @@ def test_what_might_change_the_result_is_declined(body: str, reason: str, tmp_pa
     # `torch.cond` refuses by itself what the form does not tell
     assert [each.how for each in found if isinstance(each, Proposal) and "torch.cond" not in each.how] == []
     assert any(isinstance(each, Declined) and reason in each.reason for each in found), found
+
+
+ELSEWHERE = f"""{PRELUDE}
+def check(s):
+    if s.mean() >= 6:
+        raise ValueError("large")
+
+
+def checked(s):
+    check(s)
+
+
+class Model(nn.Module):
+    def gate(self, x):
+        return x.sum() > 0
+
+    def forward(self, x):
+        try:
+            checked(x)
+        except ValueError:
+            return -x
+        if self.gate(x):
+            x = x * 2
+        return x
+"""
+
+
+def test_what_a_caller_catches_and_what_a_subclass_may_give_is_declined(tmp_path: Path) -> None:
+    caught, bool_of_python = "a `try` in this file catches it", "a subclass may give a bool"
+    for text, words in (
+        (ELSEWHERE, [caught, bool_of_python]),
+        (ELSEWHERE.replace("except ValueError", "except KeyError"), [bool_of_python]),
+        (ELSEWHERE.replace("gate(self, x)", "gate(self, x) -> torch.Tensor"), [caught]),
+    ):
+        found = [each.reason for each in proposed(tmp_path, text) if isinstance(each, Declined)]
+        assert [w for w in (caught, bool_of_python) if any(w in each for each in found)] == words
+
+
+@pytest.mark.parametrize(
+    ("test", "made"),
+    [
+        ("x.sum().item() > 0.1", "x.sum().double() > 0.1"),
+        ("x.sum().item() > 0.5", "x.sum() > 0.5"),
+        ("x.sum().item() > self.limit", "x.sum().double() > self.limit"),
+        ("x.sum() > 0.1", "x.sum() > 0.1"),
+        ("float(x.sum()) <= -1001", "x.sum().double() <= -1001"),
+        ("int(x.sum()) > 2", "x.sum().long() > 2"),
+        ("int((x > 0).sum()) > 2", "(x > 0).sum() > 2"),
+        ("x.min().item() < x.max().item()", "x.min() < x.max()"),
+    ],
+)
+def test_a_number_that_is_read_is_compared_as_python_does(test: str, made: str, tmp_path: Path) -> None:
+    """Python compares numbers of 64 bits: torch rounds a number to the type of the tensor."""
+    found = proposed(tmp_path, text_of(f"if {test}:\n    x = x * 2\nreturn x"))
+    assert any(
+        f"torch.where({made}," in e.new_text for p in found if isinstance(p, Proposal) for e in p.edits
+    )

@@ -67,12 +67,38 @@ def test_what_is_no_statement_of_its_own_is_declined(body: str, reason: str, tmp
     assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
 
 
-def test_an_argument_with_an_effect_is_not_safe(tmp_path: Path) -> None:
-    body = "rows = [1]\nprint(rows.pop())\nprint(x.mean(), len(rows))\nreturn x"
-    assert [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)] == [
-        "an argument is a call or an item, whose effect may be lost",
-        None,
-    ]
+NOT_WRITTEN = (
+    "rows = [1]\nprint(rows.pop())\nreturn x",
+    "print('seen', counters.bump())\nreturn x",
+    "print(self.tick())\nreturn x",
+)
+TESTS = {
+    "x > 0": False,
+    "x": False,
+    "x.sum(0) > 0": False,
+    "x.sum() > 0": True,
+    "torch.isnan(x).any()": True,
+    "x.dim() > 1 and x.mean() > 0": True,
+    "len(x) > 2 or x.shape[0] > 1": True,
+}
+
+
+def test_what_may_have_an_effect_is_not_left_out(tmp_path: Path) -> None:
+    for body in NOT_WRITTEN:
+        found = proposed(tmp_path, forward(body))
+        assert [each for each in found if isinstance(each, Proposal)] == [], body
+    body = "print(x.mean(), len(x.shape))\nprint(x[0])\nreturn x"
+    unsafe = [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
+    assert unsafe == [None, "an argument is a call or an item, whose effect may be lost"]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_test_that_may_raise_is_not_safe(test: str, tmp_path: Path) -> None:
+    """Of several truth values Python raises: compiled code would not, once it does not ask."""
+    found = proposed(tmp_path, forward(f"if {test}:\n    print('a')\nreturn x"))
+    unsafe = {each.unsafe for each in found if isinstance(each, Proposal) and "is asked" in each.how}
+    several = "its test may be a tensor of several values, of which Python raises"
+    assert unsafe == {None if TESTS[test] else several}
 
 
 def test_what_uses_up_an_iterator_is_not_safe(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tcready.dynamic.worker.bench.stack import stack_of
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError, one_line
 from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, TO_A_MODEL
-from tcready.dynamic.worker.proof import overlay
+from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.request import write_json
 from tcready.dynamic.worker.step import climb
 from tcready.schema import BenchAnswer, BenchKind, BenchRequest
@@ -47,7 +47,7 @@ def run(context: Context, request: BenchRequest, room: Path) -> None:
         write_json(path, answer)
 
     try:
-        overlay.install(_sources(request))
+        Overlay(_sources(request))
         if why := _not_begun(context):
             raise Unmeasured(why)
         busy, notes = load(context)

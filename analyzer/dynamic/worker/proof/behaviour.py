@@ -7,13 +7,14 @@ import enum
 import hashlib
 import io
 import logging
+import os
 import random
 import re
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -50,6 +51,8 @@ class Behaviour:
     printed: str = ""
     """On standard output and standard error, and what was logged and warned of."""
     random: str = ""
+    strides: list[Any] = field(default_factory=list)
+    """Of outputs that are strided tensors, without those of dimensions of length one."""
 
     @property
     def tells(self) -> bool:
@@ -102,7 +105,14 @@ def behaviour(
         _moved(before, _names(watched)),
         printed.getvalue(),
         _drawn(),
+        [*map(_strides, found)],
     )
+
+
+def _strides(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
+        return None
+    return [stride for stride, size in zip(leaf.stride(), leaf.shape, strict=True) if size > 1]
 
 
 def _type_of(error: BaseException) -> str:
@@ -148,10 +158,30 @@ def heard() -> Iterator[io.StringIO]:
         for logger in loggers:
             logger.addHandler(handler)
             stack.callback(logger.removeHandler, handler)
+        stack.enter_context(_below_the_level(text))
         yield text
     for each in warned:
         if is_user_file(each.filename):
             text.write(f"{each.category.__name__}: {each.message}\n")
+
+
+@contextlib.contextmanager
+def _below_the_level(text: io.StringIO) -> Iterator[None]:
+    """Notes what is not logged as its logger is set to a higher level: another user may set a lower one."""
+    known = logging.Logger.isEnabledFor
+
+    def noting(logger: logging.Logger, level: int) -> bool:
+        is_enabled = known(logger, level)
+        caller = sys._getframe(1)
+        if not is_enabled and caller.f_globals.get("__name__") == "logging":
+            text.write(f"not logged: {level} {logger.name} {caller.f_locals.get('msg')!s}\n")
+        return is_enabled
+
+    logging.Logger.isEnabledFor = noting  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        logging.Logger.isEnabledFor = known  # type: ignore[method-assign]
 
 
 def _gradients(model: Any, tensors: Sequence[torch.Tensor], output: Any) -> dict[str, Any]:
@@ -183,7 +213,13 @@ def state_of(model: Any) -> dict[str, Any]:
         for key, value in list(vars(module).items()):
             if key not in _OF_EVERY_MODULE:
                 found.update(_contents(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
+        hooks = [len(getattr(module, kind)) for kind in HOOKS]
+        if any(hooks):
+            found[f"{name}'s hooks".lstrip("'")] = hooks
     return found | {name: _copied(buffer) for name, buffer in model.named_buffers()}
+
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module())) - {"training"}
@@ -244,6 +280,7 @@ DEPTH = 3
 
 def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
     """The values of modules and of their classes, each by its full name, as far as a call may give them another one."""
+    known = {module.__name__ for module in modules}
     owners: list[tuple[str, Any]] = [(module.__name__, module) for module in modules]
     owners += [
         (f"{name}.{each.__qualname__}", each)
@@ -255,22 +292,44 @@ def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
         f"{owner}.{name}": _now(value)
         for owner, holder in owners
         for name, value in list(vars(holder).items())
-        if not name.startswith("__") and (isinstance(value, (torch.Tensor, *_CONTAINERS)) or _is_plain(value))
+        if not name.startswith("__")
+        and (isinstance(value, (torch.Tensor, *_CONTAINERS)) or _is_plain(value) or _is_own(value, known))
+        and value is not os.environ
     }
+
+
+def _is_own(value: Any, modules: Set[str]) -> bool:
+    """Whether it is an object, no module and no function, of a class that one of these modules defines."""
+    return (
+        type(value).__module__ in modules and not isinstance(value, (type, nn.Module)) and not callable(value)
+    )
 
 
 _CONTAINERS = (list, tuple, dict, set, deque)
 
 
+MANY = 1000
+"""Values of one name that are compared."""
+
+
 def _now(value: Any) -> list[tuple[Any, int]]:
-    """A value, or what is in it, each with how often it was written to, to be told from later ones."""
-    inside: list[Any] = [value]
-    if isinstance(value, dict):
-        inside = [each for item in value.items() for each in item]
-    elif isinstance(value, _CONTAINERS):
-        inside = list(value)
-    tensors = [isinstance(each, torch.Tensor) and not each.is_inference() for each in inside]
-    return [(x, x._version if known else 0) for x, known in zip(inside, tensors, strict=True)]
+    """A value and what is in it, each with how often it was written to, to be told from later ones."""
+    found: list[tuple[Any, int]] = []
+    pending: list[tuple[Any, int]] = [(value, 0)]
+    while pending and len(found) < MANY:
+        each, depth = pending.pop()
+        is_written_to = isinstance(each, torch.Tensor) and not each.is_inference()
+        found.append((each, each._version if is_written_to else 0))
+        inside: list[Any] = []
+        if isinstance(each, dict):
+            inside = [part for item in each.items() for part in item]
+        elif isinstance(each, _CONTAINERS):
+            inside = list(each)
+        elif not isinstance(each, (torch.Tensor, nn.Module, type, ModuleType)) and not callable(each):
+            inside = [part for item in getattr(each, "__dict__", {}).items() for part in item]
+        if depth <= DEPTH:
+            pending += [(part, depth + 1) for part in reversed(inside)]
+    return found
 
 
 def _moved(
@@ -285,8 +344,11 @@ def _moved(
             continue
         pairs = [(x, y) for (x, n), (y, m) in zip(one, other, strict=True) if not (n == m and _same(x, y))]
         if pairs:
-            numbers = len(one) == 1 and all(isinstance(each, (int, float)) for each in pairs[0])
-            found[name] = pairs[0][1] - pairs[0][0] if numbers else "changed"
+            pairs = [
+                pair for pair in pairs if not all(isinstance(each, _CONTAINERS) for each in pair)
+            ] or pairs
+            numbers = all(type(each) in (int, float) for pair in pairs for each in pair)
+            found[name] = [y - x for x, y in pairs] if numbers else "changed"
     return found
 
 
@@ -330,9 +392,20 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     """The state that differs between two calls of one thing: the time of day. Of what is printed only numbers may."""
     names = one.state.keys() & other.state.keys()
     found = {name for name in names if _moves(one.state[name], other.state[name])}
+    found |= {
+        name
+        for name in one.names.keys() & other.names.keys()
+        if _is_clock(one.names[name], other.names[name])
+    }
     if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
         found.add(PRINTED)
     return frozenset(found)
+
+
+def _is_clock(one: Any, other: Any) -> bool:
+    """Whether numbers moved by amounts that are not whole and not the same."""
+    moved = [isinstance(each, list) and all(isinstance(x, float) for x in each) for each in (one, other)]
+    return all(moved) and one != other
 
 
 def is_as_before(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -373,13 +446,15 @@ def difference(
         return "value", "the output has another structure"
     if found := _of(before.outputs, after.outputs):
         return "value", found
+    if before.strides != after.strides:
+        return "value", "an output lies in memory in another order: its strides differ"
     if before.differentiable != after.differentiable:
         return "gradient", "an output requires grad in one of them alone"
     if found := _named(before.gradients, after.gradients, "gradient of "):
         return "gradient", found
     if found := _of(before.inputs, after.inputs):
         return "state", f"what was passed is left otherwise: {found}"
-    if found := _state(before, after, ignored) or _named(before.names, after.names, "by the call "):
+    if found := _state(before, after, ignored) or _moved_names(before, after, ignored):
         return "state", found
     spelled = _without_numbers if PRINTED in ignored else str
     if spelled(before.printed) != spelled(after.printed):
@@ -404,8 +479,18 @@ def compiled_difference(
         or _named(eager.gradients, compiled.gradients, "gradient of ")
         or _of(eager.inputs, compiled.inputs)
         or _state(eager, compiled, ignored)
-        or _named(eager.names, compiled.names, "by the call ")
+        or _moved_names(_counters(eager), _counters(compiled), ignored)
     )
+
+
+def _counters(seen: Behaviour) -> Behaviour:
+    """The numbers that a call moved, alone: what is kept at a first call is there when the compiled one is made."""
+    return replace(seen, names={name: value for name, value in seen.names.items() if isinstance(value, list)})
+
+
+def _moved_names(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:
+    one, other = ({k: v for k, v in each.names.items() if k not in ignored} for each in (before, after))
+    return _named(one, other, "by the call ")
 
 
 def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:

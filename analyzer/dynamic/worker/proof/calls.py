@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -17,11 +18,22 @@ import torch
 from tcready.dynamic.worker.calling import autocast, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
 from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.variations import EVERY, SEEDED, fitting
+from tcready.dynamic.worker.proof.variations import (
+    AS_PYTHON,
+    LAST,
+    LEFT_OUT,
+    RETYPED,
+    SEEDED,
+    WITH_GRADIENTS,
+    every,
+    fitting,
+)
 from tcready.dynamic.worker.torch_internals import pytree
+from tcready.events.whose import below_site
 from tcready.schema import FunctionPlace, Mode, ProofRequest
 from torch import nn
 
@@ -39,6 +51,8 @@ class Key:
     variation: str
     function: FunctionPlace | None = None
     """Called alone; `case` is the number of the call that was recorded. None: the model is called."""
+    numbers: tuple[float, ...] = ()
+    """At which inputs are tried."""
 
     @property
     def words(self) -> str:
@@ -51,18 +65,19 @@ class Key:
 def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
     context = models.context
-    watched = _modules({place.path for place in request.functions})
+    watched = reached_modules({place.path for place in request.functions})
     for seed in request.seeds:
         cases = models.drawn(seed)
-        every = [fitting((case.args, case.kwargs)) for case in cases]
-        names = dict.fromkeys(name for of_case in every for name in of_case)
         for mode in request.modes:
             model = models.built(mode, seed)
+            gradients = (WITH_GRADIENTS,) if mode == "train" and _trains(model) else ()
+            fits = [_fitting(model, case.args, case.kwargs, request.numbers, gradients) for case in cases]
+            names = dict.fromkeys(name for of_case in fits for name in of_case)
             for variation in names if seed == request.seeds[0] else SEEDED:
                 for number, case in enumerate(cases):
-                    if variation not in every[number]:
+                    if variation not in fits[number]:
                         continue
-                    key = Key(mode, seed, number, variation)
+                    key = Key(mode, seed, number, variation, numbers=request.numbers)
                     yield key, functools.partial(called, context, model, model, case, key, watched)
 
 
@@ -72,7 +87,7 @@ def alone(
     """Each call of a function alone, on arguments that a call of the model gave it."""
     context = models.context
     seed = request.seeds[0]
-    watched = _modules({place.path for place in request.functions})
+    watched = reached_modules({place.path for place in request.functions})
     found = {place: each for place in functions if (each := _resolved(place)) is not None}
     for mode in request.modes:
         recorded: dict[FunctionPlace, list[tuple[Any, Any]]] = {}
@@ -82,12 +97,12 @@ def alone(
             if of is None or of is not model:  # the arguments are modules of it
                 of, recorded = model, _recorded(models, model, found, seed)
             calls = recorded[place]
-            every = [fitting(call) for call in calls]
-            for variation in dict.fromkeys(name for of_call in every for name in of_call):
+            fits = [_fitting(function, *call, request.numbers) for call in calls]
+            for variation in dict.fromkeys(name for of_call in fits for name in of_call):
                 for number, (args, kwargs) in enumerate(calls):
-                    if variation not in every[number]:
+                    if variation not in fits[number]:
                         continue
-                    key = Key(mode, seed, number, variation, place)
+                    key = Key(mode, seed, number, variation, place, request.numbers)
                     owner = args[0] if args and isinstance(args[0], nn.Module) else None
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
                     bound = functools.partial(function, owner) if owner is not None else function
@@ -100,13 +115,56 @@ def called(
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
-    args, kwargs = EVERY[key.variation]((args, kwargs), draw)
-    if key.mode == "train" and (key.function is not None or not _trains(model)):
+    args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
+    args, kwargs = _retyped(model if key.function is None else function, args, kwargs, key.variation) or (
+        args,
+        kwargs,
+    )
+    asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
+    if key.mode == "train" and asks:
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
     leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
     return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves)
+
+
+def _fitting(
+    function: Any, args: Any, kwargs: Any, numbers: tuple[float, ...], more: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
+    retyped = [name for name in RETYPED if _retyped(function, args, kwargs, name) is not None]
+    known = fitting((args, kwargs), numbers)
+    return (
+        *(name for name in known if name not in LAST),
+        *more,
+        *retyped,
+        *(name for name in known if name in LAST),
+    )
+
+
+_NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
+"""In an annotation: what may be passed that is no tensor."""
+
+
+def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
+    """The arguments, with numbers of Python's for tensors of no dimension, or None for what is None by default; None if
+    they stay what they are."""
+    if variation not in RETYPED:
+        return None
+    try:
+        bound = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return None
+    changes = False
+    for name, value in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        is_open = parameter.annotation is parameter.empty or _NO_TENSOR.search(str(parameter.annotation))
+        if variation == LEFT_OUT and parameter.default is None and value is not None:
+            bound.arguments[name], changes = None, True
+        elif variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim() and is_open:
+            bound.arguments[name], changes = value.item(), True
+    return (bound.args, bound.kwargs) if changes else None
 
 
 def _cast(context: Context, function: Any) -> Callable[..., Any]:
@@ -195,6 +253,29 @@ def _modules(paths: Set[str]) -> list[ModuleType]:
     # The name is asked first: the real path takes a while for thousands of modules.
     near = [(path, module) for path, module in found if path and os.path.basename(path) in names]
     return [module for path, module in near if os.path.realpath(path) in wanted]
+
+
+def reached_modules(paths: Set[str]) -> list[ModuleType]:
+    """The modules made of these files, and the user's own ones that they name, or take something of, and so on."""
+    found: dict[str, ModuleType] = {}
+    pending = _modules(paths)
+    while pending:
+        module = pending.pop()
+        if module.__name__ in found:
+            continue
+        found[module.__name__] = module
+        for value in list(vars(module).values()):
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            other = sys.modules.get(name) if isinstance(name, str) else None
+            path = getattr(other, "__file__", None)
+            if other is not None and isinstance(path, str) and _is_own(path):
+                pending.append(other)
+    return list(found.values())
+
+
+def _is_own(path: str) -> bool:
+    """Whether a file is the user's, and not installed."""
+    return is_user_file(path) and below_site(os.path.realpath(path)) is None
 
 
 def _resolved(place: FunctionPlace) -> _Found | None:

@@ -22,7 +22,7 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema import Observation, ProofRequest, ProofResult, Trial, Variant, from_json
 
 POLL = 0.02
-LEAST = 20.0
+LEAST = 40.0
 """Seconds that each process has at least."""
 _T = TypeVar("_T", ProofResult, Trial)
 
@@ -66,6 +66,7 @@ class _Known:
             and set(mine.functions) >= set(other.functions)
             and set(mine.tests) >= set(other.tests)
             and set(mine.statements) >= set(other.statements)
+            and set(mine.numbers) >= set(other.numbers)
         )
 
 

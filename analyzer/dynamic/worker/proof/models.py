@@ -7,7 +7,7 @@ from typing import Any
 
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.proof.behaviour import is_as_before, state_of
+from tcready.dynamic.worker.proof.behaviour import HOOKS, is_as_before, state_of
 from tcready.schema import Mode
 from torch import nn
 
@@ -50,16 +50,13 @@ def _is_as_built(built: _Built) -> bool:
     return built.rest == _not_in_state(built.model) and is_as_before(built.state, state_of(built.model))
 
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
-
 def _not_in_state(model: nn.Module) -> list[Any]:
     """What calls might do to a model beside its buffers and attributes: to parameters, modules and hooks."""
     found: list[Any] = [
         (name, id(each), each._version, each.requires_grad) for name, each in model.named_parameters()
     ]
     found += [
-        (name, id(module), *(len(getattr(module, hooks)) for hooks in _HOOKS))
+        (name, id(module), *(len(getattr(module, hooks)) for hooks in HOOKS))
         for name, module in model.named_modules()
     ]
     return found

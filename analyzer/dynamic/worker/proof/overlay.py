@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import importlib.machinery
 import io
 import linecache
 import os
-from collections.abc import Mapping
-from types import CodeType
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
 from typing import Any
 
+Mark = Callable[[str, ast.Module], ast.Module]
+"""Gives the tree of a file, by the path that was given, with calls in it that tell what is run."""
 
-def install(sources: Mapping[str, str]) -> None:
-    """From here on importing one of these files, by absolute path, gives the text in place of what stands on disk.
+
+class Overlay:
+    """The texts that importing gives in place of what stands on disk, for the rest of the process.
 
     Names, packages and `__file__` stay what they are, and so do the lines that `inspect` and Dynamo show. Bytecode on
-    disk is neither read nor written for them. It holds for the rest of the process.
+    disk is neither read nor written for them.
     """
-    texts = {os.path.realpath(path): text for path, text in sources.items()}
-    if not texts:
-        return
-    loader: Any = importlib.machinery.SourceFileLoader
-    from_disk = loader.get_code
 
-    def get_code(self: importlib.machinery.SourceFileLoader, fullname: str) -> CodeType | None:
-        path = self.get_filename(fullname)
-        text = texts.get(os.path.realpath(path))
-        if text is None:
-            code: CodeType | None = from_disk(self, fullname)
-            return code
-        lines = io.StringIO(text).readlines()
-        linecache.cache[path] = (len(text), None, lines, path)  # no time: it is never held against the file
-        return self.source_to_code(text, path)
+    def __init__(self, sources: Mapping[str, str], mark: Mark | None = None) -> None:
+        """`sources`: text by absolute path. `mark` is asked for the tree of each that is imported, until `unmark`."""
+        self._texts = {os.path.realpath(path): (path, text) for path, text in sources.items()}
+        self._mark = mark
+        self._plain: dict[CodeType, CodeType] = {}
+        """Of the code that was marked, the same without marks."""
+        if self._texts:
+            self._install()
 
-    loader.get_code = get_code
+    def _install(self) -> None:
+        loader: Any = importlib.machinery.SourceFileLoader
+        from_disk = loader.get_code
+
+        def get_code(of: importlib.machinery.SourceFileLoader, fullname: str) -> CodeType | None:
+            path = of.get_filename(fullname)
+            found = self._texts.get(os.path.realpath(path))
+            if found is None:
+                code: CodeType | None = from_disk(of, fullname)
+                return code
+            given, text = found
+            lines = io.StringIO(text).readlines()
+            linecache.cache[path] = (
+                len(text),
+                None,
+                lines,
+                path,
+            )  # no time: it is never held against the file
+            plain: CodeType = of.source_to_code(text, path)
+            if self._mark is None:
+                return plain
+            marked: CodeType = of.source_to_code(self._mark(given, ast.parse(text)), path)
+            self._note(marked, plain)
+            return marked
+
+        loader.get_code = get_code
+
+    def _note(self, marked: CodeType, plain: CodeType) -> None:
+        self._plain[marked] = plain
+        inner = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (marked, plain)]
+        for one, other in zip(*inner, strict=False):
+            if one.co_name == other.co_name and one.co_freevars == other.co_freevars:
+                self._note(one, other)
+
+    def unmark(self) -> None:
+        """From here on every function runs the code that stands in the text."""
+        self._mark = None
+        for each in gc.get_objects() if self._plain else ():
+            if type(each) is FunctionType and each.__code__ in self._plain:  # a weak proxy says it is one
+                each.__code__ = self._plain[each.__code__]
+        self._plain.clear()

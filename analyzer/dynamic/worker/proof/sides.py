@@ -1,51 +1,135 @@
-"""Which way each branch test goes: the tests are wrapped in the source, which stays line for line what it was."""
+"""Which way each test goes, and what is run: the tree that is compiled has calls in it that tell, on the lines of the
+source."""
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tcready.schema import SidesTaken, Span
 
 PROBE = "__tcready_side__"
-"""The name, among the built-in ones, by which a wrapped test tells its value."""
+"""The name, among the built-in ones, by which a test tells its value."""
+REACHED = "__tcready_reached__"
+"""The one by which a statement tells that it is run."""
+LINKED = "__tcready_linked__"
+"""The one by which an operand of a chain of comparisons tells that the links before it were true."""
+CHAIN = "__tcready_chain__"
+"""The one by which such a chain tells that it was asked."""
+_Place = tuple[int, int, int, int]
 
 
-def probed(text: str, tests: Iterable[tuple[int, Span]]) -> str:
-    """The text of one file with each test, by number, inside a call of the probe."""
-    starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
-    put: list[tuple[int, int, str]] = []
-    for number, span in tests:
-        begin = starts[span.line - 1] + span.column - 1
-        end = starts[span.end_line - 1] + span.end_column - 1
-        # Of what begins at one place the longest is outermost, of what ends there the shortest is innermost.
-        put.append((begin, -end, f" {PROBE}({number}, ("))
-        put.append((end, begin, "))"))
-    for index, _, piece in sorted(put, key=lambda item: (item[0], item[2] != "))", item[1]), reverse=True):
-        text = text[:index] + piece + text[index:]
-    return text
+def marked(tree: ast.Module, text: str, tests: Mapping[Span, int], runs: Mapping[Span, int]) -> ast.Module:
+    """The tree of one file with each test, by number, inside a call, and one before each statement."""
+    places = ({_place(span): number for span, number in each.items()} for each in (tests, runs))
+    made: ast.Module = _Marks(re.split(r"\r\n|\r|\n", text), *places).visit(tree)
+    return ast.fix_missing_locations(made)
+
+
+def _place(span: Span) -> _Place:
+    return span.line, span.column, span.end_line, span.end_column
+
+
+class _Marks(ast.NodeTransformer):
+    def __init__(self, lines: Sequence[str], tests: dict[_Place, int], runs: dict[_Place, int]) -> None:
+        self.lines, self.tests, self.runs = lines, tests, runs
+
+    def _column(self, line: int, offset: int) -> int:
+        text = self.lines[line - 1]
+        return offset + 1 if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")) + 1
+
+    def _place_of(self, first: ast.expr | ast.stmt, last: ast.expr | ast.stmt) -> _Place:
+        assert last.end_lineno is not None
+        assert last.end_col_offset is not None
+        return (
+            first.lineno,
+            self._column(first.lineno, first.col_offset),
+            last.end_lineno,
+            self._column(last.end_lineno, last.end_col_offset),
+        )
+
+    def visit(self, node: ast.AST) -> Any:
+        """The node with marks in it; a statement as a list, if one stands before it."""
+        if isinstance(node, ast.JoinedStr):
+            return node  # before Python 3.12 what stands in it has no columns of its own
+        if isinstance(node, ast.stmt):
+            number = self.runs.get(self._place_of(node, node))
+            found = self.generic_visit(node)
+            if number is None:
+                return found
+            return [ast.copy_location(ast.Expr(_call(REACHED, node, number)), node), found]
+        if not isinstance(node, ast.expr):
+            return self.generic_visit(node)
+        place = self._place_of(node, node)
+        links = self._links(node) if isinstance(node, ast.Compare) else {}
+        made: Any = self.generic_visit(node)
+        for position, number in links.items():
+            made.comparators[position] = _behind(_call(LINKED, node, number), made.comparators[position])
+        if links:
+            numbers = ast.Tuple([_number(each, node) for each in links.values()], ast.Load())
+            made = _call(CHAIN, node, numbers, made)
+        if place in self.tests:
+            made = _call(PROBE, node, self.tests[place], made)
+        if place in self.runs:
+            made = _behind(_call(REACHED, node, self.runs[place]), made)
+        return made
+
+    def _links(self, node: ast.Compare) -> dict[int, int]:
+        """The numbers of the first links, by the operand behind them."""
+        places = {at + 1: self._place_of(node, each) for at, each in enumerate(node.comparators[:-1])}
+        return {position: self.tests[place] for position, place in places.items() if place in self.tests}
+
+
+def _number(number: int, at: ast.AST) -> ast.expr:
+    return ast.copy_location(ast.Constant(number), at)
+
+
+def _call(name: str, at: ast.AST, *arguments: int | ast.expr) -> ast.expr:
+    args = [_number(each, at) if isinstance(each, int) else each for each in arguments]
+    return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), args, []), at)
+
+
+def _behind(first: ast.expr, value: ast.expr) -> ast.expr:
+    """The value of an expression, worked out behind another."""
+    both = ast.Tuple([first, value], ast.Load())
+    return ast.copy_location(ast.Subscript(both, ast.Constant(1), ast.Load()), value)
 
 
 @dataclass
 class Sides:
-    """Counts how often each test was true and false."""
+    """Counts how often each test was true and false, and which statements were run."""
 
     tests: tuple[Span, ...]
+    runs: tuple[Span, ...] = ()
     alone: bool = False
     """Whether functions are called by themselves now."""
     counts: dict[tuple[int, bool, bool], int] = field(default_factory=dict)
     pending: list[tuple[int, bool, bool]] = field(default_factory=list)
     """Seen in the call under way."""
+    reached: set[int] = field(default_factory=set)
+    linked: set[int] = field(default_factory=set)
+    """Links of a chain under way that were true."""
 
     def __enter__(self) -> Sides:
-        setattr(builtins, PROBE, self._note)
+        for name, function in self._functions().items():
+            setattr(builtins, name, function)
         return self
 
     def __exit__(self, *_: object) -> None:
-        delattr(builtins, PROBE)
+        for name in self._functions():
+            delattr(builtins, name)
+
+    def _functions(self) -> dict[str, Any]:
+        return {PROBE: self._note, REACHED: self.reached.add, LINKED: self._link, CHAIN: self._chain}
+
+    def marked(self, sources: Mapping[str, str], path: str, tree: ast.Module) -> ast.Module:
+        """The tree of the file at `path`, one of these sources, with what tells."""
+        tests, runs = (_numbered(each, path) for each in (self.tests, self.runs))
+        return marked(tree, sources[path], tests, runs)
 
     def _note(self, number: int, value: Any) -> Any:
         try:
@@ -55,15 +139,34 @@ class Sides:
         self.pending.append((number, taken, self.alone))
         return value
 
+    def _link(self, number: int) -> None:
+        self.linked.add(number)
+        self.pending.append((number, True, self.alone))
+
+    def _chain(self, numbers: tuple[int, ...], value: Any) -> Any:
+        self.pending += [(number, False, self.alone) for number in numbers if number not in self.linked]
+        self.linked.difference_update(numbers)
+        return value
+
     def settle(self, *, counts: bool, raised: bool) -> None:
         """A call ended; what it saw is counted only if the call would have told one side from the other.
 
-        Of a call that raised that is the last test alone: what the earlier ones led to was never given back.
+        Of a call that raised that is the last test alone, with its operands: what the earlier ones led to was never
+        given back.
         """
-        seen = self.pending[-1:] if raised else self.pending
+        seen = self._last() if raised else self.pending
         for key in seen if counts else ():
             self.counts[key] = self.counts.get(key, 0) + 1
         self.pending.clear()
+        self.linked.clear()
+
+    def _last(self) -> list[tuple[int, bool, bool]]:
+        found: list[tuple[int, bool, bool]] = []
+        for key in reversed(self.pending):
+            if found and not _is_inside(self.tests[key[0]], self.tests[found[0][0]]):
+                break
+            found.append(key)
+        return found
 
     def taken(self) -> tuple[SidesTaken, ...]:
         def count(number: int, way: bool, alone: bool) -> int:
@@ -78,10 +181,19 @@ class Sides:
         """Every test and way that was seen so far."""
         return frozenset((number, way) for number, way, _ in self.counts)
 
+    @property
+    def not_run(self) -> tuple[Span, ...]:
+        """What no call ran."""
+        return tuple(each for number, each in enumerate(self.runs) if number not in self.reached)
 
-def with_probes(texts: Mapping[str, str], tests: tuple[Span, ...]) -> dict[str, str]:
-    """The files that hold tests, by path, with their tests wrapped."""
-    by_path: dict[str, list[tuple[int, Span]]] = {}
-    for number, span in enumerate(tests):
-        by_path.setdefault(span.path, []).append((number, span))
-    return {path: probed(texts[path], found) for path, found in by_path.items()}
+
+def _numbered(spans: Iterable[Span], path: str) -> dict[Span, int]:
+    return {span: number for number, span in enumerate(spans) if span.path == path}
+
+
+def _is_inside(one: Span, other: Span) -> bool:
+    return (
+        one.path == other.path
+        and (other.line, other.column) <= (one.line, one.column)
+        and (one.end_line, one.end_column) <= (other.end_line, other.end_column)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import time
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,6 @@ import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
-from tcready.dynamic.worker.proof import overlay
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
     compiled_difference,
@@ -23,11 +23,11 @@ from tcready.dynamic.worker.proof.behaviour import (
     state_of,
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
-from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
+from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, reached_modules, shortest
 from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.ran import Ran
-from tcready.dynamic.worker.proof.sides import Sides, with_probes
-from tcready.dynamic.worker.proof.variations import GIVEN
+from tcready.dynamic.worker.proof.overlay import Overlay
+from tcready.dynamic.worker.proof.sides import Sides
+from tcready.dynamic.worker.proof.variations import GIVEN, RETYPED
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -60,11 +60,11 @@ class Trace:
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     """Makes every call on the code as it stands and leaves the trace in a file."""
-    paths = {test.path for test in request.tests}
+    paths = {span.path for span in (*request.tests, *request.statements)}
     texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
-    overlay.install(with_probes(texts, request.tests))
-    sides = Sides(request.tests)
-    with sides, Ran(request.statements) as ran:
+    sides = Sides(request.tests, request.statements)
+    overlay = Overlay(texts, functools.partial(sides.marked, texts))
+    with sides:
         if why := _not_begun(context):
             return ProofResult(failure=why)
         models = Models(context)
@@ -83,11 +83,13 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 sides.alone = key.function is not None
                 seen = call()
                 trace.calls.append((key, seen))
-                sides.settle(counts=seen.tells, raised=seen.error is not None)
-                ran.look()
-                if key.function is None and sides.ways() != known:
+                sides.settle(
+                    counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
+                )
+                is_of_a_type = key.variation in RETYPED and seen.error is None
+                if key.function is None and (sides.ways() != known or is_of_a_type):
                     trace.telling.append(key)
-        ran.close()
+        overlay.unmark()
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again)
@@ -105,7 +107,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         calls=len(trace.calls),
         variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
         seconds=trace.seconds,
-        not_run=ran.missing,
+        not_run=sides.not_run,
     )
 
 
@@ -137,22 +139,25 @@ def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
 def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
     """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code."""
     context.measures = False
-    overlay.install(dict(variant.sources))
+    texts = dict(variant.sources)
+    sides = Sides(variant.asked, variant.written)
+    overlay = Overlay(texts, functools.partial(sides.marked, texts))
     for name in variant.settings:
         dynamo.set_flag(name)
-    with Ran(variant.written) as ran:
-        trial, trace, models = _eager(context, request, variant, trace_path, ran)
+    with sides:
+        trial, trace, models = _eager(context, request, variant, trace_path, sides)
+        overlay.unmark()
     if trace is None:
         return trial
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
-    trial = replace(trial, observation=seen, seconds=seconds, not_run=ran.missing)
-    return _compiled(models, trial, trace)
+    trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
+    return _compiled(models, request, trial, trace)
 
 
 def _eager(
-    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, ran: Ran
+    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, sides: Sides
 ) -> tuple[Trial, Trace | None, Models]:
     """The calls on a variant against those in the trace, and the models that made them; without the trace if something
     differs."""
@@ -179,8 +184,13 @@ def _eager(
             if expected is None:
                 continue
             compared += 1
+            sides.alone = key.function is not None
             actual = call()
-            ran.look()
+            nothing = _says_nothing(key, expected)
+            sides.settle(counts=actual.tells and not nothing, raised=actual.error is not None)
+            compared -= nothing
+            if nothing:
+                continue
             if begun is None:
                 found = difference(expected, actual, trace.restless)
             else:
@@ -199,6 +209,11 @@ def _eager(
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
     return Trial(variant.name, seen, compared, raises=raises), trace, models
+
+
+def _says_nothing(key: Key, seen: Behaviour) -> bool:
+    """Whether a call raised as its arguments were of a type that the code as it stands does not take."""
+    return key.variation in RETYPED and seen.error is not None
 
 
 def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
@@ -247,10 +262,11 @@ def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]
     }
 
 
-def _compiled(models: Models, trial: Trial, trace: Trace) -> Trial:
+def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace) -> Trial:
     """Compiled against eager: with the inputs as given, and with those that took each side."""
     context = models.context
     mode = context.work.options.mode
+    watched = reached_modules({place.path for place in request.functions})
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
         replace(key, mode=mode) for key in trace.telling
@@ -273,8 +289,8 @@ def _compiled(models: Models, trial: Trial, trace: Trace) -> Trial:
         cases = models.drawn(seed)
         for key in [each for each in keys if each.seed == seed]:
             compared += 1
-            expected = called(context, eager_model, eager_model, cases[key.case], key)
-            actual = called(context, model, compiled, cases[key.case], key)
+            expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
+            actual = called(context, model, compiled, cases[key.case], key, watched)
             if expected.error and actual.error and expected.error != actual.error:
                 text = f"where it is compiled, {expected.error} became {actual.error} ({key.words})"
                 trial = replace(trial, raises=trial.raises or text)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -152,17 +155,59 @@ def _counts(tensor: torch.Tensor) -> bool:
 
 WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
 """For inputs that hold integers: labels and indices out of range are what checks refuse."""
+WITH_GRADIENTS = "given, with their gradients"
+"""In training: inputs require gradients, where otherwise parameters alone do."""
+AS_PYTHON = "with numbers of Python's"
+LEFT_OUT = "with what may be left out"
+RETYPED = (AS_PYTHON, LEFT_OUT)
+"""Arguments of another type, where the function does not say that it takes tensors alone; what raises then tells
+nothing."""
+_UNCHANGED: dict[str, Vary] = dict.fromkeys((WITH_GRADIENTS, *RETYPED), VARIATIONS[GIVEN])
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
-EVERY = {**VARIATIONS, **WITH_MASKS, **WITH_NUMBERS, **LAST}
-"""All of them, in the order they are tried."""
 
 
-def fitting(value: Any) -> tuple[str, ...]:
-    """The names of those that inputs can be varied by."""
+@functools.cache
+def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
+    """All of them, in the order they are tried; `numbers` are what something is compared with."""
+    at = {
+        f"{where} {number:g}": _at(number, way)
+        for number in numbers
+        if math.isfinite(number)
+        for where, way in (("all", 0), ("just above", 1), ("just below", -1))
+    }
+    return MappingProxyType({**VARIATIONS, **WITH_MASKS, **WITH_NUMBERS, **at, **_UNCHANGED, **LAST})
+
+
+def _at(number: float, way: int) -> Vary:
+    """Every value is a number as its type has it, or (`way`) the next one above or below."""
+
+    def floats(tensor: torch.Tensor) -> torch.Tensor:
+        made = torch.full_like(tensor, number)
+        if not way:
+            return made
+        if made.dtype in (torch.float32, torch.float64):
+            return torch.nextafter(made, torch.full_like(made, way * math.inf))
+        return made + way * torch.finfo(made.dtype).eps * max(abs(number), torch.finfo(made.dtype).tiny)
+
+    def integers(tensor: torch.Tensor) -> torch.Tensor:
+        if not _counts(tensor) or number != int(number) or tensor.device.type != "cpu":
+            return tensor
+        ends = torch.iinfo(tensor.dtype)
+        return torch.full_like(tensor, min(max(int(number) + way, ends.min), ends.max))
+
+    return _kinds(floats, integers, _same)
+
+
+def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
+    """The names of those that inputs can be varied by; which can be of another type their function says."""
     tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
-    numbers = any(_counts(tensor) for tensor in tensors)
+    counts = any(_counts(tensor) for tensor in tensors)
     return tuple(
-        name for name in EVERY if (masks or name not in WITH_MASKS) and (numbers or name not in WITH_NUMBERS)
+        name
+        for name in every(numbers)
+        if (masks or name not in WITH_MASKS)
+        and (counts or name not in WITH_NUMBERS)
+        and name not in _UNCHANGED
     )
