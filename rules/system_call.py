@@ -20,7 +20,7 @@ events or a profiler around the call.
 
 from tcready.rules._names import RECURRENT, receiver_class
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
-from tcready.static.engine.values import External
+from tcready.static.engine.values import External, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(
@@ -61,7 +61,9 @@ def check(fact: Call | Index) -> Claim | None:
         return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
-        computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
+        computes = (
+            name.partition(".")[0] in COMPUTING or name in OF_THREADS or tensor_of(fact.result) is not None
+        )
         return Claim(f"`{name}` in compiled code: the graph ends here", computes=computes)
     return None
 
