@@ -61,10 +61,11 @@ def check(fact: Call | Index) -> Claim | None:
         return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
-        computes = (
-            name.partition(".")[0] in COMPUTING or name in OF_THREADS or tensor_of(fact.result) is not None
-        )
-        return Claim(f"`{name}` in compiled code: the graph ends here", computes=computes)
+        computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
+        makes = tensor_of(fact.result) is not None
+        # of two ways that are not decided both may make one, and one alone is gone
+        sure = "medium" if makes and fact.where.conditional else None
+        return Claim(f"`{name}` in compiled code: the graph ends here", sure, computes=computes or makes)
     return None
 
 

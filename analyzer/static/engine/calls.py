@@ -270,8 +270,9 @@ class Calls(Room):
         if not called:
             return None
         name = f"{tensor.subclass.node.name}.__call__"
-        self._tell_call(site, tensor, name, None, None, None, gb_id=TENSOR_CALLED)
-        return self.call_each(self.engine.attribute(tensor, "__call__", site.frame), site)
+        result = self.call_each(self.engine.attribute(tensor, "__call__", site.frame), site)
+        self._tell_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
+        return result
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
