@@ -56,7 +56,7 @@ RULE = Rule(
     name="foreign-library-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0008", "GB0087", "GB0156", "GB0157", "GB0208", "GB0290", "GB0294", "GB4841"),
+    gb_ids=("GB0007", "GB0008", "GB0156", "GB0157", "GB0208", "GB0294"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,
@@ -83,6 +83,18 @@ class Model(nn.Module):
 """,
             setup="""
 import scipy.special
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows, columns = linear_sum_assignment(y.numpy())  # BAD
+        return y[torch.as_tensor(rows), torch.as_tensor(columns)]
+""",
+            setup="""
+from scipy.optimize import linear_sum_assignment
 """,
         ),
     ),
