@@ -2,14 +2,15 @@
 
 ## What it does
 Finds `copy.deepcopy` of a tensor, a module or a container with tensors, and `copy.copy` of a tensor, list
-or dict.
+or dict; `dataclasses.asdict` and `astuple` of an object with tensors, which copy each of them.
 
 ## Why it hurts torch.compile
 The copy protocol reads storages and calls C code that Dynamo does not trace: the graph ends at the call. In
 models this is the second most frequent break: layers cloned by `deepcopy` when the forward runs.
 
 ## Use instead
-`tensor.clone()`; copy modules in `__init__`; `list(items)` and `dict(items)` for shallow copies.
+`tensor.clone()`; copy modules in `__init__`; `list(items)` and `dict(items)` for shallow copies; `vars(made)`
+or `{f.name: getattr(made, f.name) for f in fields(made)}` for `asdict(made)`.
 
 ## Limits
 `deepcopy` of Python numbers in lists and dicts, and `copy.copy` of a plain object or tuple, are traced. An
@@ -38,8 +39,13 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 
+TO_CONTAINERS = ("dataclasses.asdict", "dataclasses.astuple")
+
+
 def check(fact: Call) -> Claim | None:
     name = fact.constructed
+    if name in TO_CONTAINERS and holds_tensor(fact.result):
+        return Claim(f"`{name}` makes deep copies of an object's tensors: the graph ends here")
     if name not in ("copy.deepcopy", "copy.copy") or not fact.args:
         return None
     what = fact.args[0]
@@ -110,6 +116,23 @@ class Model(nn.Module):
 """,
             setup="""
 import copy
+""",
+        ),
+        Sample(
+            """
+@dataclasses.dataclass
+class Output:
+    logits: torch.Tensor
+    loss: torch.Tensor
+
+class Model(nn.Module):
+    def forward(self, x):
+        made = Output(x * 2, x.sum())
+        named = dataclasses.asdict(made)  # BAD
+        return named["logits"] + named["loss"]
+""",
+            setup="""
+import dataclasses
 """,
         ),
     ),

@@ -18,7 +18,8 @@ Keep the array, or better the tensor it came from; `math` for numbers that are k
 Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
 numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it. A number
 that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
-made of it is an array.
+made of it is an array. Of whole numbers alone numpy makes a whole number while tracing (`np.round(4)`,
+`np.maximum(n, 2)`): that is reported where Python needs a number.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
-from tcready.static.engine.knowledge import ARRAY, NUMBER
-from tcready.static.engine.values import Sequence, Value, options
+from tcready.static.engine.knowledge import ARRAY, NUMBER, WHOLE
+from tcready.static.engine.values import Plain, Sequence, Value, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ WORDS = {"ifexp": "if", "comprehension": "if"}
 def check(fact: Call | Test | Index) -> Claim | None:
     if isinstance(fact, Index):
         place = isinstance(fact.base, Sequence) and array(fact.index)
-        if place or any(map(array, fact.slices)):
+        place = place or (isinstance(fact.base, Sequence) and whole(fact.index))
+        if place or any(array(bound) or whole(bound) for bound in fact.slices):
             return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
@@ -60,11 +62,17 @@ def check(fact: Call | Test | Index) -> Claim | None:
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
+    if (name in CONVERSIONS or name == "range" or name.startswith("math.")) and any(map(whole, fact.args)):
+        return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
     if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
     return None
+
+
+def whole(value: Value) -> bool:
+    return all(isinstance(v, Plain) and v.kind == WHOLE for v in options(value))
 
 
 def array(value: Value) -> bool:
@@ -82,7 +90,7 @@ RULE = Rule(
     name="numpy-to-number",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0033", "GB0059", "GB0109", "GB0170"),
+    gb_ids=("GB0033", "GB0059", "GB0109", "GB0170", "GB0208"),
     facts=(Call, Test, Index),
     check=check,
     rewrite=rewrite,
@@ -166,6 +174,18 @@ class Model(nn.Module):
 import numpy as np
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = int(np.maximum(x.shape[0], 2))  # BAD
+        return y[: np.round(3)] + rows  # BAD
+""",
+            setup="""
+import numpy as np
+""",
+        ),
     ),
     good=(
         Sample(
@@ -186,7 +206,7 @@ class Model(nn.Module):
         self.outer = int(np.prod([2, 2]))
 
     def forward(self, x):
-        half = int(np.ceil(x.shape[-1] / 2))
+        half = int(np.ceil(x.shape[-1] / 2)) + int(np.round(self.outer * 1.0)) - int(np.floor(4 / 1))
         x = x * float(np.log(5))
         return x[:, :half].reshape(-1) * np.prod(x.shape) + x.view(self.inner, -1).sum() + self.outer
 """,

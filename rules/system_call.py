@@ -3,7 +3,7 @@
 ## What it does
 Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
 writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection, progress
-bars, context variables; and files of numpy.
+bars, context variables; files of numpy; and a call of a tensor whose class has a `__call__`.
 
 ## Why it hurts torch.compile
 Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
@@ -19,8 +19,9 @@ events or a profiler around the call.
 """
 
 from tcready.rules._names import RECURRENT, receiver_class
+from tcready.schema import Confidence
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
-from tcready.static.engine.values import External
+from tcready.static.engine.values import External, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(
@@ -62,7 +63,10 @@ def check(fact: Call | Index) -> Claim | None:
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
         computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
-        return Claim(f"`{name}` in compiled code: the graph ends here", computes=computes)
+        makes = tensor_of(fact.result) is not None
+        # of two ways that are not decided both may make one, and one alone is gone
+        sure: Confidence | None = "medium" if makes and fact.where.conditional else None
+        return Claim(f"`{name}` in compiled code: the graph ends here", sure, computes=computes or makes)
     return None
 
 
@@ -82,6 +86,22 @@ RULE = Rule(
     no_rewrite="What it asks of the system can only be asked outside of the graph: hand the answer to the call.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Scale(nn.Parameter):
+    def __call__(self):
+        return F.softplus(self)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = Scale(torch.ones(8))
+
+    def forward(self, x):
+        y = x * 2
+        return y * self.scale()  # BAD
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -2,7 +2,9 @@
 
 ## What it does
 Finds assignments to `requires_grad` and `.data`, `requires_grad_()`, `resize_`, `resize_as_`,
-`share_memory_`, `storage()` and `is_pinned()` on tensors, and what is asked of an `untyped_storage()`.
+`share_memory_`, `storage()` and `is_pinned()` on tensors, what is asked of an `untyped_storage()`, and `squeeze_`,
+`unsqueeze_`, `t_`, `transpose_`, `detach_` and their kin on what comes into the compiled code: an argument, a parameter,
+a buffer.
 
 ## Why it hurts torch.compile
 These change or read what a tensor is, not what it holds, and a graph of operations cannot express it: the
@@ -10,10 +12,11 @@ graph ends there.
 
 ## Use instead
 `x.detach()`, or a tensor made with the flag before the compiled region; `y = new` or `y.copy_(new)` for
-`.data`; `torch.empty` of the right size for `resize_`.
+`.data`; `torch.empty` of the right size for `resize_`; `x = x.squeeze(-1)` for `x.squeeze_(-1)`.
 
 ## Limits
-Reading `.data`, in-place arithmetic, `set_` and assigning `.data` of a parameter are harmless.
+Reading `.data`, in-place arithmetic, `squeeze_` and its kin on a tensor made in the forward and assigning `.data` of a
+parameter are harmless.
 `requires_grad_()` of a tensor that already has the flag, or of which nothing leaves the function, is harmless
 too and is not told apart; of a tensor made in the forward it is told with low confidence where gradients are off.
 """
@@ -23,6 +26,11 @@ from tcready.static.engine.facts import LEAKED_FLAG, Call, Store
 from tcready.static.engine.values import Const, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
+IN_PLACE_VIEWS = frozenset(
+    "as_strided_ detach_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split()
+)
+"""Methods that make a tensor another view of its storage: torch's operators with the tag `inplace_view`."""
+
 
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
@@ -30,6 +38,13 @@ def check(fact: Call | Store) -> Claim | None:
         if owner and (fact.name == "requires_grad" or (fact.name == "data" and not owner.leaf)):
             return Claim(f"`.{fact.name}` of a tensor is assigned: the graph ends here")
         return None
+    if fact.method in IN_PLACE_VIEWS and fact.receiver is not None:
+        tensor = tensor_of(fact.receiver)
+        # a number made a tensor is known while tracing, as an argument is
+        if tensor is not None and (tensor.leaf or (tensor.given and tensor.rank != 0)):
+            return Claim(
+                f"`{fact.method}` changes how an argument, a parameter or a buffer is laid out: the graph ends here"
+            )
     if method_of_tensor(fact, "resize_", "resize_as_", "share_memory_", "storage", "is_pinned"):
         return Claim(f"`{fact.method}` on a tensor: the graph ends here")
     if receiver_class(fact) == "torch.UntypedStorage":
@@ -48,7 +63,18 @@ RULE = Rule(
     name="tensor-state-mutation",
     effect="graph_break",
     level="error",
-    gb_ids=("GB8985", "GB0125", "GB0206", "GB0056", "GB0126", "GB0127", "GB0117", "GB0208", "GB0156"),
+    gb_ids=(
+        "GB8985",
+        "GB0125",
+        "GB0206",
+        "GB0056",
+        "GB0126",
+        "GB0127",
+        "GB0117",
+        "GB0148",
+        "GB0208",
+        "GB0156",
+    ),
     facts=(
         Call,
         Store,
@@ -111,6 +137,21 @@ class Model(nn.Module):
         return self.layer(y)
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", torch.ones(1, 8))
+
+    def forward(self, x):
+        y = x * 2
+        x.unsqueeze_(0)  # BAD
+        y = y + x
+        self.shift.squeeze_(0)  # BAD
+        return y + self.shift
+"""
+        ),
     ),
     good=(
         Sample(
@@ -137,6 +178,8 @@ class Model(nn.Module):
         self.layer.weight.data = self.layer.weight.data * 0.5
         leaf = y.is_leaf or y.requires_grad
         y.add_(1)
+        y.unsqueeze_(0).squeeze_(0)
+        x[0].unsqueeze_(0)
         y[:, 0] = 0
         return self.layer(y).detach() * 0 + z + y.data.mean() + leaf
 """

@@ -55,6 +55,8 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
         yield Entry(unit.target, module, None) if unit.name is None else _named(unit, module)
         return
     found = program.module(unit.module)
+    if found is not None:
+        program.look_beside(found)
     if found is None:
         if program.find(unit.module) is None:
             hint = hints.for_module(unit.module, unit.name or "", program.root)

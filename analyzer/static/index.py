@@ -720,6 +720,13 @@ class Program:
             self._by_name.setdefault(name, self._by_path[path])
         return self._by_path[path]
 
+    def look_beside(self, module: ModuleInfo) -> None:
+        """Looks for modules in the folder of that one too, after all others: it may be run as a script, or put
+        its folder on Python's path."""
+        folder = module.path.parent
+        if folder not in self.search_path:
+            self.search_path = (*self.search_path, folder)
+
     def module(self, name: str) -> ModuleInfo | None:
         """The module of that dotted name, or None if its source is not read or not found."""
         if name not in self._by_name:

@@ -65,6 +65,8 @@ ASKS_THE_TYPE = frozenset(
     {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super"}
 )
 """Functions of Python that are given an attribute by `super()` without a break."""
+TENSOR_CALLED = "GB0147"
+"""The break of a call of a tensor whose class has a `__call__`."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -153,6 +155,8 @@ class Calls(Room):
             site = self._hooked_before(function, site)
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
+        if isinstance(function, Tensor):
+            return self._call_tensor(function, site)
         own = self._overridden(function, site)
         if own is None:
             return self._call_foreign(function, site)
@@ -207,6 +211,7 @@ class Calls(Room):
         receiver: Value | None,
         method: str | None,
         result: Value | None,
+        gb_id: str = "",
     ) -> None:
         if not self.engine.quiet:
             keywords = tuple(site.keywords.items())
@@ -221,7 +226,8 @@ class Calls(Room):
             if operation.startswith("torch."):
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
-            gb_id = known.break_of(operation, operands, site.keywords) if operation else ""
+            if operation and not gb_id:
+                gb_id = known.break_of(operation, operands, site.keywords)
             if operation == "torch.Tensor.requires_grad_" and self._leaks_nothing(receiver, site.frame):
                 gb_id = F.LEAKED_FLAG
             self.engine.tell(
@@ -255,6 +261,18 @@ class Calls(Room):
         results = [self.call_one(option, site) for option in options(function)]
         known = [r for r in results if r is not None]
         return join(*known) if known else None
+
+    def _call_tensor(self, tensor: Tensor, site: CallSite) -> Value | None:
+        """A tensor of a class of the source that has a `__call__`: Dynamo calls no tensor, so Python does."""
+        if tensor.subclass is None:
+            return None
+        called = self.engine.mro(tensor.subclass).functions("__call__")
+        if not called:
+            return None
+        name = f"{tensor.subclass.node.name}.__call__"
+        result = self.call_each(self.engine.attribute(tensor, "__call__", site.frame), site)
+        self._tell_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
+        return result
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)

@@ -38,6 +38,7 @@ from tcready.static.engine.values import (
     is_captured,
     is_none,
     is_place,
+    is_surely_mask,
     join,
     keep,
     likely,
@@ -437,6 +438,8 @@ class Expressions(Room):
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
+        if isinstance(base, Unknown) and is_surely_mask(index):
+            base = Tensor(sure=False)  # nothing else is read through one
         self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
         self.engine.tell_unresolved(node, frame, base, *parts, *slices)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):

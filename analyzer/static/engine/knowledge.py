@@ -281,8 +281,14 @@ def binary(op: str, left: Value, right: Value) -> Value:
     tainted = any(v == TAINTED for side in (left, right) for v in options(side))
     if any(isinstance(v, type(UNKNOWN)) for side in (left, right) for v in options(side)):
         return TAINTED if tainted else UNKNOWN
+    if any(_is_whole_of_numpy(v) for v in (left, right)) and (
+        op == "Div" or not (_is_whole(left) and _is_whole(right))
+    ):
+        return Plain(None, _origin((left, right)))
     origins = [v.origin for side in (left, right) for v in options(side) if isinstance(v, Plain)]
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
+    if kinds_ == {"int"} and any(isinstance(v, Const) and isinstance(v.value, float) for v in (left, right)):
+        kinds_ = {"float"}
     for origin in DATA:
         if origin in origins:
             kind = kinds_.pop() if len(kinds_) == 1 and op != "Div" else None
@@ -417,8 +423,21 @@ OF_ROWS = frozenset(
 """Functions of numpy that nobody calls with a single number: what is not known more closely is a row."""
 
 
+KEEPING_WHOLE = frozenset(
+    """
+    abs absolute add around bitwise_and ceil clip floor floor_divide gcd int32 int64 maximum minimum mod multiply negative
+    power remainder rint round sign subtract
+    """.split()
+)
+"""Functions of numpy that give a whole number for whole numbers."""
+WHOLE = "numpy.integer"
+"""The kind of a whole number that numpy made while tracing: Dynamo keeps it, and cannot make an `int` of it."""
+
+
 def numpy_built(name: str, made: Value) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
+    if isinstance(made, Plain) and made.kind == WHOLE:
+        made = Plain(None, made.origin)
     if name.rpartition(".")[2] in FOLDING:
         return NUMBER
     return made
@@ -445,10 +464,20 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         and not of_a_row
         and all(_is_number(v) for a in args for v in options(a))
     ):
-        return Plain(
-            None, _origin(args)
-        )  # one known number stays known while tracing; a row of them does not
+        whole = last in KEEPING_WHOLE and all(_is_whole(v) for a in args for v in options(a))
+        # one known number stays known while tracing; a row of them does not
+        return Plain(WHOLE if whole else None, _origin(args))
     return ARRAY
+
+
+def _is_whole_of_numpy(value: Value) -> bool:
+    return isinstance(value, Plain) and value.kind == WHOLE
+
+
+def _is_whole(value: Value) -> bool:
+    if isinstance(value, Const):
+        return isinstance(value.value, int)
+    return isinstance(value, Plain) and value.kind in ("int", WHOLE)
 
 
 def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:

@@ -86,8 +86,15 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
                 return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
+            zero = isinstance(one, Const) and type(one.value) in (int, float) and one.value == 0
+            if zero and all(_may_be_number(v) for v in options(other)):
+                return prefer(one, K.binary(op, left, right))
     made = K.binary(op, left, right)
     return layouts.laid_out(op, (left, right), made) or made
+
+
+def _may_be_number(value: Value) -> bool:
+    return isinstance(value, (Plain, Unknown)) and value != TAINTED
 
 
 def compared(op: ast.cmpop, left: Value, right: Value) -> Value:

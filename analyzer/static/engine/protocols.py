@@ -182,11 +182,14 @@ class Protocols(Room):
             return
         if not isinstance(left, Sequence) or not isinstance(right, Sequence) or left.kind != right.kind:
             return
-        if left.kind not in ("list", "tuple") or left.items is None or right.items is None:
+        if left.kind not in ("list", "tuple") or (left.items is None and right.items is None):
             return
-        if len(left.items) != len(right.items):
+        # where one length is known alone, they are taken to be equally long: two shapes, more often than not
+        ones = left.items if left.items is not None else (left.element,) * len(right.items or ())
+        others = right.items if right.items is not None else (right.element,) * len(ones)
+        if len(ones) != len(others):
             return
-        for one, other in zip(left.items, right.items, strict=True):
+        for one, other in zip(ones, others, strict=True):
             same = compared(ast.Eq(), one, other)
             if one is not other and is_surely_tensor(same):
                 self.engine.tell_test(node, "members", same, frame)

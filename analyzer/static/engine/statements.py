@@ -193,7 +193,8 @@ class Statements(Room):
         rare = undecided and guess is None and _arms_by_literal(node) > 2
         conditions = frame.conditions
         usual = answer
-        if answer.decided is None and answer.likely is None and self._fills_what_is_missing(node):
+        filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
+        if filling:
             usual = Answer(None, True)  # a first call finds nothing there
         under = {taken: self.engine.condition(node.test, taken, usual, frame) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
@@ -206,7 +207,7 @@ class Statements(Room):
                 continue
             passed_by = guess is not None and guess != taken
             frame.env = start
-            frame.conditional = before or (undecided and guess is None)
+            frame.conditional = before or (undecided and guess is None and not (filling and taken))
             frame.parted = parted or len(followed) > 1
             if passed_by or rare:
                 if passed_by and lower is None:

@@ -508,6 +508,11 @@ def is_surely_tensor(value: Value) -> bool:
     return all(isinstance(v, Tensor) for v in options(value))
 
 
+def is_surely_mask(value: Value) -> bool:
+    """Every alternative is known to be a tensor of booleans."""
+    return all(isinstance(v, Tensor) and v.sure and v.dtype == "bool" for v in options(value))
+
+
 def holds_tensor(value: Value, depth: int = 3) -> bool:
     """A tensor, or a container with a tensor in it."""
     for v in options(value):
