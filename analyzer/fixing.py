@@ -38,7 +38,7 @@ from tcready.schema import (
     place_in,
     setting_of,
 )
-from tcready.static import driver, source
+from tcready.static import driver, source, torch_tables
 from tcready.static.concrete import Concrete
 from tcready.static.driver import RuleSet
 from tcready.static.session import Session
@@ -366,7 +366,20 @@ def _setting(text: str) -> str:
             "which becomes True, or a name and a whole number, `recompile_limit=64`"
         )
     name, value = match.groups()
-    return name if value in (None, "True") else f"{name}={value}"
+    takes = {
+        type(table.data["config"][name])
+        for table in map(torch_tables.load, torch_tables.versions())
+        if name in table.data["config"]
+    }
+    if not takes:
+        raise TcreadyError(
+            f"torch._dynamo.config has no setting {name!r}, in no version of torch that is known here"
+        )
+    is_switch = value in (None, "True")
+    if (is_switch and takes == {int}) or (not is_switch and takes == {bool}):
+        wanted = "a whole number, as in `{}=64`" if is_switch else "no number: `{}` makes it True"
+        raise TcreadyError(f"the setting {name} takes {wanted.format(name)}")
+    return name if is_switch else f"{name}={value}"
 
 
 @contextlib.contextmanager

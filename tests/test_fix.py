@@ -155,6 +155,20 @@ def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("no_such_setting", "has no setting 'no_such_setting'"),
+        ("capture_scalar_outputs=3", "takes no number"),
+        ("recompile_limit", "takes a whole number"),
+        ("capture_scalar_outputs=False", "is no setting of torch._dynamo.config that can be made"),
+    ],
+)
+def test_a_setting_that_cannot_be_made_is_refused(setting: str, words: str, project: Path) -> None:
+    with pytest.raises(TcreadyError, match=words):
+        api.prove("", "model.py", root=project, beside=[setting])
+
+
 def test_uncommitted_changes_are_not_written_over(project: Path) -> None:
     (project / "model.py").write_text(MODEL + "\n# mine\n")
     done = tcready(project, "fix", "model.py", "--apply")
