@@ -86,9 +86,13 @@ def matching_operator(place: Located) -> Ways:
     if torch is None or made is None:
         yield NO_TORCH
         return
+    cost = node.args[0].value  # an operator takes no array, which SciPy is given as often
     yield Rewrite(
         "The function becomes a registered operator, with what it gives told for tracing",
-        (Change((node.func,), (cst.Name(made[0]),)),),
+        (
+            Change((node.func,), (cst.Name(made[0]),)),
+            Change((cost,), (expression(f"{torch[0]}.as_tensor(cost)", cost=cost),)),
+        ),
         "it gives tensors where it gave arrays, and no backend looks into it",
         (*torch[1], *made[1]),
     )
