@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -23,7 +25,7 @@ from reading import BREAKING, HELPER, NET
 from tcready import api, explaining, installed
 from tcready.cli.asked import settings_at
 from tcready.editor.reader import KEPT, Document, Reader
-from tcready.editor.server import LONGEST, PAUSE
+from tcready.editor.server import LONGEST, PAUSE, WAITED_FOR
 from tcready.edits import applied
 from tcready.static.noqa import hiding_edit
 from tcready.static.source import of_text
@@ -192,7 +194,14 @@ class Project:
     async def codes(self, uri: str) -> list[str]:
         return [str(each.code) for each in await self.told(uri)]
 
+    async def _read(self, uri: str) -> None:
+        """Waits until a text was read as it stands, if it is one that is read: on a loaded machine that may take longer than
+        a hover or an action waits."""
+        if any(each.uri == uri for each in self.client.published):
+            await self.told(uri)
+
     async def hover(self, uri: str, line: int, character: int) -> types.Hover | None:
+        await self._read(uri)
         document = types.TextDocumentIdentifier(uri)
         position = types.Position(line, character)
         return await self.client.text_document_hover_async(types.HoverParams(document, position))
@@ -201,6 +210,7 @@ class Project:
         self, uri: str, line: int, character: int, only: Sequence[str] | None = None
     ) -> Sequence[types.CodeAction]:
         cursor = types.Position(line, character)
+        await self._read(uri)
         return (
             await self.client.text_document_code_action_async(
                 types.CodeActionParams(
@@ -706,9 +716,15 @@ async def test_the_last_run_is_told_as_long_as_the_code_is_the_same(ran: Project
     assert "in a warm call" in said
     ran.type(uri, text + "\n")
     assert (await ran.lenses(uri))[77].endswith("of their time (the code changed since)")
-    assert "last run" not in (await ran.hover(uri, 40, 20)).contents.value
+    said = (await ran.hover(uri, 40, 20)).contents.value
+    assert "**The last run** of `model.py::Model` was of other code: `model.py` changed since." in said
+    assert "In the last run" not in said
+    assert "confirmed" not in said
+    assert "in a warm call" not in said
     ran.type(uri, text)
-    assert "**In the last run**" in (await ran.hover(uri, 40, 20)).contents.value
+    said = (await ran.hover(uri, 40, 20)).contents.value
+    assert "**In the last run**" in said
+    assert "was of other code" not in said
 
 
 @in_one_loop
@@ -738,6 +754,71 @@ async def test_a_new_run_shows_without_an_edit(ran: Project) -> None:
     ran.changed_on_disk(".tcready_cache/any.json")
     await until(lambda: len(ran.client.refreshed) > before)
     assert "ready by region" in (await ran.lenses(uri))[77]
+
+
+@in_one_loop
+async def test_a_new_run_shows_to_an_editor_that_watches_no_files(
+    plain: LanguageClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(plain)
+    for name in ("model.py", "seen.json"):
+        shutil.copy(FIXTURES / "many" / name, project.folder)
+    text = (project.folder / "model.py").read_text()
+    uri = project.open("model.py", text)
+    await project.told(uri)
+    assert "not run; " in (await project.lenses(uri))[77]
+    assert "last run" not in (await project.hover(uri, 40, 20)).contents.value
+    monkeypatch.chdir(project.folder)
+    run("check", "model.py", "--observation", "seen.json", "-o", "report.txt")
+    assert "ready by region" in (await project.lenses(uri))[77]
+    assert "In the last run" in (await project.hover(uri, 40, 20)).contents.value
+    report = explaining.kept(project.folder)
+    assert report is not None
+    explaining.keep(dataclasses.replace(report, findings=()), project.folder)
+    assert "last run" not in (await project.hover(uri, 40, 20)).contents.value
+
+
+@in_one_loop
+async def test_a_run_of_a_file_that_is_gone_is_not_fresh(ran: Project) -> None:
+    text = (ran.folder / "model.py").read_text()
+    report = explaining.kept(ran.folder)
+    assert report is not None
+    (target,) = report.targets
+    helper, installed_file = b"# of the project\n", "package/of/others.py"
+    digests = (("gone.py", hashlib.sha256(helper).hexdigest()), (installed_file, "0" * 64))
+    seen = dataclasses.replace(target.observation, digests=(*target.observation.digests, *digests))
+    (ran.folder / "gone.py").write_bytes(helper)
+    explaining.keep(
+        dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), ran.folder
+    )
+    uri = ran.open("model.py", text)
+    assert "changed since" not in (await ran.lenses(uri))[77]
+    (ran.folder / "gone.py").unlink()
+    assert (await ran.lenses(uri))[77].endswith("(the code changed since)")
+    assert "`gone.py` changed since" in (await ran.hover(uri, 40, 20)).contents.value
+
+
+@in_one_loop
+async def test_nobody_waits_for_a_text_that_takes_long_to_read(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    uri = [project.open(f"net_{number}.py", deep(40)) for number in range(8)][0]  # together they take seconds
+    document, place = types.TextDocumentIdentifier(uri), types.Position(5, 10)
+    began = time.monotonic()
+    asked = types.CodeActionParams(document, types.Range(place, place), types.CodeActionContext([]))
+    assert not await vscode.text_document_code_action_async(asked)
+    took = time.monotonic() - began
+    assert WAITED_FOR - 0.5 < took < WAITED_FOR + 3
+    assert not [each for each in vscode.published if each.uri == uri], "it is still being read"
+    hovering = asyncio.create_task(vscode.text_document_hover_async(types.HoverParams(document, place)))
+    await asyncio.sleep(0.05)
+    began = time.monotonic()
+    while not hovering.done() and time.monotonic() < began + PATIENCE:
+        project.type(
+            uri, f"{PRINTING}# {time.monotonic()}"
+        )  # somebody types on: the reading waits for a pause
+        await asyncio.sleep(PAUSE / 4)
+    assert await hovering is None, "it asked about another text"
+    assert await project.codes(uri) == ["TCR301"]
 
 
 @in_one_loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,9 @@ class LastRun:
         }
         self._runs = tuple(target for target in report.targets if target.was_run)
         self._read = {source.path: source.sha256 for source in report.sources}
+        ran = {path for run in self._runs for path in self._then(run)}
+        self._own = {path for path in ran if (root / path).is_file()}
+        self._own |= {found.path for found in report.findings if found.origin == "own"}
 
     def finding(self, found: Finding) -> Finding | None:
         """What the report tells of a finding of the source."""
@@ -77,12 +80,29 @@ class LastRun:
     def is_fresh(self, run: TargetReport, texts: Mapping[str, str]) -> bool:
         """Whether every file that ran is as it was; `texts` stand in the place of files, by the report's paths.
 
-        What is not below the folder, as installed packages are, is taken to be.
+        What was never below the folder, as installed packages are, is taken to be.
         """
-        then = dict(run.observation.digests) or self._read
-        return all(self._now(path, texts) in (None, digest) for path, digest in then.items())
+        return next(self._changed(run, texts), None) is None
+
+    def out_of_date(
+        self, path: str, texts: Mapping[str, str]
+    ) -> tuple[tuple[TargetReport, tuple[str, ...]], ...]:
+        """The runs that a file was part of and that are not fresh, each with the files that changed since."""
+        among = ((run, tuple(self._changed(run, texts))) for run in self._runs if path in self._then(run))
+        return tuple((run, changed) for run, changed in among if changed)
+
+    def _then(self, run: TargetReport) -> Mapping[str, str]:
+        """The digests of the files that ran."""
+        return dict(run.observation.digests) or self._read
+
+    def _changed(self, run: TargetReport, texts: Mapping[str, str]) -> Iterator[str]:
+        for path, digest in self._then(run).items():
+            now = self._now(path, texts)
+            if now != digest and (now is not None or path in self._own):
+                yield path
 
     def _now(self, path: str, texts: Mapping[str, str]) -> str | None:
+        """The digest of a file as it is; None if it is not below the folder."""
         if path in texts:
             data = encoded(texts[path])
         else:

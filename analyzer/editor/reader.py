@@ -156,7 +156,7 @@ class Reader:
             report, targets = self._report(asked, list(chosen.values()), stop)
         except TcreadyError as error:
             problems += (str(error),)
-        return Read(self._root, chosen, report, targets, self._last_run(), problems)
+        return Read(self._root, chosen, report, targets, self.last_run(), problems)
 
     def _report(
         self, asked: _Asked, documents: Sequence[Document], stop: Stop
@@ -215,7 +215,11 @@ class Reader:
         self._asked = _Asked(stamps, settings, session, options, known, tuple(problems))
         return self._asked
 
-    def _last_run(self) -> LastRun | None:
+    def has_new_run(self) -> bool:
+        """Whether another run was kept since the last one was looked at."""
+        return explaining.when_kept(self._root) != self._last[0]
+
+    def last_run(self) -> LastRun | None:
         """What was run last here, read anew if another run was kept since."""
         stamp = explaining.when_kept(self._root)
         if stamp != self._last[0]:

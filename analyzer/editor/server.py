@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import os
 import signal
@@ -33,6 +34,8 @@ from tcready.target import NOTEBOOK
 
 PAUSE = 0.2
 """Seconds without a change after which the text is read."""
+WAITED_FOR = 1.5
+"""Seconds that a hover or a code action waits for a reading: editors ask again, and somebody waits for the answer."""
 LONGEST = 10_000
 """Lines of a document that is read while somebody types: a longer one takes seconds, and is read when it is saved."""
 WATCHED = ("**/*.py", "**/pyproject.toml", "**/.tcready_cache/*.json")
@@ -282,7 +285,7 @@ class Editing:
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
         uri = params.text_document.uri
         around = self._server.workspace.get_notebook_document(cell_uri=uri)
-        known = await self._known(uri if around is None else around.uri)
+        known = await self._known(uri if around is None else around.uri, WAITED_FOR)
         if known is None or known[0].report is None:
             return None
         read, document, places = known
@@ -323,7 +326,7 @@ class Editing:
         quick = types.CodeActionKind.QuickFix.value
         if wanted is not None and not any(quick == kind or kind == "" for kind in map(_word, wanted)):
             return []
-        known = await self._known(params.text_document.uri)
+        known = await self._known(params.text_document.uri, WAITED_FOR)
         if known is None:
             return []
         read, document, places = known
@@ -342,16 +345,36 @@ class Editing:
         lines = words.above(read.targets, read.shown(document), read.last_run, read.texts())
         return values.lenses(lines, places)
 
-    async def _known(self, uri: str) -> tuple[Read, Document, Places] | None:
-        """What is known of a document as it stands now, once that is read; None if it is none of ours."""
+    async def _known(self, uri: str, longest: float | None = None) -> tuple[Read, Document, Places] | None:
+        """What is known of a document as it stands, once that is read; None if it is none of ours.
+
+        With `longest` the question is about a place in the text as it stands when it is asked: None if the text
+        changes meanwhile, or is not read after so many seconds.
+        """
         found = self._project_of(uri)
+        asked = found.documents.get(uri) if found is not None else None
+        end = None if longest is None else time.monotonic() + longest
         while found is not None and found.task is not None and not found.task.done():
-            await asyncio.wait((found.task,))
-        read = found.read if found is not None else None
-        if found is None or read is None or read.documents.get(uri) is not found.documents.get(uri):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and (left <= 0 or found.documents.get(uri) is not asked):
+                return None
+            await asyncio.wait((found.task,), timeout=left)
+        if found is None or found.read is None:
+            return None
+        await self._with_last_run(found)
+        read = found.read
+        if read is None or read.documents.get(uri) is not found.documents.get(uri):
             return None
         document = read.documents.get(uri)
         return (read, document, self._places(document)) if document is not None else None
+
+    async def _with_last_run(self, found: _Project) -> None:
+        """What is known, with a run that was kept since it was read: not every editor tells of files that change."""
+        if found.read is not None and found.reader.has_new_run():
+            loop = asyncio.get_running_loop()
+            last = await loop.run_in_executor(self._pool, found.reader.last_run)
+            if found.read is not None:
+                found.read = dataclasses.replace(found.read, last_run=last)
 
     # Reading
 
@@ -370,8 +393,8 @@ class Editing:
         lenses, wanted.files_changed = lenses or wanted.files_changed, False
         documents = wanted.texts()
         began = time.perf_counter()
+        loop = asyncio.get_running_loop()
         try:
-            loop = asyncio.get_running_loop()
             read = await loop.run_in_executor(self._pool, wanted.reader.read, documents, stop.is_set)
             if stop.is_set():
                 raise StoppedError
@@ -384,11 +407,16 @@ class Editing:
         except Exception:  # a mistake of ours: the next change is read all the same
             wanted.read = None
             self._log("".join(traceback.format_exc(limit=-LAST)))
-        self._pool.submit(gc.collect)
+        # What waited for this reading is answered first: while garbage is collected, nothing else is done.
+        loop.call_later(PAUSE / 4, self._collect)
         if lenses and not stop.is_set() and self._can("workspace.code_lens.refresh_support"):
             self._server.workspace_code_lens_refresh(None)
         if wanted.files_changed and not stop.is_set():
             self._ask(wanted, PAUSE, lenses=True)
+
+    def _collect(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the server has ended
+            self._pool.submit(gc.collect)
 
     def _publish(self, read: Read, documents: Iterable[Document]) -> None:
         """Shows what was read, where the editor does not show it already."""

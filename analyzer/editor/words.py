@@ -26,6 +26,8 @@ from tcready.reports.view import (
 from tcready.schema import Finding, RuleText, StaticModule, StaticTarget, TargetReport
 
 CHANGED = "the code changed since"
+NAMED = 3
+"""Files that are named where more may have changed."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,30 @@ def about(
 
 
 def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) -> Iterator[str]:
-    """What the last run showed of the finding; nothing if the code is not what ran."""
-    seen = last.finding(found) if last is not None else None
-    if last is None or seen is None or not last.is_told(seen, texts):
+    """What the last run showed of the finding; if the code is not what ran, that it is not."""
+    if last is None:
+        return
+    seen = last.finding(found)
+    if seen is None or not last.is_told(seen, texts):
+        yield from _out_of_date(found.path, last, texts)
         return
     names = ", ".join(f"`{visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))
     lines = [f"**In the last run** of {names}: {_spoken(status_phrase(seen, ran=True))}"]
     lines += [f"- {_spoken(shortened(text))}" for text in run_evidence(seen)]
     cost = cost_sentence(seen)
     yield "\n".join([*lines, *([f"- {plain(cost)}"] if cost else [])])
+
+
+def _out_of_date(path: str, last: LastRun, texts: Mapping[str, str]) -> Iterator[str]:
+    """That what was run last is not the code as it stands, of the runs that a file was part of."""
+    for run, changed in last.out_of_date(path, texts):
+        named = visible(named_target(run, last.report.targets))
+        files = ", ".join(f"`{visible(each)}`" for each in changed[:NAMED])
+        more = f" and {number(len(changed) - NAMED, 'other file')}" if len(changed) > NAMED else ""
+        yield (
+            f"**The last run** of `{named}` was of other code: {files}{more} changed since. "
+            "What it showed is left out here; run `tcready check` again."
+        )
 
 
 def above(

@@ -135,6 +135,7 @@ def claims(interpretation: Interpretation, rules: Sequence[Rule], wanted: Origin
             contexts[fact.where.context] = contexts.get(fact.where.context) or cause
             known = found.by_place.get(place)
             if known is None or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence):
+                interpreter.program.library.go_on()
                 found.by_place[place] = Judged(rule, claim, fact, confidence)
     taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
     for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
@@ -202,6 +203,7 @@ def findings(
     repeats: dict[str, int] = {}
     reach = _Reach(interpretation)
     for place in sorted(claims.by_place):
+        interpretation.interpreter.program.library.go_on()
         judged = claims.by_place[place]
         if judged.confidence == "low" and not options.low:
             continue
