@@ -801,7 +801,9 @@ async def test_a_run_of_a_file_that_is_gone_is_not_fresh(ran: Project) -> None:
 @in_one_loop
 async def test_nobody_waits_for_a_text_that_takes_long_to_read(vscode: LanguageClient) -> None:
     project = Project(vscode)
-    uri = [project.open(f"net_{number}.py", deep(40)) for number in range(8)][0]  # together they take seconds
+    uri, *others = [
+        project.open(f"net_{number}.py", deep(40)) for number in range(8)
+    ]  # together they take seconds
     document, place = types.TextDocumentIdentifier(uri), types.Position(5, 10)
     began = time.monotonic()
     asked = types.CodeActionParams(document, types.Range(place, place), types.CodeActionContext([]))
@@ -809,6 +811,8 @@ async def test_nobody_waits_for_a_text_that_takes_long_to_read(vscode: LanguageC
     took = time.monotonic() - began
     assert WAITED_FOR - 0.5 < took < WAITED_FOR + 3
     assert not [each for each in vscode.published if each.uri == uri], "it is still being read"
+    for other in others:
+        project.close(other)
     hovering = asyncio.create_task(vscode.text_document_hover_async(types.HoverParams(document, place)))
     await asyncio.sleep(0.05)
     began = time.monotonic()
