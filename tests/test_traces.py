@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -242,8 +243,9 @@ def test_the_log_of_a_break_that_comes_after_the_end_is_told_once(project: Path,
     assert [(site.line, site.hits, site.action) for site in seen.break_sites] == [(14, 1, "skip_frame")]
 
 
-def compiled_again(*reasons: str, kind: str = "") -> Job:
-    """A job that compiles a forward again for each of `reasons`; `kind` is an event that AOTAutograd leaves."""
+def compiled_again(*reasons: str, kind: str = "", needed: str = "", **settings: bool) -> Job:
+    """A job that compiles a forward again for each of `reasons`; `kind` is an event that AOTAutograd leaves, `needed` a
+    number whose value line 14 asks for, `settings` are those of `torch._dynamo.config`."""
     job = Job()
     for number in range(len(reasons) + 1):
         if number:
@@ -252,35 +254,55 @@ def compiled_again(*reasons: str, kind: str = "") -> Job:
         job.graph(ids, (PATH, 14))
         if kind:
             job.add({kind: {}}, "graph", **ids)
-        job.end(ids, PATH, FORWARD)
+        if needed:
+            stack = [{"line": 14, "name": "forward", "filename": job.string(PATH)}]
+            job.add({"symbolic_shape_specialization": {"sources": [needed], "user_stack": stack}}, **ids)
+        job.end(ids, PATH, FORWARD, dynamo_config=json.dumps(settings))
     return job
 
 
+OPEN_ON_MODULES = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+GROWING = "tensor 'x' size mismatch at index 1. expected {0}, actual 9"
+
+
 @pytest.mark.parametrize(
-    ("guard", "words", "code"),
+    ("guard", "about", "words", "code"),
     [
-        ("0/{0}: n == {0}", "n is an int that is compiled in, each value anew: pass a tensor", None),
+        ("n == {0}", {}, "n is an int that is compiled in, each value anew: pass a tensor", None),
+        ("self.steps == {0}", {}, "hold it in a tensor", OPEN_ON_MODULES),
+        ("self.steps == {0}", {"allow_unspec_int_on_nn_module": True}, "hold it in a tensor", None),
         (
-            "0/{0}: self.steps == {0}",
-            "hold it in a tensor",
-            "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+            "self.steps == {0}",
+            {"needed": "L['self'].steps"},
+            "net.py:14 needs its value, and no setting",
+            None,
         ),
+        ("n == {0}", {"needed": "L['n']"}, "net.py:14 needs its value, and no setting", None),
+        ("n == {0}", {"specialize_int": True}, "set it back", "torch._dynamo.config.specialize_int = False"),
+        ("n == {0}", {"automatic_dynamic_shapes": False}, "compile with dynamic=True", None),
+        ("G['STEPS'] == {0}", {}, "STEPS is an int that is compiled in", None),
         (
-            "0/{0}: tensor 'x' size mismatch at index 1. expected {0}, actual 9",
+            GROWING,
+            {},
             "dimension 1 of x is compiled in, each size anew: compile with dynamic=True",
             "torch._dynamo.mark_dynamic(x, 1)",
         ),
+        (GROWING, {"needed": "L['x'].size()[1]"}, "net.py:14 needs its value, and marking it", None),
+        (GROWING, {"needed": "L['x'].size()[0]"}, "compile with", "torch._dynamo.mark_dynamic(x, 1)"),
     ],
 )
 def test_what_might_end_recompilations_is_said_and_that_nobody_tried(
     guard: str,
+    about: Mapping[str, Any],
     words: str,
     code: str | None,
     project: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = compiled_again(*(guard.format(number) for number in range(3))).written(tmp_path / "trace")
+    folder = compiled_again(*(guard.format(number) for number in range(3)), **about).written(
+        tmp_path / "trace"
+    )
     seen, _ = seen_in(folder, project)
     assert seen.trace is not None
     (item,) = seen.trace.advice

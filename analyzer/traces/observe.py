@@ -30,7 +30,7 @@ from tcready.schema import (
     Troubles,
 )
 from tcready.traces import files, places
-from tcready.traces.advice import advice
+from tcready.traces.advice import Behind, advice
 from tcready.traces.places import Sources, TraceNames
 from tcready.traces.process import EVAL_FRAME, Compilation, Process, record_of
 from tcready.traces.process import read as read_process
@@ -309,8 +309,26 @@ def _trace(group: _Group, compilations: Sequence[Compilation], again: Sequence[R
         compile_times=tuple(_compile_times(group)),
         lacks=NEVER if mode_known else (NO_MODE, *NEVER),
         mode_known=mode_known,
-        advice=tuple(advice(again)),
+        advice=tuple(advice(again, _behind(group))),
     )
+
+
+def _behind(group: _Group) -> Mapping[tuple[str, int, str], Behind]:
+    """What else a trace tells of functions that were compiled again, by file, line and symbol."""
+    found: dict[tuple[str, int, str], Behind] = {}
+    for _, names, some in group.found:
+        for each in some:
+            place = each.place
+            if place is None:
+                continue
+            key = names.path(place.path), place.line, names.symbol(place.path, place.line, place.name)
+            needed = {
+                name: f"{names.path(path)}:{line}" if path else ""
+                for name, (path, line) in each.needed.items()
+            }
+            before = found.get(key, Behind())
+            found[key] = Behind({**needed, **before.needed}, before.settings or each.settings)
+    return found
 
 
 def _seconds(some: Iterable[Compilation]) -> float:

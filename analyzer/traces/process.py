@@ -7,6 +7,7 @@ The events are those of torch 2.13 and 2.14 (`torch/_dynamo/convert_frame.py`, `
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,10 @@ GUARDS = "dynamo_cpp_guards_str"
 """An event of code that is kept: `has_guarded_code` is true of some frames that Dynamo gave up, too."""
 BACKWARD = ("aot_joint_graph", "aot_backward_graph", "bwd_compilation_metrics")
 """Events that only training leaves."""
+NEEDED = "symbolic_shape_specialization"
+"""The event of a number that could have been left open, had the code not asked for its value."""
+SETTINGS = "dynamo_config"
+"""The column of a row of metrics with the settings of `torch._dynamo.config`, as JSON."""
 INFERENCE = "aot_inference_graph"
 """The event of a graph for which AOTAutograd made no backward."""
 SOFT = ("Unsupported", "UserError")
@@ -94,6 +99,10 @@ class Compilation:
     """Whether anything of training was seen."""
     inference: bool = False
     """Whether a graph of it was compiled without a backward."""
+    needed: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Numbers whose value the code needs, as guards name them, and the line that does; no file if no line is named."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Those of `torch._dynamo.config`; empty if the trace has none."""
     lines: set[tuple[str, int]] = field(default_factory=set)
     """Of operations in its graphs."""
 
@@ -184,7 +193,7 @@ def _wanted(kind: str, data: Mapping[str, Any]) -> int | None:
     if kind == "dynamo_output_graph":
         return GRAPH
     known = (
-        kind in ("str", "dynamo_start", GUARDS, INFERENCE, *BACKWARD)
+        kind in ("str", "dynamo_start", GUARDS, INFERENCE, NEEDED, *BACKWARD)
         or kind.removesuffix("_runtime") in METRICS
     )
     return 0 if known else None
@@ -220,6 +229,8 @@ class _Reader:
             self._graph(event)
         elif event.kind == GUARDS and (compilation := self._of(data)) is not None:
             compilation.guarded = True
+        elif event.kind == NEEDED and (compilation := self._of(data)) is not None:
+            self._needed(compilation, data[NEEDED])
         if event.kind in BACKWARD and (of := self._of(data)) is not None:
             of.backward = True
         elif event.kind == INFERENCE and (of := self._of(data)) is not None:
@@ -260,6 +271,13 @@ class _Reader:
         if stack and stack[-1][0]:
             self._at(compilation, Place(*stack[-1], generator=False))
 
+    def _needed(self, compilation: Compilation, about: Mapping[str, Any]) -> None:
+        stack = about.get("user_stack") or []
+        inner = stack[-1] if stack else {}
+        place = self.strings.get(inner.get("filename"), ""), _line(inner.get("line"))
+        for name in about["sources"]:
+            compilation.needed.setdefault(str(name), place)
+
     def _row(self, kind: str, data: Mapping[str, Any]) -> None:
         given = data[kind]
         row = {name: given[name] for name in ROW if given.get(name) is not None}
@@ -276,6 +294,9 @@ class _Reader:
             place = Place(str(row["co_filename"]), line, str(row.get("co_name", "")), False)
             self._at(compilation, place)
         compilation.row = row
+        if isinstance(given.get(SETTINGS), str):
+            settings = json.loads(given[SETTINGS])
+            compilation.settings = settings if isinstance(settings, dict) else {}
 
     def _environment(self, row: Mapping[str, Any]) -> None:
         about = self.process.environment
