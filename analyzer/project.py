@@ -13,7 +13,7 @@ from typing import Any
 
 from tcready.options import Declared, RunOptions, declared
 from tcready.resolve import PROJECT, TargetTable, from_toml, takes, written
-from tcready.schema import TcreadyError
+from tcready.schema import TcreadyError, contents
 from tcready.target import LibraryModel, Target
 
 FILE = PROJECT
@@ -125,7 +125,7 @@ def _speaks_of(target: Target, named: Target, root: Path) -> bool:
 def _contents(root: Path) -> Mapping[str, Any]:
     """The table of the project at `root`; empty if there is none."""
     try:
-        data = (root / FILE).read_bytes()
+        data, _ = contents(root / FILE)  # no pipe, which may never answer
     except OSError:
         return {}
     if (

@@ -946,6 +946,22 @@ async def test_the_project_decides_what_is_told_and_may_change_its_mind(vscode: 
 
 
 @in_one_loop
+async def test_a_pyproject_that_is_no_file_is_passed_by(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    uri = project.open("net.py", PRINTING)
+    assert await project.codes(uri) == ["TCR301"]
+    place = project.folder / "pyproject.toml"
+    for make in (os.mkfifo, os.mkdir, lambda path: path.symlink_to(path)):
+        place.unlink()
+        make(place)
+        project.type(uri, f"{PRINTING}# {place.is_dir()}")
+        assert await project.codes(uri) == ["TCR301"]
+        if place.is_dir():
+            place.rmdir()
+            place.touch()
+
+
+@in_one_loop
 async def test_a_baseline_holds_in_the_editor_too(
     vscode: LanguageClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

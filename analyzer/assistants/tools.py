@@ -137,7 +137,7 @@ def _refuse_bytes(result: FixResult) -> None:
         result.patch.encode("utf-8")
     except UnicodeEncodeError:
         raise TcreadyError(
-            "a file that changes is not in UTF-8, so that its patch is no text: `tcready fix` on a "
+            "a file that changes, or its name, is not in UTF-8, so that its patch is no text: `tcready fix` on a "
             "command line writes it"
         ) from None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.schema import Finding, Report, StaticModule, TargetReport
+from tcready.schema import Finding, Report, StaticModule, TargetReport, contents
 from tcready.static.source import encoded
 
 
@@ -107,7 +107,7 @@ class LastRun:
             data = encoded(texts[path])
         else:
             try:
-                data = (self._root / path).read_bytes()
+                data, _ = contents(self._root / path)
             except (OSError, ValueError):
                 return None
         return hashlib.sha256(data).hexdigest()
