@@ -274,7 +274,7 @@ class _Reader:
     def _needed(self, compilation: Compilation, about: Mapping[str, Any]) -> None:
         stack = about.get("user_stack") or []
         inner = stack[-1] if stack else {}
-        place = self.strings.get(inner.get("filename"), ""), _line(inner.get("line"))
+        place = self.strings.get(inner.get("filename", -1), ""), _line(inner.get("line"))
         for name in about["sources"]:
             compilation.needed.setdefault(str(name), place)
 
