@@ -51,6 +51,9 @@ def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
     ]
     if not found:
         raise TcreadyError(f'{named} lists no target: write [{TARGETS}.NAME] with target = "path.py::Name"')
+    unknown = [key for key in whole if key not in (TARGETS, "tool")]
+    if unknown and path.name != FILE:  # a misspelled table would leave its model out, and nobody would see it
+        raise TcreadyError(f"{named}: [{unknown[0]}] is no table of a list: write [{TARGETS}.NAME]")
     return tuple(found)
 
 
@@ -77,7 +80,7 @@ def parsed(data: bytes, named: str = FILE) -> Mapping[str, Any]:
     else:
         import tomli as tomllib
     if b"\0" in data:  # a disk that lost it, or an editor that saved it in UTF-16
-        raise TcreadyError(f"{FILE} cannot be read: it holds NUL bytes; save it as UTF-8")
+        raise TcreadyError(f"{named} cannot be read: it holds NUL bytes; save it as UTF-8")
     try:
         return dict(tomllib.loads(data.decode("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -417,6 +417,12 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
             "zoo.toml: [targets.x] mode goes with one model: name it, as net.py::Name",
         ),
         ("[targets.x]\ntarget = 'zoo.toml'\n", "zoo.toml: [targets.x] names another list"),
+        ("[targets.x]\ntarget = 'no*.py'\n", "zoo.toml: [targets.x] no*.py: nothing matches"),
+        (
+            "[targets.x]\ntarget = 'net.py'\n[tragets.y]\ntarget = 'net.py'\n",
+            "zoo.toml: [tragets] is no table of a list: write [targets.NAME]",
+        ),
+        ("[targets.x]\0", "zoo.toml cannot be read: it holds NUL bytes"),
     ],
 )
 def test_a_list_of_targets_that_is_wrong_is_one_line(
@@ -649,6 +655,33 @@ def test_a_result_that_was_cut_short_is_made_again(
     base.close()
     assert run("sweep", *READ) == 2
     assert f"the store {STORE} cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE results SET value = '3'",
+        "UPDATE results SET value = '{}'",
+        "UPDATE results SET ground = '3'",
+        "UPDATE members SET row = '[]'",
+        "INSERT INTO owners VALUES ('x', 'x', 1, 'x', 'x'); UPDATE results SET status = 'claimed', owner = 'x'",
+    ],
+)
+def test_a_store_with_values_of_another_kind_is_refused_in_one_line(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    assert run("sweep", *READ) == 0
+    base = sqlite3.connect(STORE)
+    base.executescript(change)
+    base.close()
+    capsys.readouterr()
+    assert run("sweep", *READ) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith(f"tcready: error: the store {STORE} cannot be used: ")
+    assert error.endswith("; delete it, or name another with --store\n")
 
 
 def test_formats_of_findings_alone_name_files_that_cannot_be_read(

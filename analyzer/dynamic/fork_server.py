@@ -25,6 +25,8 @@ LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST
 """Variables that nothing reads while torch is imported: a copy may have others than the server."""
 PATIENCE = 120.0
 """Seconds that the server has to import torch."""
+AWAKE = 1.0
+"""Seconds of silence after which a server that was stopped is let go on."""
 
 
 def _kind(python: str, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
@@ -199,16 +201,25 @@ class ForkServer:
             theirs.close()
         return self._next(time.monotonic() + seconds) is not None
 
+    def _wake(self) -> None:
+        """A run may have stopped the server, and with it all others."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     def _next(self, until: float) -> dict[str, Any] | None:
         """The next answer; None if there is none by `until`, or the server is gone."""
         while b"\n" not in self._read:
             if self._channel is None:
                 return None
-            self._channel.settimeout(max(until - time.monotonic(), 0.001))
+            left = until - time.monotonic()
+            self._channel.settimeout(min(max(left, 0.001), AWAKE))
             try:
                 data = self._channel.recv(65536)
             except TimeoutError:
-                return None
+                self._wake()
+                if left <= AWAKE:
+                    return None
+                continue
             except OSError:
                 data = b""
             if not data:

@@ -60,6 +60,8 @@ def unused(
         if interpretation.warnings or interpreter.cut:
             return ()
         idle -= {noqa for _, noqa in hidden(interpretation, claims, options.root)}
+        if not idle:  # no further reading can name one again
+            return ()
     innermost = _Innermost(source.tree)
     reached = (noqa for noqa in idle if id(innermost(noqa.line)) in walked)
     return tuple(sorted(reached, key=lambda noqa: (noqa.line, noqa.code)))

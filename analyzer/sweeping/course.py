@@ -29,7 +29,6 @@ from tcready.schema import (
     TargetReport,
     TcreadyError,
     as_json,
-    from_json,
 )
 from tcready.sweeping import engine as engines
 from tcready.sweeping import export, matrix, summary, targets
@@ -161,12 +160,14 @@ class _Course:
                 self.done.append(_Done(step, failure))
             else:
                 assert kept is not None
-                for number, each in enumerate(targets.members(step.task.target, json.loads(kept.value))):
+                for number, each in enumerate(
+                    targets.members(step.task.target, self.store.read_as(tuple[str, ...], kept.value))
+                ):
                     self.add((*step.position, number), each)
         else:
             self.done.append(_Done(step, failure, kept.seconds if kept is not None else None, stored))
             if step.task.stage == "read" and self.run:
-                report = from_json(Report, json.loads(kept.value)) if kept is not None else None
+                report = self.store.read_as(Report, kept.value) if kept is not None else None
                 if report is not None:
                     self.add_runs(step.position, step.wanted, report)
         self._say()
@@ -338,17 +339,13 @@ def _report(course: _Course, seconds: float) -> Report:
         step = done.step
         kept = store.kept(step.task.key) if not done.failure else None
         if step.task.stage == "run":
-            seen = (
-                _failed(step, done.failure)
-                if kept is None
-                else from_json(Observation, json.loads(kept.value))
-            )
+            seen = _failed(step, done.failure) if kept is None else store.read_as(Observation, kept.value)
             ran.append((done, dataclasses.replace(seen, asked=step.asked)))
         elif kept is None:
             skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
         else:
-            reports.append((step.task.target, from_json(Report, json.loads(kept.value))))
+            reports.append((step.task.target, store.read_as(Report, kept.value)))
     whole = observations.together(reports, [seen for _, seen in ran], tool, advice)
     models = {step.wanted.target: step.wanted.named for step in (done.step for done in course.done)}
     whole = dataclasses.replace(
@@ -395,7 +392,7 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         why: tuple[Cause, ...] = ()
         earlier = course.store.earlier(setting)
         if earlier is not None:
-            before = from_json(Outcome, earlier.row)
+            before = earlier.found
             why = summary.causes(earlier.ground, done.step.ground)
         row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why, done.step.table)
         yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)

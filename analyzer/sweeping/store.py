@@ -14,16 +14,17 @@ import socket
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from tcready.schema import TcreadyError, as_json, from_json
+from tcready.schema import Outcome, TcreadyError, as_json, from_json
 from tcready.static.cache import FOLDER, make_folder
 from tcready.sweeping.ground import Ground
 from tcready.sweeping.task import Result, Task
 
+T = TypeVar("T")
 VERSION = 1
 SILENT = 300.0
 """Seconds after which a sweep that cannot be looked for, since it runs in another container, is taken for dead."""
@@ -62,8 +63,7 @@ class Earlier:
     """What the last sweep before found of a model in a setting."""
 
     ground: Ground
-    row: Mapping[str, Any]
-    """The outcome, as JSON."""
+    found: Outcome
 
 
 class Store:
@@ -219,8 +219,15 @@ class Store:
             ).fetchone()
             if row is None:
                 return None
-            ground, found = (json.loads(text) for text in row)
-        return Earlier(from_json(Ground, ground), found)
+        ground, found = row
+        return Earlier(self.read_as(Ground, ground), self.read_as(Outcome, found))
+
+    def read_as(self, kind: type[T], text: str) -> T:
+        """A value of the store. Raises TcreadyError, with the store's name, if it is of another kind."""
+        try:
+            return from_json(kind, json.loads(text))
+        except (TcreadyError, ValueError, TypeError) as error:
+            raise self._damaged(error) from None
 
     def settings_before(self) -> set[str]:
         """The settings of the last sweep that was asked for the same and came to its end."""
@@ -277,9 +284,21 @@ class Store:
         """What is wrong with the file, in one line."""
         try:
             yield
-        except (sqlite3.Error, OSError, json.JSONDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise TcreadyError(f"the store {self._named} cannot be used: {why}") from None
+        except (
+            sqlite3.Error,
+            OSError,
+            ValueError,
+            TypeError,
+        ) as error:  # a damaged one has values of any type
+            if isinstance(error, (OSError, sqlite3.OperationalError)):
+                raise self._unusable(getattr(error, "strerror", None) or error) from None
+            raise self._damaged(error) from None
+
+    def _unusable(self, why: object) -> TcreadyError:
+        return TcreadyError(f"the store {self._named} cannot be used: {why}")
+
+    def _damaged(self, why: object) -> TcreadyError:
+        return self._unusable(f"{why}; delete it, or name another with --store")
 
 
 def _text(value: Any) -> str:

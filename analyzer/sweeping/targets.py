@@ -62,7 +62,10 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
             elif Target.parse(table.target).name is None:
                 if table.target.endswith(TOML):
                     raise TcreadyError(f"{name}: [{table.section}.{table.name}] names another list")
-                yield from _wanted(table.target, settings)
+                try:
+                    yield from _wanted(table.target, settings)
+                except TcreadyError as error:
+                    raise TcreadyError(f"{name}: [{table.section}.{table.name}] {error}") from None
             else:
                 _refuse_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
                 yield Wanted("model", table.target, table)

@@ -149,6 +149,17 @@ def test_a_copy_that_hangs_is_ended_and_says_where(tmp_path: Path, server: ForkS
     assert f"model.py:{MODEL[: MODEL.index('{first}')].count(chr(10)) + 1}" in failed.detail
 
 
+def test_a_copy_that_stops_the_server_stops_no_run(tmp_path: Path, server: ForkServer) -> None:
+    """SIGSTOP: the server is alive, and would answer nobody."""
+    folder = write(tmp_path, "os.kill(os.getppid(), signal.SIGSTOP)")
+    began = time.monotonic()
+    for _ in range(2):
+        seen = observe_target("model.py", root=folder, server=server, timeout=30)
+        assert seen.coverage is not None
+    assert time.monotonic() - began < 60
+    assert not server.is_lost
+
+
 def test_what_a_copy_forks_ends_with_it(tmp_path: Path, server: ForkServer) -> None:
     """A process that leaves the group, of which /proc shows the environment of the server."""
     extra = "def leave():\n    pid = os.fork()\n    if pid:\n        return pid\n"
