@@ -82,6 +82,7 @@ def test_src_layout_is_run_with_inputs_that_import_relatively(
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_inputs_of_another_package_import_relatively(project: Path) -> None:
     """Its folder is on nobody's path, and its target's package is another one."""
     other = project / "tests" / "helpers"
@@ -172,6 +173,7 @@ def test_a_folder_src_that_is_in_no_project_says_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A namespace package in a src layout, which pip makes a `.pth` for, and one that it makes a finder for."""
     from tcready.static import locate

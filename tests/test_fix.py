@@ -496,6 +496,7 @@ def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> N
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_no_call_runs_is_not_proved(project: Path) -> None:
     text = MODEL.replace("def forward(self, x):", "def forward(self, x, mask=None):").replace(
         "        return x\n\n\ndef",

@@ -250,6 +250,7 @@ def test_the_command_that_proves_repeats_isolated(
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_an_expression_is_run_and_the_report_says_that_it_was_not_read(tmp_path: Path) -> None:
     expression = "torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())"
     said: list[str] = []
@@ -320,6 +321,7 @@ def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Pat
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Path) -> None:
     need("lightning")
     (tmp_path / "lit.py").write_text(LIGHTNING)

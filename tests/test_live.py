@@ -415,6 +415,7 @@ def test_what_a_notebook_shows_is_escaped_and_needs_no_network() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_script_is_read_from_its_own_file(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

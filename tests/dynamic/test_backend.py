@@ -134,6 +134,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory, tools: Path) -> Callable[...
 
 
 @compiler
+@pytest.mark.long
 def test_what_inductor_made_of_each_case(
     watch: Callable[..., Observation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_dotted_target(tmp_path: Path) -> None:
     assert [graph.path for graph in seen.graphs] == ["house/room.py"]
 
 
+@pytest.mark.long
 def test_kernelbench_and_lightning_conventions_run(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -79,6 +79,7 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
     assert [target.target for target in report.targets[1:]] == ["src/model.py::Other"], "it is still read"
 
 
+@pytest.mark.long
 def test_flags_win_over_the_project(tmp_path: Path) -> None:
     project(
         tmp_path, TABLE + 'inputs = "src/model.py::one"\nmode = "train"\ndtype = "float64"\ntimeout = 0.01\n'
@@ -185,6 +186,7 @@ def seen(root: Path, **options: Any) -> Observation:
     return observe_target("src/model.py::Net", inputs="src/model.py::example", root=str(root), **options)
 
 
+@pytest.mark.long
 def test_coverage_is_weighted_by_case(tmp_path: Path) -> None:
     project(tmp_path, "")
     cover = seen(tmp_path).coverage

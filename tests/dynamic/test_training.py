@@ -347,6 +347,7 @@ def test_what_cannot_be_trained_is_not_run_and_no_failure(watch: Watch, name: st
     assert (seen.warnings, seen.break_sites) == ((), ())
 
 
+@pytest.mark.long
 def test_inputs_that_require_grad_are_compared_too(watch: Watch) -> None:
     seen = watch("Bare", "leaf")
     assert stage(seen, "parity").detail == "1 tensor, 1 gradient within tolerance"
@@ -436,6 +437,7 @@ def test_the_budget_cuts_what_follows_parity(watch: Watch) -> None:
         assert part(seen, phase) == TrainingPart(phase, "not_run", "cut: the budget was spent")  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path) -> None:
     report = check(["model.py::LayerDrop"], inputs="model.py::example", mode="both", root=folder)
     infer, train = report.targets

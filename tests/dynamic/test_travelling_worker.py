@@ -182,6 +182,7 @@ def test_the_command_writes_it(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_it_measured_is_worked_out_here(worker: Path, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     target = ("--target", "model.py::Net", "--inputs", "model.py::example", "--bench", "--quick")
