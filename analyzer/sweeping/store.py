@@ -284,14 +284,9 @@ class Store:
         """What is wrong with the file, in one line."""
         try:
             yield
-        except (
-            sqlite3.Error,
-            OSError,
-            ValueError,
-            TypeError,
-        ) as error:  # a damaged one has values of any type
-            if isinstance(error, (OSError, sqlite3.OperationalError)):
-                raise self._unusable(getattr(error, "strerror", None) or error) from None
+        except (OSError, sqlite3.OperationalError) as error:
+            raise self._unusable(getattr(error, "strerror", None) or error) from None
+        except (sqlite3.Error, ValueError, TypeError) as error:  # a damaged one has values of any type
             raise self._damaged(error) from None
 
     def _unusable(self, why: object) -> TcreadyError:
