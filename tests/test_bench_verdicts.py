@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -256,14 +257,22 @@ def test_every_verdict_has_its_reason(ran: Sequence[BenchProcess], verdict: str,
 
 
 def test_calls_waited_for_one_by_one_are_held_against_those_of_a_block() -> None:
-    def with_single_calls(compiled: float) -> str:
-        singles = {EAGER: (21 * MS,) * 20, "default": (compiled,) * 20}
+    def with_single_calls(compiled: float, spread: float = 0.0) -> str:
+        # Each process is a little slower than the one before it, in both arms or in one alone.
+        turn = {id(each): at for at, each in enumerate(GAIN)}
+
+        def singles(name: str, each: BenchProcess) -> tuple[float, ...]:
+            by = 1 + spread * turn[id(each)]
+            return ((21 * MS,) if name == EAGER else (compiled * by,)) * 20
+
         ran = [
             replace(
                 each,
                 answer=replace(
                     each.answer,
-                    measured=tuple(replace(one, latencies=singles[one.arm]) for one in each.answer.measured),
+                    measured=tuple(
+                        replace(one, latencies=singles(one.arm, each)) for one in each.answer.measured
+                    ),
                 ),
             )
             if each.purpose == "steady"
@@ -272,11 +281,17 @@ def test_calls_waited_for_one_by_one_are_held_against_those_of_a_block() -> None
         ]
         found = arm(of(ran))
         assert found.speedup is not None
-        assert found.speedup.p50 == pytest.approx(21 * MS / compiled)
+        assert found.speedup_single is not None
+        assert found.speedup.p50 == found.speedup_single.median
+        if not spread:
+            assert found.speedup.p50 == pytest.approx(21 * MS / compiled)
+        else:
+            assert found.speedup_single.low < found.speedup.p50 < found.speedup_single.high
         return found.reason
 
     # A graph that waits for its caller gains less; one call like those of a block needs no word.
-    assert "; 1.400 times if each call is waited for" in with_single_calls(15 * MS)
+    assert "; 1.400 times (1.400 to 1.400) if each call is waited for" in with_single_calls(15 * MS)
+    assert re.search(r"times \(1\.[23]\d\d to 1\.[34]\d\d\) if each", with_single_calls(15 * MS, 0.02))
     assert "waited for" not in with_single_calls(10.5 * MS)
 
 

@@ -292,8 +292,12 @@ def _judged(
     if arm.arm == EAGER:
         return replace(arm, verdict="failed", reason=error) if error else arm
     speedup, count = _speedup(processes, arm, eager, weights)
+    single = _of_single_calls(processes, arm.arm, weights)
+    if speedup is not None:
+        speedup = replace(speedup, p50=single.median if single else _of_all_calls(arm.seconds, eager.seconds))
     seen = Evidence(
         speedup=speedup,
+        single=single,
         processes=count,
         error=error,
         untimed=_untimed(processes, arm.arm),
@@ -319,6 +323,7 @@ def _judged(
         verdict=verdict,
         reason=reason,
         speedup=speedup,
+        speedup_single=single,
         break_even_calls=_won_back(arm.cold_seconds, eager, speedup),
         break_even_warm_calls=_won_back(arm.cold_warm_cache_seconds, eager, speedup),
     )
@@ -338,11 +343,33 @@ def _speedup(
     else:
         found = ratio(eager.blocks, arm.blocks, paired=False)
         count = min(len(eager.blocks), len(arm.blocks))
-    return found and replace(found, p50=_of_single_calls(arm.seconds, eager.seconds)), count
+    return found, count
 
 
-def _of_single_calls(arm: Figure | None, eager: Figure | None) -> float | None:
-    """How many times as fast as eager the median of the calls is that are waited for one by one."""
+def _of_single_calls(
+    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
+) -> Figure | None:
+    """How many times as fast as eager calls are that are waited for one by one, of the processes that timed both.
+
+    None of several cases together, and of a single process: it gives one ratio and no bounds.
+    """
+    if len(weights) > 1:
+        return None
+    medians = [
+        {
+            row.arm: statistics.median(row.latencies)
+            for row in process.answer.measured
+            if row.case in weights and row.latencies
+        }
+        for process in processes
+        if process.purpose == "steady"
+    ]
+    both = [(each[EAGER], each[arm]) for each in medians if EAGER in each and arm in each]
+    return ratio([[before] for before, _ in both], [[after] for _, after in both]) if len(both) > 1 else None
+
+
+def _of_all_calls(arm: Figure | None, eager: Figure | None) -> float | None:
+    """The same of the medians over all processes, without bounds."""
     return eager.p50 / arm.p50 if arm and eager and arm.p50 and eager.p50 else None
 
 

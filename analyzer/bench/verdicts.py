@@ -54,6 +54,8 @@ class Evidence:
     speedup: Figure | None
     processes: int
     """In which its times were taken."""
+    single: Figure | None = None
+    """The ratio of single calls, each waited for."""
     error: str = ""
     untimed: str = ""
     """What ended a process before the arm was timed, if that was its time limit."""
@@ -178,7 +180,8 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
     if seen.speedup is not None and seen.speedup.p50 is not None and seen.processes > 1:
         alone, slack = seen.speedup.p50, 1 + limits.min_effect
         if not seen.speedup.low / slack <= alone <= seen.speedup.high * slack:
-            found.append(f"{alone:.3f} times if each call is waited for")
+            bounds = f" ({seen.single.low:.3f} to {seen.single.high:.3f})" if seen.single else ""
+            found.append(f"{alone:.3f} times{bounds} if each call is waited for")
     if seen.recompiles:
         found.append(
             f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} behind the first three calls"

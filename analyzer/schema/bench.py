@@ -312,6 +312,8 @@ class ArmBench:
     reason: str = ""
     speedup: Figure | None = None
     """Eager over this arm: above 1 is faster. Its p50: the same of single calls, each waited for."""
+    speedup_single: Figure | None = None
+    """The ratio of single calls, each waited for, with its own interval; None of a single process."""
     cold_seconds: Figure | None = None
     cold_warm_cache_seconds: Figure | None = None
     """The cold start of a second process that finds the first one's files."""
