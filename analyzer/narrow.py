@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReportOptions
-from tcready.schema import Report, TcreadyError
+from tcready.schema import Report, TcreadyError, contents
 
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Covers, Entry
@@ -46,7 +46,8 @@ def _read(file: str, root: Path, *, missing_ok: bool) -> Baseline:
     from tcready import baseline
 
     try:
-        text = (root / file).read_text(encoding="utf-8")
+        # a pyproject.toml may name a pipe, which may never answer, or a device, which may never end
+        text = contents(root / file)[0].decode("utf-8")
     except FileNotFoundError:
         if missing_ok:
             return baseline.Baseline()

@@ -228,6 +228,20 @@ def test_a_file_that_is_no_baseline_is_one_line_and_exit_2(
     assert "bad.json" in told.err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes and devices")
+def test_a_pipe_or_device_that_the_project_names_is_no_baseline_and_holds_nothing_up(project: Path) -> None:
+    """One that never answers or never ends would hold up whoever checks somebody's project, and their editor."""
+    os.mkfifo(project / "pipe")
+    for name in ("pipe", "/dev/zero", "/dev/stdin"):
+        (project / "pyproject.toml").write_text(f'[tool.tcready]\nbaseline = "{name}"\n')
+        command = [sys.executable, "-m", "tcready", "check", ".", "--no-run"]
+        found = subprocess.run(
+            command, cwd=project, capture_output=True, text=True, timeout=30, stdin=subprocess.PIPE
+        )
+        assert (found.returncode, found.stdout) == (2, "")
+        assert found.stderr == f"tcready: error: --baseline {name}: Not a regular file\n"
+
+
 def test_gone_are_entries_that_this_check_could_have_told_of(project: Path) -> None:
     mended = NET.replace("x.sum() > 0", "self.training")
     (project / "net.py").write_text(mended)
