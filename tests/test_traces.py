@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import random
 import tracemalloc
@@ -690,6 +691,26 @@ def test_a_payload_that_is_not_what_was_written_is_told(project: Path, tmp_path:
     (folder / NAME).write_text(text)
     _, found = seen_in(folder, project)
     assert "1 event whose text is not whole" in found.warnings[0]
+
+
+def test_a_last_text_that_nobody_asked_for_is_told_if_it_was_cut_at_the_end_of_a_line(
+    project: Path, tmp_path: Path
+) -> None:
+    """Such a file ends like a whole one; the digest of the text says that it is none."""
+    payload = '{\n"name": "dynamo",\n"ph": "B"\n}'
+    head = json.dumps({"chromium_event": {}, "has_payload": hashlib.md5(payload.encode()).hexdigest()})
+    line = f"V1124 10:47:46.121000 7831 torch/_dynamo/utils.py:2350] {head}\n"
+    text = broken().text
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    lines = payload.split("\n")
+    for pack in (bytes, gzip.compress):
+        for kept in range(len(lines) + 1):
+            end = "".join(f"\t{each}\n" for each in lines[:kept])
+            (folder / NAME).write_bytes(pack((text + line + end).encode()))
+            _, found = seen_in(folder, project)
+            told = any("1 event whose text is not whole" in each for each in found.warnings)
+            assert told == (kept < len(lines)), (kept, found.warnings)
 
 
 # traces that somebody made up

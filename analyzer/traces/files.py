@@ -33,6 +33,8 @@ BLOCK = 1 << 20
 TAB = ord("\t")
 NO_PAYLOAD = re.compile(rb"\n(?=[^\t])")
 """The end of a line, if the next one is no payload."""
+DIGEST = re.compile(rb'"has_payload": ?"([0-9a-f]{32})"')
+"""What an event's line says of its payload, in MD5."""
 EVENT = re.compile(
     rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")'
 )
@@ -178,6 +180,21 @@ class _Lines:
         self._buffer = b""
         self._at = 0
         """Where in the buffer the next line begins."""
+        self._read = 0
+
+    @property
+    def place(self) -> int:
+        """How many bytes stand before the next line."""
+        return self._read - len(self._buffer) + self._at
+
+    def digest_from(self, place: int) -> str:
+        """The digest of a payload that begins there and is the last of the file; nothing can be read afterwards."""
+        self._file.seek(place)
+        self._buffer, self._at, self._read = b"", 0, place
+        payload = _Payload(1)
+        while (line := self.next()) is not None:
+            payload.add(line[1:])
+        return str(payload.digest.hexdigest()) if payload.digest is not None else ""
 
     def next(self) -> bytes | None:
         """The next line without its end; None behind the last.
@@ -226,6 +243,7 @@ class _Lines:
             self._seen.cut = True
             return False
         self._buffer, self._at = self._buffer[self._at :] + block, 0
+        self._read += len(block)
         return bool(block)
 
 
@@ -233,8 +251,10 @@ def _events(
     lines: _Lines, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
 ) -> Iterator[Event]:
     line = lines.next()
+    passed_by: tuple[bytes, int] | None = None
     while line is not None:
         match = EVENT.match(line)
+        passed_by = None
         if match is None:
             seen.foreign += not seen.cut  # the last line then has no end
             line = lines.next()
@@ -243,18 +263,22 @@ def _events(
         kind = match[1].decode("ascii")
         data = _object(line[match.end() :], seen) if wanted(kind, {}) is not None else None
         limit = wanted(kind, data) if data is not None else None
-        if data is None or limit is None:
+        if not limit:
+            passed_by = line, lines.place
             lines.skip_payload()
+        if data is None or limit is None:
             line = lines.next()
             continue
         payload = _Payload(limit)
-        if not limit:
-            lines.skip_payload()
         line = lines.next()
         while line is not None and line.startswith(b"\t"):
             payload.add(line[1:])
             line = lines.next()
         yield _closed(kind, data, payload, seen)
+    # A file that was cut at the end of a line of its last text ends like a whole one.
+    if passed_by is not None and not seen.cut:
+        known = DIGEST.search(passed_by[0])
+        seen.damaged += known is not None and lines.digest_from(passed_by[1]) != known[1].decode("ascii")
 
 
 def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
