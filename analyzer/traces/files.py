@@ -189,8 +189,10 @@ class _Lines:
 
     def digest_from(self, place: int) -> str:
         """The digest of a payload that begins there and is the last of the file; nothing can be read afterwards."""
-        self._file.seek(place)
-        self._buffer, self._at, self._read = b"", 0, place
+        self._at = place - (self._read - len(self._buffer))
+        if self._at < 0:  # gone from the buffer; what gzip made is then unpacked again from its beginning
+            self._file.seek(place)
+            self._buffer, self._at, self._read = b"", 0, place
         payload = _Payload(1)
         while (line := self.next()) is not None:
             payload.add(line[1:])
@@ -242,9 +244,11 @@ class _Lines:
         except (OSError, EOFError, zlib.error):  # a packed file that was cut
             self._seen.cut = True
             return False
+        if not block:
+            return False
         self._buffer, self._at = self._buffer[self._at :] + block, 0
         self._read += len(block)
-        return bool(block)
+        return True
 
 
 def _events(
