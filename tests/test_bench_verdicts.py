@@ -258,7 +258,7 @@ def test_every_verdict_has_its_reason(ran: Sequence[BenchProcess], verdict: str,
 
 def test_calls_waited_for_one_by_one_are_held_against_those_of_a_block() -> None:
     def with_single_calls(compiled: float, spread: float = 0.0) -> str:
-        # Each process is a little slower than the one before it, in both arms or in one alone.
+        # `spread`: how much slower compiled calls are in each process than in the one before it.
         turn = {id(each): at for at, each in enumerate(GAIN)}
 
         def singles(name: str, each: BenchProcess) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from tcready.bench.checklist import Ran, checklist
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, weighted
@@ -171,8 +171,13 @@ def _failures(processes: Sequence[BenchProcess]) -> Iterator[str]:
             yield f"{purpose}{f' of {names}' if names else ''}: {process.answer.failure}"
 
 
-def _blocks(processes: Sequence[BenchProcess], arm: str, cases: Iterable[str | None]) -> list[Rows | None]:
-    """Of each steady process the blocks of each case; None if it lacks one.
+def _timed(
+    processes: Sequence[BenchProcess],
+    arm: str,
+    cases: Iterable[str | None],
+    of: Literal["blocks", "latencies"] = "blocks",
+) -> list[Rows | None]:
+    """Of each steady process the blocks of each case, or its single calls; None if it lacks one.
 
     What a process timed before its time limit ended it counts only if every process ended so: it may be a block or two.
     """
@@ -181,7 +186,8 @@ def _blocks(processes: Sequence[BenchProcess], arm: str, cases: Iterable[str | N
     found: list[Rows | None] = []
     for process in steady:
         if process in whole or not whole:
-            rows = {row.case: row.blocks for row in process.answer.measured if row.arm == arm and row.blocks}
+            times = {row.case: getattr(row, of) for row in process.answer.measured if row.arm == arm}
+            rows = {case: values for case, values in times.items() if values}
             found.append([rows[case] for case in cases] if rows.keys() >= {*cases} else None)
     return found
 
@@ -191,7 +197,7 @@ def _noise(
 ) -> Noise | None:
     """Of eager in the case that takes the most time by its weight."""
     timed = {
-        case: [cases[0] for cases in _blocks(processes, EAGER, [case]) if cases is not None]
+        case: [cases[0] for cases in _timed(processes, EAGER, [case]) if cases is not None]
         for case in weights
     }
     heaviest = max(
@@ -235,7 +241,7 @@ def _figures(
 ) -> ArmBench:
     """All that is measured of an arm without a look at eager."""
     name, shares = arm.name, list(weights.values())
-    rows = weighted([cases for cases in _blocks(processes, name, weights) if cases is not None], shares)
+    rows = weighted([cases for cases in _timed(processes, name, weights) if cases is not None], shares)
     steady = [row for row in _rows(processes, "steady") if row.arm == name and row.case in weights]
     latencies = [value for row in steady for value in row.latencies] if len(weights) == 1 else []
     seconds = figure(rows, latencies)
@@ -335,7 +341,7 @@ def _speedup(
     """The ratio to eager, and in how many processes it was measured: round by round in those that timed both; if there
     are none, of different processes."""
     shares = list(weights.values())
-    timed = zip(_blocks(processes, EAGER, weights), _blocks(processes, arm.arm, weights), strict=True)
+    timed = zip(_timed(processes, EAGER, weights), _timed(processes, arm.arm, weights), strict=True)
     both = [(before, after) for before, after in timed if before is not None and after is not None]
     if both:
         before, after = (weighted(cases, shares) for cases in zip(*both, strict=True))
@@ -355,17 +361,12 @@ def _of_single_calls(
     """
     if len(weights) > 1:
         return None
-    medians = [
-        {
-            row.arm: statistics.median(row.latencies)
-            for row in process.answer.measured
-            if row.case in weights and row.latencies
-        }
-        for process in processes
-        if process.purpose == "steady"
-    ]
-    both = [(each[EAGER], each[arm]) for each in medians if EAGER in each and arm in each]
-    return ratio([[before] for before, _ in both], [[after] for _, after in both]) if len(both) > 1 else None
+    timed = zip(*(_timed(processes, name, weights, "latencies") for name in (EAGER, arm)), strict=True)
+    both = [(before[0], after[0]) for before, after in timed if before is not None and after is not None]
+    if len(both) < 2:
+        return None
+    before, after = ([[statistics.median(calls)] for calls in rows] for rows in zip(*both, strict=True))
+    return ratio(before, after)
 
 
 def _of_all_calls(arm: Figure | None, eager: Figure | None) -> float | None:
@@ -395,7 +396,7 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
             where = f"in {case}: " if len(weights) > 1 else ""
             some = f"in {len(errors)} of {len(rows)} processes: " if len(errors) < len(rows) else ""
             return f"{where}{some}{errors[0]}"
-    if _most(len(cases) for cases in _blocks(processes, arm, weights) if cases is not None) is not None:
+    if _most(len(cases) for cases in _timed(processes, arm, weights) if cases is not None) is not None:
         return ""
     # An error that concerns no case, as of an arm whose lines do not run.
     errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
