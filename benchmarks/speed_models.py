@@ -84,6 +84,11 @@ def decoder_inputs() -> dict[str, Any]:
     }
 
 
+def prefill_inputs() -> dict[str, Any]:
+    """The prompt of `decoder_inputs` alone."""
+    return {"cases": {"prefill": decoder_inputs()["cases"]["prefill"]}}
+
+
 class Block(nn.Module):
     """A residual block of two convolutions."""
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Models of fixtures/several over NCCL on two GPUs: one observation each, and a log, in one tar.
 #   sh benchmarks/two_gpus.sh [FOLDER]
-# It needs Python with torch, and tcready with what it depends on (or on PYTHONPATH); some 6 minutes.
+# It needs Python with torch, and tcready with what it depends on (or on PYTHONPATH), and some 32 cores: five run at a time,
+# in 2 to 3 minutes.
 set -u
 out=${1:-${OUT:-two_gpus}}
 mkdir -p "$out" && out=$(cd "$out" && pwd)
@@ -19,15 +20,17 @@ run() {
 }
 (nvidia-smi -L; nvidia-smi topo -m; "$PYTHON" -c "import torch; print(torch.__version__, torch.cuda.nccl.version())") \
     >"$work/seen/log.txt" 2>&1
-run ddp Wide 90 --mode train
-run fsdp Net 90 --parallel fsdp
-run fsdp-train Net 90 --parallel fsdp --mode train
-run tp Net 90 --parallel tp --tp-plan models.py::styles
-run tp-own Plan 90 --parallel tp
-run uneven Uneven 90 --parallel fsdp
-run sizes Sizes 40
-run apart Apart 40
-run waits Waits 30
-run dies Dies 40
+run ddp Wide 120 --mode train &
+run fsdp Net 120 --parallel fsdp &
+run fsdp-train Net 120 --parallel fsdp --mode train &
+run tp Net 120 --parallel tp --tp-plan models.py::styles &
+run tp-own Plan 120 --parallel tp &
+wait
+run uneven Uneven 90 --parallel fsdp &
+run sizes Sizes 60 &
+run apart Apart 60 &
+run waits Waits 60 &
+run dies Dies 60 &
+wait
 tar czf "$out/two_gpus.tar.gz" -C "$work" seen
 rm -rf "$work"
