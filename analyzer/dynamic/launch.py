@@ -24,7 +24,7 @@ from typing import IO, TypeAlias, TypeVar
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import NAME_LENGTH, Copy, ForkServer
-from tcready.dynamic.ranks import first_dead, left_in, suffix, together, where
+from tcready.dynamic.ranks import ended_by, first_dead, left_in, suffix, together, where
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
@@ -131,6 +131,8 @@ class Ending:
     limit: bool = False
     """Whether the launcher ended it."""
     warnings: tuple[str, ...] = ()
+    dead: int | None = None
+    """The rank that died of a signal."""
 
 
 @dataclass(frozen=True)
@@ -337,9 +339,13 @@ def _once(
         endings = {suffix(rank): rank for rank in range(processes)}
         places = {end: _fault_place(room / f"faults.txt{end}", work.root) for end in endings}
         place = where([(rank, places[end]) for end, rank in endings.items()])
-        seen = _observation(request, state, ending, place, _first_failure(room))
         ended = ending.detail if ending.limit or ending.code else ""
         left = left_in(room, processes, places)
+        dead = left[ending.dead].state if ending.dead is not None else None
+        if (cut := ended_by(dead, state)) is not None:
+            seen = _observation(request, cut, ending, place, None)
+        else:
+            seen = _observation(request, state, ending, place, _first_failure(room))
 
     def origin(path: str) -> Origin:
         return origin_of(path, work.root, request.own_packages)
@@ -512,8 +518,10 @@ def _with_detail(ending: Ending, running: _Running) -> Ending:
     """How a worker ended, with what it says of that itself."""
     if ending.limit:
         return ending
-    detail, reason = _by_itself(running.process.wait(), bytes(running.tail).decode("utf-8", "replace"))
-    return replace(ending, detail=detail, reason=reason)
+    output = bytes(running.tail).decode("utf-8", "replace")
+    detail, reason = _by_itself(running.process.wait(), output)
+    rank, code = first_dead(output) or (0, 0)
+    return replace(ending, detail=detail, reason=reason, dead=rank if code < 0 else None)
 
 
 def _command(request: RunRequest, room: Path) -> list[str]:

@@ -23,6 +23,7 @@ from tcready.dynamic.worker.request import (
     read_state,
 )
 from tcready.schema import (
+    STAGES,
     BlocksRun,
     BreakSite,
     Frame,
@@ -91,6 +92,19 @@ def first_dead(output: str) -> tuple[int, int] | None:
     found = [(int(rank), int(code)) for rank, code in FAILURES.findall(output)]
     killed = [each for each in found if each[1] < 0 and each[1] != -signal.SIGTERM]
     return next(reversed(killed or found), None)
+
+
+def ended_by(dead: State | None, first: State | None) -> State | None:
+    """What the first rank shows of a run that a rank ended by dying: no more than that one came to, for the agent gives
+    the others half a minute. None where nothing died, or the first rank came to its own end."""
+    if dead is None or dead.doing is None or (first is not None and first.doing is None):
+        return None
+    at = STAGES.index(dead.doing)
+    if first is None or first.doing is None or STAGES.index(first.doing) < at:
+        return dead
+    return replace(
+        first, doing=dead.doing, settled=tuple(name for name in first.settled if STAGES.index(name) < at)
+    )
 
 
 def where(places: Sequence[tuple[int, str | None]]) -> str:

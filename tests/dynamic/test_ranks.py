@@ -164,6 +164,34 @@ class TestCollectivesThatDiffer:
         assert (finding.effect, finding.level, finding.line) == ("compile_error", "error", found.place.line)
 
 
+class TestARankThatDies:
+    pytestmark = gloo
+
+    def test_the_stage_that_failed_is_the_one_it_was_in(self, tmp_path: Path) -> None:
+        """The first rank, which observes for all, is still building the model then."""
+        (tmp_path / "model.py").write_text(
+            "import os, signal, time\n"
+            "from torch import nn, ones\n"
+            "class Net(nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        if os.environ.get('RANK') == '0':\n"
+            "            time.sleep(60)\n"
+            "    def forward(self, x):\n"
+            "        if os.environ.get('RANK') == '1':\n"
+            "            os.kill(os.getpid(), signal.SIGKILL)\n"
+            "        return x\n"
+            "def get_inputs():\n"
+            "    return [ones(2)]\n"
+        )
+        seen = observe_target(
+            "model.py::Net", root=str(tmp_path), inputs="model.py::get_inputs", processes=2, timeout=90
+        )
+        failed = [(stage.stage, stage.reason, stage.detail) for stage in seen.stages if stage.state == "fail"]
+        assert failed == [("eager", "crash", "rank 1 died by SIGKILL")]
+        assert [state_of(seen, name) for name in ("import", "build")] == ["pass", "pass"]
+
+
 # What ranks left, put together
 
 
