@@ -139,6 +139,9 @@ class BriefText(LongText):
             if self.of_a_result:
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
+        if read and not ran and not self.stored and not self.of_a_result:
+            more = "Nothing was run: `--run` runs a model, with inputs made up unless `--inputs` names some."
+            self.wrapped("", more, "dim")
         self.counts()
 
     # The verdicts, and what to do first
