@@ -488,6 +488,7 @@ def bench(
 
     def benched(planned: Sequence[PlannedRun]) -> Callable[[Observed], Observed]:
         benching.refuse_several(planned)
+        benching.refuse_another_plan(planned, asked)
         benching.refuse_another_bench(planned, chosen, asked)
         return lambda seen: benching.benched(seen, planned, chosen, asked, command, announce, progress, began)
 

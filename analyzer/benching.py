@@ -31,7 +31,7 @@ from tcready.dynamic.arms import PLAN, PatchToMeasure, name_and_code
 from tcready.dynamic.arms import arms_of as known_arms
 from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
-from tcready.options import BenchOptions, RunOptions
+from tcready.options import BenchOptions, RunOptions, words
 from tcready.plan import PlannedRun, refuse_no_file
 from tcready.resolve import Settings, keywords
 from tcready.schema import (
@@ -41,6 +41,7 @@ from tcready.schema import (
     BenchAnswer,
     BenchRequest,
     Observation,
+    Plan,
     Progressing,
     Report,
     Sizes,
@@ -49,6 +50,7 @@ from tcready.schema import (
     TcreadyError,
 )
 from tcready.static import locate
+from tcready.target import quoted
 
 Tell = Callable[[str], None]
 FIXES = "fixes.json"
@@ -59,6 +61,12 @@ PATCHES: Mapping[str, str] = {
 """What `tcready fix --patch-dir` writes, with what carries it out."""
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
+REPEATED = (
+    "inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads", "tiny", "config",
+)  # fmt: skip
+"""Options of a run that the command takes; a command of the checklist repeats them."""
+NOT_REPEATED = frozenset({"quick", "bench_budget", "soak", "against", "fail_on_regression"})
+"""Options of a bench that say how long it may take, or what it is held against."""
 
 
 # What is to be measured
@@ -134,13 +142,13 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
             f"--lengths {path}: {getattr(error, 'strerror', None) or 'it is no text'}"
         ) from None
     counted: dict[tuple[tuple[str, int], ...], float] = {}
-    columns: set[str] | None = None
+    columns: dict[str, object] | None = None
     for line, row in _rows(text, path):
-        if columns not in (None, row.keys() - {"count"}):
-            raise TcreadyError(f"--lengths {path}:{line}: other columns than above")
-        columns = row.keys() - {"count"}
         count = _number(row.pop("count", 1), path, line, "count")
-        values = tuple((name, int(_number(value, path, line, name))) for name, value in row.items())
+        columns = row if columns is None else columns
+        if columns.keys() != row.keys():
+            raise TcreadyError(f"--lengths {path}:{line}: other columns than above")
+        values = tuple((name, int(_number(row[name], path, line, name))) for name in columns)
         if not values:
             raise TcreadyError(f"--lengths {path}:{line}: no column besides `count`")
         counted[values] = counted.get(values, 0.0) + count
@@ -156,6 +164,8 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
+    if text.lstrip().startswith("["):
+        raise TcreadyError(f"--lengths {path}:1: write an object a line, not a list of them")
     if not text.lstrip().startswith("{"):
         reader = csv.DictReader(io.StringIO(text), strict=True)
         try:
@@ -185,21 +195,24 @@ def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
 def _number(value: object, path: str, line: int, name: str) -> float:
     try:
         number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else 0.0
-    except ValueError:
+    except (ValueError, OverflowError):
         number = 0.0
     if not 0 < number < float("inf") or (name != "count" and number != int(number)):
-        raise TcreadyError(f"--lengths {path}:{line}: {name} is {value!r}: expected a whole number above 0")
+        kind = "number" if name == "count" else "whole number"
+        raise TcreadyError(
+            f"--lengths {path}:{line}: {name} is {str(value)[:40]!r}: expected a {kind} above 0"
+        )
     return number
 
 
 def with_plan_of(seen: Observation, path: str | None) -> Observation:
-    """The run with the plan that a stored report holds for its target. Raises TcreadyError if there is none."""
-    if path is None:
-        return seen
-    plans = [run.plan for run in stored_runs(path) if run.target == seen.target and run.plan is not None]
-    if not plans:
-        raise TcreadyError(f"--plan-from {path}: it holds no plan for {seen.target}")
-    return dataclasses.replace(seen, plan=plans[0])
+    """The run with the plan that a stored report holds for its target, if that is asked for."""
+    plans = _plans(path, seen.target) if path is not None else []
+    return dataclasses.replace(seen, plan=plans[0]) if plans else seen
+
+
+def _plans(path: str, target: str) -> list[Plan]:
+    return [run.plan for run in stored_runs(path) if run.target == target and run.plan is not None]
 
 
 def stored_runs(path: str) -> tuple[Observation, ...]:
@@ -503,6 +516,12 @@ def stage_of(found: Bench) -> Stage:
     return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
 
 
+def refuse_another_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> None:
+    """Before anything is run. Raises TcreadyError if the stored report holds no plan for the target."""
+    if wanted.plan_from is not None and not _plans(wanted.plan_from, planned[0].target):
+        raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan for {planned[0].target}")
+
+
 def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
     """Before anything is run.
 
@@ -558,24 +577,20 @@ def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> N
 
 
 def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
-    """The target with the options that decide what is measured, for commands."""
-    known = {
-        "--inputs": options.inputs,
-        "--lengths": wanted.lengths,
-        "--mode": "train" if options.mode == "train" else None,
-        "--device": options.device if options.device != "cpu" else None,
-        "--dtype": options.dtype,
-        "--autocast": options.autocast,
-        "--accumulate": str(wanted.accumulate) if wanted.accumulate > 1 else None,
-        "--python": options.python,
-        "--loader": wanted.loader,
-        "--patch": wanted.patch,
-        "--plan-from": wanted.plan_from,
+    """The target with the options that decide what is measured, for commands: how long it takes is theirs to add."""
+    of_run = {
+        name: getattr(options, name)
+        for name in REPEATED
+        if getattr(options, name) != getattr(RunOptions(), name)
     }
-    words = [options.model or target, *(["--tiny"] if options.tiny else [])]
-    words += [f"--config {shlex.quote(pair)}" for pair in options.config]
-    words += [f"--arm {shlex.quote(arm)}" for arm in wanted.arms]
-    return " ".join([*words, *(f"{name} {shlex.quote(value)}" for name, value in known.items() if value)])
+    own = {
+        each.name: getattr(wanted, each.name)
+        for each in dataclasses.fields(wanted)
+        if each.name not in NOT_REPEATED and getattr(wanted, each.name) != each.default
+    }
+    mode = () if options.mode == RunOptions().mode else ("--mode", options.mode)
+    asked = (options.model or target, *mode, *words(of_run, RunOptions), *words(own, BenchOptions))
+    return " ".join(map(quoted, asked))
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:

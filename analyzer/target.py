@@ -26,7 +26,11 @@ LIGHTNING = "lightning"
 
 
 def quoted(word: str) -> str:
-    """A word as a shell takes it, in double quotes where single ones stand in it: `"timm.create_model('resnet18')"`."""
+    """A word as a shell takes it, in double quotes where single ones stand in it: `"timm.create_model('resnet18')"`; of
+    several lines as bash, zsh and ksh take it, on one: `$'import os\\nmodel = ...'`."""
+    if "\n" in word or "\r" in word or "\t" in word:
+        escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+        return "$'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"
     plain = "'" in word and not set('"$`\\!') & set(word)  # easier to read than the quotes of quotes
     return f'"{word}"' if plain else shlex.quote(word)
 

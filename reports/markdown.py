@@ -200,7 +200,7 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
     if beside:
         folded.append("\n".join(f"- {label}: {plain(text)}" for label, text in beside))
     if bench.command:
-        folded.append(f"Again: {code(bench.command)}")
+        folded.append(f"Again:\n\n{_block(bench.command, 'sh')}")
     if bench.checklist:
         boxes = "\n".join(
             f"- [{'x' if item.state == 'pass' else ' '}] {plain(item.item)}: {CHECK_WORD[item.state]}"
@@ -216,11 +216,11 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
     )
 
 
-def _block(text: str) -> str:
+def _block(text: str, language: str = "python") -> str:
     """A fenced block that nothing in the text ends."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}python\n{visible(text, keep=chr(10))}\n{fence}"
+    return f"{fence}{language}\n{visible(text, keep=chr(10))}\n{fence}"
 
 
 def _table(findings: Sequence[Finding]) -> str:

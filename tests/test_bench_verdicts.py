@@ -749,6 +749,20 @@ def test_one_process_shows_no_regression() -> None:
     assert {each.state for each in change.arms} == {"not_judged"}
 
 
+def test_what_noise_alone_may_do_is_no_pass() -> None:
+    """Slower by more than allowed, but the processes of both benches differ by more than that."""
+    noisy = replace(QUIET, process=0.3)
+    before, after = (
+        replace(of(steady({EAGER: 20 * MS, "default": value}, seed=seed, trouble=noisy)), stack=STACK)
+        for value, seed in ((10 * MS, 1), (14 * MS, 2))
+    )
+    found = regressed(before, after, 0.05)
+    assert not found.regressed
+    unsure = [change for change in found.changes if change.why_not]
+    assert "default" in {change.arm for change in unsure}
+    assert "which noise alone may do" in unsure[0].why_not
+
+
 def test_other_code_under_the_same_name_is_not_compared() -> None:
     before, after = stored(10 * MS, 1), stored(12 * MS, 2)
     case = after.cases[0]

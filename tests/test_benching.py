@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tcready import benching
 from tcready.bench.wanted import BenchWanted
-from tcready.options import BenchOptions, RunOptions
+from tcready.cli.benching import bench
+from tcready.options import BenchOptions, RunOptions, declared
 from tcready.plan import PlannedRun
 from tcready.resolve import resolve, share_of
 from tcready.schema import (
@@ -163,6 +165,8 @@ def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
     lines = '{"batch": 1, "length": 128, "count": 5}\n\n{"batch": 8, "length": 512}\n'
     assert sizes(tmp_path, lines) == expected
     assert expected[1].name == "batch 8, length 512"
+    turned = '{"batch": 1, "length": 128, "count": 2}\n{"length": 128, "count": 3, "batch": 1}\n'
+    assert sizes(tmp_path, turned) == expected[:1]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +182,9 @@ def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
         ("a\n" + "\n".join(map(str, range(1, 70))), "64 groups at most"),
         ("length\n1.5\n", "expected a whole number"),
         ("length\n0\n", "expected a whole number"),
+        ('{"length": 1' + "0" * 400 + "}", "expected a whole number"),
+        ("length,count\n1,0\n", "count is '0': expected a number"),
+        ('[{"length": 8}]', "an object a line, not a list"),
         ("length\nnan\n", "expected a whole number"),
         ("count\n3\n", "no column besides"),
         ("a,b\n1\n", "as many columns"),
@@ -376,7 +383,48 @@ def test_times_that_somebody_edited_are_refused(seconds: float) -> None:
 def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
     options = RunOptions(mode="train", python="env/bin/python")
     command = benching._as_asked("m.py::M", options, BenchOptions(accumulate=4))
-    assert command == "m.py::M --mode train --accumulate 4 --python env/bin/python"
+    assert command == "m.py::M --mode train --python env/bin/python --accumulate 4"
+
+
+def test_the_commands_of_the_checklist_can_be_pasted() -> None:
+    """They repeat what decides what is measured, and of time limits those of a run."""
+    wanted = BenchOptions(
+        arms=("a = 1\nmodel = torch.compile(model)",),
+        at_least=2,
+        min_effect=0.1,
+        quick=True,
+        bench_budget=9.0,
+    )
+    options = RunOptions(inputs="my dir/m.py::example", timeout=500.0, memory_gb=8.0)
+    command = benching._as_asked("my dir/m.py::M", options, wanted)
+    given = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, text=True, check=True
+    ).stdout.split("\0")[:-1]
+    assert "\n" not in command
+    assert given[0] == "my dir/m.py::M"
+    assert dict(zip(given[1::2], given[2::2], strict=True)) == {
+        "--inputs": "my dir/m.py::example", "--timeout": "500", "--memory": "8",
+        "--arm": wanted.arms[0], "--processes": "2", "--min-effect": "0.1",
+    }  # fmt: skip
+
+
+def test_the_options_that_are_repeated_are_those_of_the_command() -> None:
+    flags = {flag for parameter in bench.params for flag in parameter.opts}
+    repeated = {f"--{each.name}" for each in declared(RunOptions) if each.field in benching.REPEATED}
+    assert repeated <= flags
+    of_the_page = {
+        "--editor",
+        "--output-format",
+        "--output",
+        "-o",
+        "--html",
+        "--verbose",
+        "-v",
+        "--quiet",
+        "-q",
+    }
+    own = {f"--{each.name}" for each in declared(BenchOptions)}
+    assert flags - repeated - own - of_the_page == {"target", "--mode", "--help", "-h"} & flags
 
 
 # a stored bench to compare with

@@ -138,7 +138,15 @@ def _change(case: str, then: ArmBench, now: ArmBench, threshold: float, noise: f
     if now.verdict == "failed" and then.verdict != "failed":
         return ArmChanged(case, now.arm, *seconds, found.ratio, True, f"{name} fails now: {now.reason}")
     if found.ratio is None or not found.slower or found.ratio.median <= 1 + threshold:
-        why = f"{name}: {found.why_not}" if found.why_not else ""
+        why = found.why_not
+        if not why and found.ratio is not None and found.ratio.median > 1 + threshold:
+            times = (
+                f"{found.ratio.median:.3f} times as long ({found.ratio.low:.3f} to {found.ratio.high:.3f})"
+            )
+            why = (
+                f"it takes {times}, which noise alone may do: measure in more --processes, on a quiet machine"
+            )
+        why = f"{name}: {why}" if why else ""
         return ArmChanged(case, now.arm, *seconds, found.ratio, False, why_not=why)
     bounds = f"{found.ratio.low:.3f} to {found.ratio.high:.3f}"
     reason = f"{name} takes {found.ratio.median:.3f} times as long ({bounds})"

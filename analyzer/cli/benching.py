@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import fields
 from typing import Any
@@ -14,6 +13,7 @@ from tcready.cli.output import refuse_lost_files, say, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
 from tcready.schema import TcreadyError
+from tcready.target import quoted
 
 
 @click.command()
@@ -55,7 +55,7 @@ def bench(
         report = api.bench(
             target,
             wanted=wanted,
-            command=shlex.join(["tcready", *sys.argv[1:]]),
+            command=" ".join(["tcready", *map(quoted, sys.argv[1:])]),
             settings=settings_of(context, isolated=False),
             announce=announce,
             progress=progress,

@@ -32,7 +32,7 @@ from tcready.options import (
     words,
 )
 from tcready.schema import EAGER, BenchRun, Observation, TcreadyError
-from tcready.target import Target
+from tcready.target import Target, quoted
 
 _OPTIONS = tuple(each for each in declared(RunOptions) if each.option.worker)
 _BENCH = {each.field: each for each in declared(BenchOptions)}
@@ -141,7 +141,7 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
         round(time.monotonic() - began, 1),
         tuple(dict.fromkeys(work.cut)),
         tuple((name, value) for name, value in asked.items() if value),
-        shlex.join(["python", *sys.argv]),
+        " ".join(["python", *map(quoted, sys.argv)]),
     )
     return replace(seen, bench_run=ran)
 
