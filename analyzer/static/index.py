@@ -272,6 +272,8 @@ class ModuleInfo:
 _Kept: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
 """By the node as it is now, what was defined before an edit already."""
 _NONE_KEPT: _Kept = {}
+_GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
+"""Where a `global` statement may stand."""
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
@@ -356,13 +358,14 @@ def outline(module: ModuleInfo) -> Outline:
     """What is to be seen of a file."""
     found: dict[tuple[str, str], list[str]] = {}
     source = module.source
-    flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
-    found["", ""] = [flags, *sorted(module.switched)]  # an edit may be the first to name a switch
-    found["", ""] += [graft.written(node, source.lines) for node in _functions_with_global(source)]
     infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
         info.node: info for each in module.bound().values() for b in each for info in _infos(b)
     }
     _outline_block(source.tree.body, "", source.lines, infos, found)
+    for name, value, is_switch in _given_by_functions(source):
+        # an edit may be the first to name a switch
+        text = f"switch {name} {ast.dump(value)}" if is_switch else f"global {ast.dump(value)}"
+        found.setdefault(("", "" if is_switch else name), []).append(text)
     named = {
         info: info.attributes[1]
         for info in infos.values()
@@ -404,16 +407,22 @@ def _outline_block(
 def _bind(module: ModuleInfo, kept: _Kept) -> None:
     source = module.source
     _bind_block(module, source.tree.body, kept)
-    for function in _functions_with_global(source):
-        switch = function in source.tree.body and _is_switch(function, source)
-        _bind_globals(module.switched if switch else module.bindings, function)
+    for name, value, is_switch in _given_by_functions(source):
+        (module.switched if is_switch else module.bindings).setdefault(name, []).append(value)
 
 
-def _functions_with_global(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The outermost functions that may assign names of the file."""
-    if "global" in source.text:
-        lines = [number for number, line in enumerate(source.lines, 1) if "global" in line]
-        yield from _functions_around(source.tree.body, lines)
+def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, bool]]:
+    """Constants that functions give to names they declare `global`, a flag may be either; whether a switch does."""
+    lines = [number for number, line in enumerate(source.lines, 1) if _GLOBAL.search(line)]
+    for function in _functions_around(source.tree.body, lines) if lines else ():
+        nodes = nodes_in(function)
+        names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        is_switch = bool(names) and function in source.tree.body and _is_switch(function, source)
+        for node in nodes if names else ():
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(target, ast.Name) and target.id in names:
+                        yield target.id, node.value, is_switch
 
 
 def _functions_around(
@@ -438,19 +447,6 @@ def _is_switch(function: ast.FunctionDef | ast.AsyncFunctionDef, source: Source)
     if counts or function.decorator_list or ast.unparse(function.args):
         return False
     return len(re.findall(rf"\b{re.escape(function.name)}\b", source.text)) == 1
-
-
-def _bind_globals(
-    bindings: dict[str, list[Binding]], function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> None:
-    """Constants that a function gives to names it declares `global`: a flag may be either."""
-    nodes = nodes_in(function)
-    names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
-    for node in nodes:
-        if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name) and target.id in names:
-                    bindings.setdefault(target.id, []).append(node.value)
 
 
 def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -193,6 +193,16 @@ def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: 
         ("    eps = 1e-6\n", "    eps = 1e-6\n    unused = 3\n", set()),
         ("    index = torch.nonzero(x)\n", "    index = torch.nonzero(x).tolist()\n", {"picked"}),
         ("    index = torch.nonzero(x)\n", "    # which\n    index = torch.nonzero(x)\n", {"picked"}),
+        (
+            "    index = torch.nonzero(x)\n",
+            "    if global_index := True:\n        index = torch.nonzero(x)\n        index = [*(i for i in index)]\n",
+            {"picked"},
+        ),
+        (
+            "    index = torch.nonzero(x)\n",
+            "    global made\n    made = None\n    index = torch.nonzero(x)\n",
+            {"picked"},
+        ),
     ):
         bodies.clear()
         told(warm, file, TEXT.replace(old, new, 1))
@@ -236,3 +246,30 @@ def test_a_name_that_a_function_assigns_counts_with_its_value(tmp_path: Path) ->
     for value in ("None", "False", "True"):
         now = text.replace("EXACT = True", f"EXACT = {value}")
         assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)
+
+
+def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nEXACT = False\n\n\ndef enable():\n    global EXACT\n    EXACT = True\n\n\n"
+        "def shared(x):\n    if EXACT:\n        return x / x.sum().item()\n    return x\n\n\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        return shared(x)\n"
+    )
+    file, different = tmp_path / "model.py", set()
+    opened = Session(options(tmp_path), installed.rule_set())
+    for old, new in (
+        ("", ""),
+        ("    global EXACT\n", ""),
+        ("    global EXACT\n", "    x = 1; global EXACT\n"),
+        ("    global EXACT\n", "    if True: global EXACT\n"),
+        ("def enable():", "def enable(exact):"),
+        ("        return shared(x)", "        enable()\n        return shared(x)"),
+        ("    EXACT = True\n", "    EXACT = EXACT\n"),
+        ("def enable():", "class Switch:\n  def enable(self):"),
+        ("    return x\n\n", "    global EXACT\n    EXACT = None\n    return x\n\n"),
+    ):
+        now = text.replace(old, new, 1)
+        found = told(opened, file, now)
+        assert found == told(Session(options(tmp_path), installed.rule_set()), file, now), (old, new)
+        different.add(json.dumps(json.loads(found)["findings"]))
+        told(opened, file, text)
+    assert len(different) > 2
