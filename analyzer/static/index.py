@@ -99,13 +99,7 @@ class FunctionInfo:
         lines, node = self.module.source.lines, self.node
         if isinstance(node, ast.Lambda):
             return ""
-        first = node.body[0]
-        last = graft.last_of_head(node, lines)
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            last = first.end_lineno or last
-        head = lines[graft.first_line(node) - 1 : last]
-        while head and head[-1].lstrip()[:1] in ("", "#"):
-            head.pop()
+        head = graft.seen(node, lines)
         if self.owner is None:
             return "\n".join(head)
         stores = [
@@ -306,7 +300,12 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
         module = ModuleInfo(name, source, source.path.name == "__init__.py", Table())
         _bind(module, {})
         return module
-    known = {info.node: info for found in before.bound().values() for b in found for info in _infos(b)}
+    known: dict[ast.AST, FunctionInfo | ClassInfo] = {
+        info.node: info for found in before.bound().values() for b in found for info in _infos(b)
+    }
+    for info in [*known.values()]:
+        if isinstance(info, FunctionInfo) and info.inner:
+            known.update((each.node, each) for each in _defined_in(info))
     old = before.source
     came_of = graft.graft(graft.Text(source.tree, source.lines), graft.Text(old.tree, old.lines))
     kept = {node: known[was] for node, was in came_of.items() if was in known}
@@ -333,6 +332,14 @@ def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
             yield from found
         for cls in dict.values(binding.inner):
             yield from _infos(cls)
+
+
+def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
+    """The functions that are defined inside a function, at any depth."""
+    for each in info.inner.values():
+        if isinstance(each, FunctionInfo):
+            yield each
+            yield from _defined_in(each)
 
 
 def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> None:
@@ -468,9 +475,21 @@ def _function(
     if not isinstance(known, FunctionInfo):
         return FunctionInfo(node.name, symbol, module, node, owner)
     if known.node is not node:
-        known.inner.clear()
-        _become(known, node=node)
+        _edit(known, node, kept)
     return known
+
+
+def _edit(info: FunctionInfo, node: AnyFunction, kept: _Kept) -> None:
+    """Gives a function another tree. What it defines stays the same as far as it is a function that is there still; a
+    class does not: what it is made of may be a variable of the function."""
+    before = info.inner
+    functions = {each for each in before.values() if isinstance(each, FunctionInfo)}
+    _become(info, node=node, inner={})
+    for each in nodes_in(node) if functions else ():
+        known = before.get(each) or kept.get(each)
+        if isinstance(known, FunctionInfo) and known in functions:
+            info.inner[each] = known
+            _edit(known, each, kept)  # type: ignore[arg-type]
 
 
 def _bind_block(module: ModuleInfo, body: list[ast.stmt], kept: _Kept) -> None:

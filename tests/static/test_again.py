@@ -117,6 +117,17 @@ EDITS = [
     ("x = layer(x, mask)", "x = layer(x, x)"),
     ("x.tolist()", "x"),
     ("        self.flag = False\n", "        self.flag = True\n"),
+    ("        self.flag = False\n", "        self.flag = False\n        self.act = lambda x: x.tolist()\n"),
+    ("        def inner(z):\n", "        def inner(z, y=None):\n"),
+    ("        def inner(z):\n", "        around = around.item()\n\n        def inner(z):\n"),
+    (
+        "            return self.norm(z) + around\n",
+        "            def inner(y):\n                return y\n\n            return inner(z)\n",
+    ),
+    (
+        "        x = inner(x)\n",
+        "        if mask := x.sum():\n            def inner(z):\n                return z\n        x = inner(x)\n",
+    ),
     ("        return x.shape[0]\n", "        self.flag = x\n        return x.shape[0]\n"),
     ("    def shape(self, x):\n        return x.shape[0]\n\n", ""),
     ("def shape(", "def size("),
@@ -188,6 +199,8 @@ def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: 
     assert {"First.forward", "Second.forward", "Norm.forward", "picked"} <= {*bodies}
     # what stores in an object that was there before, and what calls a function that was defined in __init__
     always = {"Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
+    # a function that is defined in another knows its variables
+    layer = {"Layer.forward", "Layer.forward.<locals>.inner"}
     for old, new, again in (
         ("LIMIT = 4\n", "LIMIT = 4\nOTHER = 5\n", set()),
         ("    eps = 1e-6\n", "    eps = 1e-6\n    unused = 3\n", set()),
@@ -197,6 +210,12 @@ def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: 
             "    index = torch.nonzero(x)\n",
             "    if global_index := True:\n        index = torch.nonzero(x)\n        index = [*(i for i in index)]\n",
             {"picked"},
+        ),
+        ("        if x.sum() > 0:\n", "        made = 0\n        if x.sum() > 0:\n", layer),
+        (
+            "            return self.norm(z) + around\n",
+            "            return self.norm(z) + around + 1\n",
+            layer,
         ),
         (
             "    index = torch.nonzero(x)\n",
@@ -273,3 +292,20 @@ def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Pat
         different.add(json.dumps(json.loads(found)["findings"]))
         told(opened, file, text)
     assert len(different) > 2
+
+
+def test_what_a_function_puts_elsewhere_may_be_a_variable_around_it(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nTABLE = {}\nKEPT = None\n\n\ndef putting(x):\n    value = 1\n\n    def put():\n"
+        "        global KEPT\n        KEPT = value\n        TABLE['a'] = value\n        nn.Linear.kept = value\n\n"
+        "    return put\n\n\n"
+        "def shared(x):\n    if TABLE['a'] or KEPT or nn.Linear.kept:\n        return x.tolist()\n    return x\n\n\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        put = putting(x)\n        put()\n"
+        "        return shared(x)\n"
+    )
+    file = tmp_path / "model.py"
+    opened = Session(options(tmp_path), installed.rule_set())
+    told(opened, file, text)
+    for value in ("x.sum()", "None", "[x]", "1"):
+        now = text.replace("value = 1", f"value = {value}")
+        assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)
