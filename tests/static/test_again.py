@@ -9,6 +9,7 @@ import pytest
 from tcready import installed
 from tcready.options import ReadOptions
 from tcready.schema import as_json
+from tcready.static import judge
 from tcready.static.engine import functions
 from tcready.static.index import Library
 from tcready.static.session import Session
@@ -104,6 +105,7 @@ EDITS = [
     ("    return x * by\n", "    return (x * by).item()\n"),
     ("    return x * by\n", "    # scaled\n    return x * by\n"),
     ("by=2.0", "by=None"),
+    ("LIMIT = 4\n", "LIMIT = 4\ntorch._dynamo.config.capture_scalar_outputs = True\n"),
     ("LIMIT = 4\n", "LIMIT = 4\nOTHER = 5\n"),
     ("LIMIT = 4\n", "LIMIT = 40\n"),
     ("from torch import nn\n", "import math\nfrom torch import nn\n"),
@@ -227,6 +229,34 @@ def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: 
         told(warm, file, TEXT.replace(old, new, 1))
         assert {*bodies} == always | again, old
         told(warm, file, TEXT)
+
+
+def test_rules_are_asked_again_only_of_what_is_interpreted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = judge._claimed
+
+    def claimed(rules, fact, settings):  # type: ignore[no-untyped-def]
+        asked.append(fact.where.symbol)
+        return real(rules, fact, settings)
+
+    monkeypatch.setattr(judge, "_claimed", claimed)
+    file = tmp_path / "model.py"
+    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), installed.rule_set())
+    told(warm, file, TEXT)
+    assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
+    asked.clear()
+    told(warm, file, TEXT.replace("    return index\n", "    return index + 1\n"))
+    assert (
+        {"picked"}
+        <= {*asked}
+        <= {"picked", "Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
+    )
+    asked.clear()
+    config = "import torch._dynamo\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
+    told(warm, file, TEXT.replace("LIMIT = 4\n", f"LIMIT = 4\n{config}"))
+    assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
 
 
 def test_a_reading_that_was_stopped_leaves_what_is_found_again(tmp_path: Path, bodies: list[str]) -> None:
