@@ -414,7 +414,7 @@ class Again:
                 continue
             tree = inside.get(function)
             if tree is None:
-                tree = inside[function] = {*ast.walk(function.node)}
+                tree = inside[function] = {*function.nodes}
             for node in {fact.node, *extent(fact)} - tree:
                 first = node.lineno - function.node.lineno
                 last = (node.end_lineno or node.lineno) - function.node.lineno

@@ -20,6 +20,8 @@ Purpose: TypeAlias = Literal["target", "override"]
 
 MAX_DEPTH = 4
 """How many calls deep a function is read."""
+READ = "_purposes"
+"""The attribute of a function that holds what its source tells here."""
 WORDS = ("loss", "criterion")
 """In names of what computes a loss; torch's own losses without such a name are told by the tables."""
 
@@ -29,12 +31,11 @@ class Purposes:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._read: dict[FunctionInfo, _Read] = {}
 
     def parameters_for(self, purpose: Purpose, info: FunctionInfo, owner: Instance | None) -> frozenset[str]:
         """The parameters of a function that have the default None and that purpose."""
         with self._engine.quietly():
-            return _Body(info, owner, self._engine, MAX_DEPTH, self._read).parameters_for(purpose)
+            return _Body(info, owner, self._engine, MAX_DEPTH).parameters_for(purpose)
 
 
 Gate: TypeAlias = "tuple[frozenset[str], list[ast.AST], list[ast.AST]]"
@@ -51,6 +52,15 @@ class _Read:
 
     @classmethod
     def of(cls, info: FunctionInfo) -> _Read:
+        """What is read of a function once, for as long as it has this tree."""
+        known = vars(info).get(READ)
+        if isinstance(known, cls):
+            return known
+        read = vars(info)[READ] = cls._read(info)
+        return read
+
+    @classmethod
+    def _read(cls, info: FunctionInfo) -> _Read:
         optional = frozenset(_optional(info))
         if not optional:
             return cls(optional, (), frozenset(), ())
@@ -61,15 +71,8 @@ class _Read:
 class _Body:
     """One function, as it is read for what its arguments are there for."""
 
-    def __init__(
-        self,
-        info: FunctionInfo,
-        owner: Value | None,
-        engine: Engine,
-        depth: int,
-        read: dict[FunctionInfo, _Read],
-    ) -> None:
-        self._info, self._engine, self._depth, self._known = info, engine, depth, read
+    def __init__(self, info: FunctionInfo, owner: Value | None, engine: Engine, depth: int) -> None:
+        self._info, self._engine, self._depth = info, engine, depth
         self._parameters = [arg.arg for arg, _ in positional(info.node.args)]
         env: dict[str, Value] = {}
         if owner is not None and self._parameters:
@@ -80,9 +83,7 @@ class _Body:
         """The optional parameters with that purpose, those included that are handed on to it."""
         if not self._depth:
             return frozenset()
-        if self._info not in self._known:
-            self._known[self._info] = _Read.of(self._info)
-        read = self._known[self._info]
+        read = _Read.of(self._info)
         optional = read.optional
         found: set[str] = set()
         if purpose == "target":
@@ -143,11 +144,11 @@ class _Body:
 
     def _callee(self, value: Value) -> _Body | None:
         if isinstance(value, Function):
-            return _Body(value.info, value.bound, self._engine, self._depth - 1, self._known)
+            return _Body(value.info, value.bound, self._engine, self._depth - 1)
         if isinstance(value, Instance):
             forward = self._engine.mro(value.cls).functions("forward")
             if forward:
-                return _Body(forward[0], value, self._engine, self._depth - 1, self._known)
+                return _Body(forward[0], value, self._engine, self._depth - 1)
         return None
 
 
