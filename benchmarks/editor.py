@@ -116,12 +116,13 @@ def edits(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def edits_in_functions(text: str, count: int) -> Iterator[tuple[str, list[str]]]:
-    """The same of so many functions of several lines, drawn at random."""
+    """The same of so many functions of several lines, drawn at random. The name is another: of one that any text of this
+    path has asked for, an edit at the top costs all."""
     lines = text.splitlines(keepends=True)
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     several = [node for node in functions if node.body[-1].lineno > node.lineno]
     for node in random.Random(1).sample(several, min(count, len(several))):
-        yield f"{node.name}, line {node.lineno}", _edited(lines, _before_last(node), "_edited = {}\n")
+        yield f"{node.name}, line {node.lineno}", _edited(lines, _before_last(node), "_within = {}\n")
 
 
 def _before_last(node: ast.ClassDef | ast.FunctionDef) -> tuple[int, int]:
