@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from tcready.schema import TcreadyError
 from tcready.static import hints, locate
@@ -22,6 +23,8 @@ from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
 from tcready.static.unmet import Site, Unmet
 
+NAMES = "_names"
+"""The attribute of a class's node that holds the bare names in it."""
 _INNER_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
 
 
@@ -263,5 +266,14 @@ def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
         body = cls.module.source.lines[cls.node.lineno - 1 : cls.node.end_lineno]
         written = set(names.findall("\n".join(body))) - {cls.name} - found
         if written:  # the text is quick to search, the tree is right
-            found |= written & {n.id for n in nodes_in(cls.node) if isinstance(n, ast.Name)}
+            found |= written & _names_in(cls.node)
     return found
+
+
+def _names_in(node: ast.ClassDef) -> frozenset[str]:
+    """The bare names in a class, gathered once for each tree of it."""
+    known = vars(node).get(NAMES)
+    if known is None:
+        known = frozenset(each.id for each in nodes_in(node) if isinstance(each, ast.Name))
+        setattr(node, NAMES, known)
+    return cast("frozenset[str]", known)

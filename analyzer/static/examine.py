@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tcready.options import ReadOptions
 from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, TcreadyError, display_path
@@ -24,15 +24,24 @@ from tcready.static.rule import Rule
 from tcready.static.tree import static_targets
 from tcready.static.units import Unit
 
+Interpreted: TypeAlias = "tuple[Mode | None, int]"
+"""One of the interpretations of a unit: the mode, and the number of the program."""
 
-@dataclass
+
+@dataclass(frozen=True)
+class Left:
+    """What the reading of a unit whose files are edited has left for the one after the next edit."""
+
+    recorded: dict[Interpreted, Recorded] = field(default_factory=dict)
+    judged: dict[tuple[Interpreted, Origin], judge.Judgements] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Edited:
-    """A unit whose files are edited: what each interpretation of it left, by mode and program."""
+    """A unit whose files are edited: what the reading before the last edit left, and what this one leaves."""
 
-    before: Mapping[tuple[Mode | None, int], Recorded] = field(default_factory=dict)
-    """As it was read before the last edit."""
-    now: dict[tuple[Mode | None, int], Recorded] = field(default_factory=dict)
-    """As it is read."""
+    before: Left = field(default_factory=Left)
+    now: Left = field(default_factory=Left)
 
 
 def examine(
@@ -120,7 +129,7 @@ class _Examination:
         silenced: set[Place] = set()
         hiding: set[Noqa] = set()
         codes: set[str] = set()
-        for each in passes:
+        for number, each in enumerate(passes):
             # own code is judged without what happens to be installed, other people's code with it; and own code that
             # nothing but other people's code calls
             origins: list[Origin] = ["own"]
@@ -128,7 +137,7 @@ class _Examination:
                 origins.append("third_party")
             for origin in origins:
                 self.library.go_on()
-                claims = judge.claims(each, self.rules, origin)
+                claims = self.claims(each, origin, (mode, number))
                 if origin == "own" and each is not own:
                     claims = judge.apart_from(claims, _functions_read(own.interpreter))
                 for place, comment in noqa.hidden(each, claims, options.root):
@@ -164,6 +173,17 @@ class _Examination:
             each.interpreter.take_apart()
         return part
 
+    def claims(
+        self, interpretation: Interpretation, origin: Origin, interpreted: Interpreted
+    ) -> judge.Claims:
+        """What rules claim; what they say of each fact is kept for the reading after an edit."""
+        if self.edited is None:
+            return judge.claims(interpretation, self.rules, origin)
+        known = self.edited.before.judged.get((interpreted, origin))
+        found = judge.claims(interpretation, self.rules, origin, known)
+        self.edited.now.judged[interpreted, origin] = found.judgements
+        return found
+
     def interpreted(
         self, program: Program, entries: Sequence[Entry], mode: Mode | None, number: int
     ) -> Interpretation:
@@ -176,11 +196,11 @@ class _Examination:
             plain_call=options.plain_call,
             torch=options.torch,
             edited=edited is not None,
-            before=edited.before.get((mode, number)) if edited is not None else None,
+            before=edited.before.recorded.get((mode, number)) if edited is not None else None,
         )
         interpretation = Interpretation(interpreter, entries)
         if edited is not None and interpreter.again is not None:
-            edited.now[mode, number] = interpreter.again.recorded()
+            edited.now.recorded[mode, number] = interpreter.again.recorded()
         return interpretation
 
     def shown(self, path: Path | None) -> str:

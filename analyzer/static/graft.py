@@ -6,12 +6,14 @@ So whatever is known of a node that no edit has touched is known of it after the
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Definition: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
+Definition: TypeAlias = "Function | ast.ClassDef"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 KEPT = "_placed"
 """The attribute of a function's node that holds what has a place in it, once it was moved."""
 
@@ -27,8 +29,9 @@ class Text:
 def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
     """Puts statements of `old`, which is of no use any more, in the place of those of `new` that are written like them.
 
-    Looks at what stands at the top and in classes. Gives, for each class and function of `new` as it now is, the one of
-    `old` that it is or has come of.
+    Looks at what stands at the top, in classes, and in functions that were edited. Gives, for each class and function of
+    `new` as it now is, the one of `old` that it is or has come of; of what a function defines that was edited, functions
+    alone that are seen as they were.
     """
     came_of: dict[ast.AST, ast.AST] = {}
     _graft_block(new.tree.body, old.tree.body, new.lines, old.lines, came_of)
@@ -53,12 +56,26 @@ def written(statement: ast.stmt, lines: Sequence[str]) -> str:
     return "\n".join(lines[first_line(statement) - 1 : statement.end_lineno])
 
 
+def seen(node: Function, lines: Sequence[str]) -> list[str]:
+    """The lines of what is seen of a function without its being called: decorators, signature, documentation."""
+    first = node.body[0]
+    last = last_of_head(node, lines)
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        last = first.end_lineno or last
+    head = [*lines[first_line(node) - 1 : last]]
+    while head and head[-1].lstrip()[:1] in ("", "#"):
+        head.pop()
+    return head
+
+
 def _graft_block(
     new: list[ast.stmt],
     old: list[ast.stmt],
     lines: Sequence[str],
     before: Sequence[str],
     came_of: dict[ast.AST, ast.AST],
+    *,
+    in_function: bool = False,
 ) -> None:
     alike: dict[tuple[type, int, str], list[ast.stmt]] = {}
     for statement in reversed(old):
@@ -76,23 +93,42 @@ def _graft_block(
         _move(same, statement.lineno - same.lineno)
         new[index] = same
         _note_same(same, came_of)
-    left: dict[tuple[type, str], list[Definition]] = {}
-    for statement in reversed(old):
-        if isinstance(statement, DEFINITIONS) and statement not in taken:
-            left.setdefault((type(statement), statement.name), []).append(statement)
+    left: dict[object, list[ast.stmt]] = {}
+    for statement in reversed(old if changed else ()):
+        if statement not in taken:
+            left.setdefault(_known_by(statement, before, in_function), []).append(statement)
+    left.pop(None, None)
     for statement in changed:
-        others = left.get((type(statement), statement.name)) if isinstance(statement, DEFINITIONS) else None
+        others = left.get(_known_by(statement, lines, in_function))
         if others:
             other = others.pop()
-            came_of[statement] = other
-            if isinstance(statement, ast.ClassDef):
-                _graft_block(statement.body, other.body, lines, before, came_of)
+            if isinstance(statement, DEFINITIONS):
+                came_of[statement] = other
+            inside = in_function or not isinstance(statement, ast.ClassDef)
+            for block, was in zip(_blocks(statement), _blocks(other), strict=False):
+                _graft_block(block, was, lines, before, came_of, in_function=inside)
+
+
+def _known_by(statement: ast.stmt, lines: Sequence[str], in_function: bool) -> object:
+    """What a statement has in common with the one that it has come of; None for one that is no other's."""
+    if isinstance(statement, FUNCTIONS):
+        return type(statement), statement.name, *(seen(statement, lines) if in_function else ())
+    if isinstance(statement, ast.ClassDef):
+        return None if in_function else (type(statement), statement.name)
+    return type(statement) if in_function and any(_blocks(statement)) else None
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, [])
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
 
 
 def _note_same(statement: ast.AST, came_of: dict[ast.AST, ast.AST]) -> None:
     if isinstance(statement, DEFINITIONS):
         came_of[statement] = statement
-    if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if not isinstance(statement, FUNCTIONS):
         for inner in ast.iter_child_nodes(statement):
             if isinstance(inner, (ast.stmt, ast.excepthandler, ast.match_case)):
                 _note_same(inner, came_of)

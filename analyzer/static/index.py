@@ -99,13 +99,7 @@ class FunctionInfo:
         lines, node = self.module.source.lines, self.node
         if isinstance(node, ast.Lambda):
             return ""
-        first = node.body[0]
-        last = graft.last_of_head(node, lines)
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            last = first.end_lineno or last
-        head = lines[graft.first_line(node) - 1 : last]
-        while head and head[-1].lstrip()[:1] in ("", "#"):
-            head.pop()
+        head = graft.seen(node, lines)
         if self.owner is None:
             return "\n".join(head)
         stores = [
@@ -272,6 +266,8 @@ class ModuleInfo:
 _Kept: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
 """By the node as it is now, what was defined before an edit already."""
 _NONE_KEPT: _Kept = {}
+_GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
+"""Where a `global` statement may stand."""
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
@@ -304,7 +300,12 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
         module = ModuleInfo(name, source, source.path.name == "__init__.py", Table())
         _bind(module, {})
         return module
-    known = {info.node: info for found in before.bound().values() for b in found for info in _infos(b)}
+    known: dict[ast.AST, FunctionInfo | ClassInfo] = {
+        info.node: info for found in before.bound().values() for b in found for info in _infos(b)
+    }
+    for info in [*known.values()]:
+        if isinstance(info, FunctionInfo) and info.inner:
+            known.update((each.node, each) for each in _defined_in(info))
     old = before.source
     came_of = graft.graft(graft.Text(source.tree, source.lines), graft.Text(old.tree, old.lines))
     kept = {node: known[was] for node, was in came_of.items() if was in known}
@@ -333,6 +334,14 @@ def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
             yield from _infos(cls)
 
 
+def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
+    """The functions that are defined inside a function, at any depth."""
+    for each in info.inner.values():
+        if isinstance(each, FunctionInfo):
+            yield each
+            yield from _defined_in(each)
+
+
 def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> None:
     """Gives it other fields, and forgets what it worked out of those that it had."""
     fields = {each.name for each in dataclasses.fields(info)}
@@ -356,13 +365,14 @@ def outline(module: ModuleInfo) -> Outline:
     """What is to be seen of a file."""
     found: dict[tuple[str, str], list[str]] = {}
     source = module.source
-    flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
-    found["", ""] = [flags, *sorted(module.switched)]  # an edit may be the first to name a switch
-    found["", ""] += [graft.written(node, source.lines) for node in _functions_with_global(source)]
     infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
         info.node: info for each in module.bound().values() for b in each for info in _infos(b)
     }
     _outline_block(source.tree.body, "", source.lines, infos, found)
+    for name, value, is_switch in _given_by_functions(source):
+        # an edit may be the first to name a switch
+        text = f"switch {name} {ast.dump(value)}" if is_switch else f"global {ast.dump(value)}"
+        found.setdefault(("", "" if is_switch else name), []).append(text)
     named = {
         info: info.attributes[1]
         for info in infos.values()
@@ -404,16 +414,22 @@ def _outline_block(
 def _bind(module: ModuleInfo, kept: _Kept) -> None:
     source = module.source
     _bind_block(module, source.tree.body, kept)
-    for function in _functions_with_global(source):
-        switch = function in source.tree.body and _is_switch(function, source)
-        _bind_globals(module.switched if switch else module.bindings, function)
+    for name, value, is_switch in _given_by_functions(source):
+        (module.switched if is_switch else module.bindings).setdefault(name, []).append(value)
 
 
-def _functions_with_global(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The outermost functions that may assign names of the file."""
-    if "global" in source.text:
-        lines = [number for number, line in enumerate(source.lines, 1) if "global" in line]
-        yield from _functions_around(source.tree.body, lines)
+def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, bool]]:
+    """Constants that functions give to names they declare `global`, a flag may be either; whether a switch does."""
+    lines = [number for number, line in enumerate(source.lines, 1) if _GLOBAL.search(line)]
+    for function in _functions_around(source.tree.body, lines) if lines else ():
+        nodes = nodes_in(function)
+        names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        is_switch = bool(names) and function in source.tree.body and _is_switch(function, source)
+        for node in nodes if names else ():
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(target, ast.Name) and target.id in names:
+                        yield target.id, node.value, is_switch
 
 
 def _functions_around(
@@ -440,19 +456,6 @@ def _is_switch(function: ast.FunctionDef | ast.AsyncFunctionDef, source: Source)
     return len(re.findall(rf"\b{re.escape(function.name)}\b", source.text)) == 1
 
 
-def _bind_globals(
-    bindings: dict[str, list[Binding]], function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> None:
-    """Constants that a function gives to names it declares `global`: a flag may be either."""
-    nodes = nodes_in(function)
-    names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
-    for node in nodes:
-        if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name) and target.id in names:
-                    bindings.setdefault(target.id, []).append(node.value)
-
-
 def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """`@overload` and `@torch.jit._overload`: a signature for type checkers that is never called."""
     return any(
@@ -472,9 +475,21 @@ def _function(
     if not isinstance(known, FunctionInfo):
         return FunctionInfo(node.name, symbol, module, node, owner)
     if known.node is not node:
-        known.inner.clear()
-        _become(known, node=node)
+        _edit(known, node, kept)
     return known
+
+
+def _edit(info: FunctionInfo, node: AnyFunction, kept: _Kept) -> None:
+    """Gives a function another tree. What it defines stays the same as far as it is a function that is there still; a
+    class does not: what it is made of may be a variable of the function."""
+    before = info.inner
+    functions = {each for each in before.values() if isinstance(each, FunctionInfo)}
+    _become(info, node=node, inner={})
+    for each in nodes_in(node) if functions else ():
+        known = before.get(each) or kept.get(each)
+        if isinstance(known, FunctionInfo) and known in functions:
+            info.inner[each] = known
+            _edit(known, each, kept)  # type: ignore[arg-type]
 
 
 def _bind_block(module: ModuleInfo, body: list[ast.stmt], kept: _Kept) -> None:

@@ -89,46 +89,69 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Judgements:
+    """What rules say of each fact by itself. A fact that is found again after an edit, the same object, is judged as it
+    was: what a rule may ask of it has not changed."""
+
+    settings: Settings = dataclasses.field(default_factory=Settings)
+    of: dict[int, tuple[Fact, list[tuple[Rule, Claim, Confidence]]]] = dataclasses.field(default_factory=dict)
+    """By the `id` of the fact."""
+
+
+@dataclass(frozen=True)
 class Claims:
     """What rules claim of one interpretation."""
 
     by_place: dict[Place, Judged] = dataclasses.field(default_factory=dict)
     contexts: dict[Place, dict[int, Cause]] = dataclasses.field(default_factory=dict)
     """In which contexts each is claimed, with what makes the whole function eager there."""
+    judgements: Judgements = dataclasses.field(default_factory=Judgements)
+    """For the reading after the next edit."""
 
 
-def claims(interpretation: Interpretation, rules: Sequence[Rule], wanted: Origin) -> Claims:
-    """What rules claim of the facts in code of the wanted origin."""
+def claims(
+    interpretation: Interpretation,
+    rules: Sequence[Rule],
+    wanted: Origin,
+    before: Judgements | None = None,
+) -> Claims:
+    """What rules claim of the facts in code of the wanted origin; `before` is what they said of each before the last
+    edit."""
     interpreter = interpretation.interpreter
     listening: dict[type, list[Rule]] = {}
     for rule in rules:
         for kind in rule.facts:
             listening.setdefault(kind, []).append(rule)
-    found = Claims()
-    judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
-    question = _Question()
-    reach = _Reach(interpretation)
     origins: dict[str, Origin] = {}
+    facts = []
     for fact in interpreter.facts:
         path = fact.where.path
         if path not in origins:
             origins[path] = "own" if interpreter.program.is_own(Path(path)) else "third_party"
-        if origins[path] != wanted:
-            continue
-        listeners = listening.get(type(fact))
-        if listeners is None:
-            continue
-        same = question(fact)
-        reached = reach(fact.where)
-        if same not in judged:
-            judged[same] = [
-                (rule, claim, confidence_of(fact, claim, rule))
-                for rule, claim in _claimed(listeners, fact, interpretation.settings)
-            ]
-        for rule, claim, sure in judged[same]:
+        if origins[path] == wanted and type(fact) in listening:
+            facts.append(fact)
+    settings = interpretation.settings if facts else Settings()
+    known_of = before.of if before is not None and before.settings == settings else {}
+    found = Claims(judgements=Judgements(settings))
+    judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
+    question = _Question()
+    reach = _Reach(interpretation)
+    for fact in facts:
+        judgement = known_of.get(id(fact))
+        if judgement is None:
+            same = question(fact)
+            if same not in judged:
+                judged[same] = [
+                    (rule, claim, confidence_of(fact, claim, rule))
+                    for rule, claim in _claimed(listening[type(fact)], fact, settings)
+                ]
+            judgement = fact, judged[same]
+        found.judgements.of[id(fact)] = judgement
+        reached = reach(fact.where) if judgement[1] else "high"
+        for rule, claim, sure in judgement[1]:
             confidence = min(sure, reached, key=CONFIDENCES.index)
             begins, _ = extent(fact)
-            place = (path, begins.lineno, begins.col_offset, rule.code)
+            place = (fact.where.path, begins.lineno, begins.col_offset, rule.code)
             contexts = found.contexts.setdefault(place, {})
             function = interpreter.contexts[fact.where.context].function
             cause = cause_at(fact, claim.effect or rule.effect, function)

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.options import ReadOptions, ReportOptions
-from tcready.schema import Mode
 from tcready.static.cache import Ground
 from tcready.static.driver import Question, ReadResult, RuleSet
-from tcready.static.engine.again import Recorded
-from tcready.static.examine import Edited, examine
+from tcready.static.examine import Edited, Left, examine
 from tcready.static.index import Library
 from tcready.static.parts import Part
 from tcready.static.source import encoded
@@ -51,7 +49,7 @@ class Session:
         self._tool = rules.tool()
         self._library = Library(edited=True)
         self._known: dict[Unit, _Known] = {}
-        self._edited: dict[Unit, Mapping[tuple[Mode | None, int], Recorded]] = {}
+        self._edited: dict[Unit, Left] = {}
         """What the interpretations of the units that were read last have left for the next."""
         self._asking = threading.Lock()
 
@@ -90,7 +88,7 @@ class Session:
             return known.part
         edited = Edited()
         if known is not None and known.ground.holds(unit, library.disk, but=unit.path):
-            edited = Edited(self._edited.get(unit, {}))
+            edited = Edited(self._edited.get(unit, Left()))
         part, reading = examine(unit, self._rules, self._options, self._suggest, library, edited)
         ground = Ground.of(unit, reading, library.disk)
         if ground is not None:

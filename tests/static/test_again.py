@@ -9,6 +9,7 @@ import pytest
 from tcready import installed
 from tcready.options import ReadOptions
 from tcready.schema import as_json
+from tcready.static import judge
 from tcready.static.engine import functions
 from tcready.static.index import Library
 from tcready.static.session import Session
@@ -104,6 +105,7 @@ EDITS = [
     ("    return x * by\n", "    return (x * by).item()\n"),
     ("    return x * by\n", "    # scaled\n    return x * by\n"),
     ("by=2.0", "by=None"),
+    ("LIMIT = 4\n", "LIMIT = 4\ntorch._dynamo.config.capture_scalar_outputs = True\n"),
     ("LIMIT = 4\n", "LIMIT = 4\nOTHER = 5\n"),
     ("LIMIT = 4\n", "LIMIT = 40\n"),
     ("from torch import nn\n", "import math\nfrom torch import nn\n"),
@@ -117,6 +119,17 @@ EDITS = [
     ("x = layer(x, mask)", "x = layer(x, x)"),
     ("x.tolist()", "x"),
     ("        self.flag = False\n", "        self.flag = True\n"),
+    ("        self.flag = False\n", "        self.flag = False\n        self.act = lambda x: x.tolist()\n"),
+    ("        def inner(z):\n", "        def inner(z, y=None):\n"),
+    ("        def inner(z):\n", "        around = around.item()\n\n        def inner(z):\n"),
+    (
+        "            return self.norm(z) + around\n",
+        "            def inner(y):\n                return y\n\n            return inner(z)\n",
+    ),
+    (
+        "        x = inner(x)\n",
+        "        if mask := x.sum():\n            def inner(z):\n                return z\n        x = inner(x)\n",
+    ),
     ("        return x.shape[0]\n", "        self.flag = x\n        return x.shape[0]\n"),
     ("    def shape(self, x):\n        return x.shape[0]\n\n", ""),
     ("def shape(", "def size("),
@@ -188,16 +201,62 @@ def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: 
     assert {"First.forward", "Second.forward", "Norm.forward", "picked"} <= {*bodies}
     # what stores in an object that was there before, and what calls a function that was defined in __init__
     always = {"Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
+    # a function that is defined in another knows its variables
+    layer = {"Layer.forward", "Layer.forward.<locals>.inner"}
     for old, new, again in (
         ("LIMIT = 4\n", "LIMIT = 4\nOTHER = 5\n", set()),
         ("    eps = 1e-6\n", "    eps = 1e-6\n    unused = 3\n", set()),
         ("    index = torch.nonzero(x)\n", "    index = torch.nonzero(x).tolist()\n", {"picked"}),
         ("    index = torch.nonzero(x)\n", "    # which\n    index = torch.nonzero(x)\n", {"picked"}),
+        (
+            "    index = torch.nonzero(x)\n",
+            "    if global_index := True:\n        index = torch.nonzero(x)\n        index = [*(i for i in index)]\n",
+            {"picked"},
+        ),
+        ("        if x.sum() > 0:\n", "        made = 0\n        if x.sum() > 0:\n", layer),
+        (
+            "            return self.norm(z) + around\n",
+            "            return self.norm(z) + around + 1\n",
+            layer,
+        ),
+        (
+            "    index = torch.nonzero(x)\n",
+            "    global made\n    made = None\n    index = torch.nonzero(x)\n",
+            {"picked"},
+        ),
     ):
         bodies.clear()
         told(warm, file, TEXT.replace(old, new, 1))
         assert {*bodies} == always | again, old
         told(warm, file, TEXT)
+
+
+def test_rules_are_asked_again_only_of_what_is_interpreted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = judge._claimed
+
+    def claimed(rules, fact, settings):  # type: ignore[no-untyped-def]
+        asked.append(fact.where.symbol)
+        return real(rules, fact, settings)
+
+    monkeypatch.setattr(judge, "_claimed", claimed)
+    file = tmp_path / "model.py"
+    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), installed.rule_set())
+    told(warm, file, TEXT)
+    assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
+    asked.clear()
+    told(warm, file, TEXT.replace("    return index\n", "    return index + 1\n"))
+    assert (
+        {"picked"}
+        <= {*asked}
+        <= {"picked", "Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
+    )
+    asked.clear()
+    config = "import torch._dynamo\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
+    told(warm, file, TEXT.replace("LIMIT = 4\n", f"LIMIT = 4\n{config}"))
+    assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
 
 
 def test_a_reading_that_was_stopped_leaves_what_is_found_again(tmp_path: Path, bodies: list[str]) -> None:
@@ -235,4 +294,48 @@ def test_a_name_that_a_function_assigns_counts_with_its_value(tmp_path: Path) ->
     told(opened, file, text)
     for value in ("None", "False", "True"):
         now = text.replace("EXACT = True", f"EXACT = {value}")
+        assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)
+
+
+def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nEXACT = False\n\n\ndef enable():\n    global EXACT\n    EXACT = True\n\n\n"
+        "def shared(x):\n    if EXACT:\n        return x / x.sum().item()\n    return x\n\n\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        return shared(x)\n"
+    )
+    file, different = tmp_path / "model.py", set()
+    opened = Session(options(tmp_path), installed.rule_set())
+    for old, new in (
+        ("", ""),
+        ("    global EXACT\n", ""),
+        ("    global EXACT\n", "    x = 1; global EXACT\n"),
+        ("    global EXACT\n", "    if True: global EXACT\n"),
+        ("def enable():", "def enable(exact):"),
+        ("        return shared(x)", "        enable()\n        return shared(x)"),
+        ("    EXACT = True\n", "    EXACT = EXACT\n"),
+        ("def enable():", "class Switch:\n  def enable(self):"),
+        ("    return x\n\n", "    global EXACT\n    EXACT = None\n    return x\n\n"),
+    ):
+        now = text.replace(old, new, 1)
+        found = told(opened, file, now)
+        assert found == told(Session(options(tmp_path), installed.rule_set()), file, now), (old, new)
+        different.add(json.dumps(json.loads(found)["findings"]))
+        told(opened, file, text)
+    assert len(different) > 2
+
+
+def test_what_a_function_puts_elsewhere_may_be_a_variable_around_it(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nTABLE = {}\nKEPT = None\n\n\ndef putting(x):\n    value = 1\n\n    def put():\n"
+        "        global KEPT\n        KEPT = value\n        TABLE['a'] = value\n        nn.Linear.kept = value\n\n"
+        "    return put\n\n\n"
+        "def shared(x):\n    if TABLE['a'] or KEPT or nn.Linear.kept:\n        return x.tolist()\n    return x\n\n\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        put = putting(x)\n        put()\n"
+        "        return shared(x)\n"
+    )
+    file = tmp_path / "model.py"
+    opened = Session(options(tmp_path), installed.rule_set())
+    told(opened, file, text)
+    for value in ("x.sum()", "None", "[x]", "1"):
+        now = text.replace("value = 1", f"value = {value}")
         assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)

@@ -230,12 +230,20 @@ class Again:
                 then.end == met.end
                 and then.gave == gave
                 and then.switched == met.switched
-                and not (
-                    met.function in self._stale_functions and met.elsewhere != engine.heap.changes.elsewhere
-                )
+                and not (met.elsewhere != engine.heap.changes.elsewhere and self._is_stale(met))
             )
         if stood is not None and stood.outside == self.outside:
             self._keep(context, stood)
+
+    def _is_stale(self, met: Met) -> bool:
+        """Whether a function was edited, or one around it, whose variables it has."""
+        if met.function in self._stale_functions:
+            return True
+        closure = met.asked[1] if met.function is not None else 0
+        frame = self._engine.closures.get(closure) if isinstance(closure, int) else None
+        while frame is not None and frame.function not in self._stale_functions:
+            frame = frame.parent
+        return frame is not None
 
     def _keep(self, context: int, stood: Standing) -> None:
         """Keeps a step, unless the call has put anything into what was there before it."""
@@ -406,7 +414,7 @@ class Again:
                 continue
             tree = inside.get(function)
             if tree is None:
-                tree = inside[function] = {*ast.walk(function.node)}
+                tree = inside[function] = {*function.nodes}
             for node in {fact.node, *extent(fact)} - tree:
                 first = node.lineno - function.node.lineno
                 last = (node.end_lineno or node.lineno) - function.node.lineno

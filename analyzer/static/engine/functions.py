@@ -126,6 +126,8 @@ class Functions(Room):
             self.engine.again.used(function.closure)
         if around is None or around.function is None:
             return []
+        if self.engine.again is not None:
+            self.engine.again.read(function.info)
         spec = function.info.node.args
         own = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
         read = {node.id for node in ast.walk(function.info.node) if isinstance(node, ast.Name)} - own

@@ -4,6 +4,7 @@ read, in what the tables that were derived from torch do not tell of it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import MappingProxyType
 
 from tcready.static.engine.values import (
@@ -648,6 +649,7 @@ FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
 """Attributes of objects of torch that are no modules, by class and name."""
 
 
+@lru_cache(4096)
 def public_name(name: str) -> str:
     """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
     if not name.startswith("torch."):
@@ -660,6 +662,7 @@ def public_name(name: str) -> str:
     return "torch." + name.removeprefix("torch._C.") if name.startswith("torch._C.") else name
 
 
+@lru_cache(4096)
 def is_module_class(name: str) -> bool:
     """A class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]

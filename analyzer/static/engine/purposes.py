@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from tcready.static.engine.contract import Engine
@@ -20,6 +21,8 @@ Purpose: TypeAlias = Literal["target", "override"]
 
 MAX_DEPTH = 4
 """How many calls deep a function is read."""
+READ = "_purposes"
+"""The attribute of a function that holds what its source tells here."""
 WORDS = ("loss", "criterion")
 """In names of what computes a loss; torch's own losses without such a name are told by the tables."""
 
@@ -29,47 +32,74 @@ class Purposes:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._read: dict[FunctionInfo, _Read] = {}
 
     def parameters_for(self, purpose: Purpose, info: FunctionInfo, owner: Instance | None) -> frozenset[str]:
         """The parameters of a function that have the default None and that purpose."""
         with self._engine.quietly():
-            return _Body(info, owner, self._engine, MAX_DEPTH, self._read).parameters_for(purpose)
+            return _Body(info, owner, self._engine, MAX_DEPTH).parameters_for(purpose)
 
 
-Gate: TypeAlias = "tuple[frozenset[str], list[ast.AST], list[ast.AST]]"
+@dataclass(frozen=True)
+class _Gate:
+    """A test of what is given: the names, what runs if they are given, and what runs if they are not."""
+
+    names: frozenset[str]
+    given: list[ast.AST]
+    absent: list[ast.AST]
+
+    @cached_property
+    def calls_if_given(self) -> tuple[ast.Call, ...]:
+        return _calls(self.given)
+
+    @cached_property
+    def calls_if_absent(self) -> tuple[ast.Call, ...]:
+        return _calls(self.absent)
+
+    @cached_property
+    def assigned_if_absent(self) -> frozenset[str]:
+        return frozenset(_assigned(self.absent))
 
 
 @dataclass(frozen=True)
 class _Read:
     """What the source of a function alone tells."""
 
+    body: tuple[ast.AST, ...]
     optional: frozenset[str]
-    gates: tuple[Gate, ...]
+    gates: tuple[_Gate, ...]
     needed_in_training: frozenset[str]
     calls: tuple[ast.Call, ...]
 
+    @cached_property
+    def calls_in_body(self) -> tuple[ast.Call, ...]:
+        """Without those of decorators and defaults."""
+        return _calls(self.body)
+
     @classmethod
     def of(cls, info: FunctionInfo) -> _Read:
+        """What is read of a function once, for as long as it has this tree."""
+        known = vars(info).get(READ)
+        if isinstance(known, cls):
+            return known
+        read = vars(info)[READ] = cls._read(info)
+        return read
+
+    @classmethod
+    def _read(cls, info: FunctionInfo) -> _Read:
+        body = (info.node.body,) if isinstance(info.node, ast.Lambda) else (*info.node.body,)
         optional = frozenset(_optional(info))
         if not optional:
-            return cls(optional, (), frozenset(), ())
+            return cls(body, optional, (), frozenset(), ())
         calls = tuple(node for node in info.nodes if isinstance(node, ast.Call))
-        return cls(optional, (*_gates(info.nodes),), frozenset(_needed_in_training(info.nodes)), calls)
+        gates = tuple(gate for gate in _gates(info.nodes) if gate.names & optional)
+        return cls(body, optional, gates, frozenset(_needed_in_training(info.nodes)), calls)
 
 
 class _Body:
     """One function, as it is read for what its arguments are there for."""
 
-    def __init__(
-        self,
-        info: FunctionInfo,
-        owner: Value | None,
-        engine: Engine,
-        depth: int,
-        read: dict[FunctionInfo, _Read],
-    ) -> None:
-        self._info, self._engine, self._depth, self._known = info, engine, depth, read
+    def __init__(self, info: FunctionInfo, owner: Value | None, engine: Engine, depth: int) -> None:
+        self._info, self._engine, self._depth = info, engine, depth
         self._parameters = [arg.arg for arg, _ in positional(info.node.args)]
         env: dict[str, Value] = {}
         if owner is not None and self._parameters:
@@ -80,18 +110,18 @@ class _Body:
         """The optional parameters with that purpose, those included that are handed on to it."""
         if not self._depth:
             return frozenset()
-        if self._info not in self._known:
-            self._known[self._info] = _Read.of(self._info)
-        read = self._known[self._info]
+        read = _Read.of(self._info)
         optional = read.optional
         found: set[str] = set()
         if purpose == "target":
             found.update(read.needed_in_training)
-        for names, given, absent in read.gates:
-            wanted = (optional & names) - found
+        for gate in read.gates:
+            wanted = (optional & gate.names) - found
             if wanted and purpose == "override":
-                found |= wanted & frozenset(_assigned(absent))
-            elif wanted and self._computes_loss(given) and not self._computes_loss(absent):
+                found |= wanted & gate.assigned_if_absent
+            elif (
+                wanted and self._have_loss(gate.calls_if_given) and not self._have_loss(gate.calls_if_absent)
+            ):
                 found |= wanted
         for call in read.calls:
             found.update(self._handed_on(call, optional - found, purpose))
@@ -99,10 +129,10 @@ class _Body:
 
     def computes_loss(self) -> bool:
         """Whether a loss is computed anywhere in it."""
-        return self._depth > 0 and self._computes_loss(_statements(self._info))
+        return self._depth > 0 and self._have_loss(_Read.of(self._info).calls_in_body)
 
-    def _computes_loss(self, nodes: Iterable[ast.AST]) -> bool:
-        return any(self._is_loss(call.func) for call in _calls(nodes))
+    def _have_loss(self, calls: Iterable[ast.Call]) -> bool:
+        return any(self._is_loss(call.func) for call in calls)
 
     def _is_loss(self, called: ast.expr) -> bool:
         name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
@@ -143,11 +173,11 @@ class _Body:
 
     def _callee(self, value: Value) -> _Body | None:
         if isinstance(value, Function):
-            return _Body(value.info, value.bound, self._engine, self._depth - 1, self._known)
+            return _Body(value.info, value.bound, self._engine, self._depth - 1)
         if isinstance(value, Instance):
             forward = self._engine.mro(value.cls).functions("forward")
             if forward:
-                return _Body(forward[0], value, self._engine, self._depth - 1, self._known)
+                return _Body(forward[0], value, self._engine, self._depth - 1)
         return None
 
 
@@ -155,12 +185,8 @@ def _names_loss(name: str) -> bool:
     return any(word in name.rpartition(".")[2].lower() for word in WORDS)
 
 
-def _statements(info: FunctionInfo) -> Iterable[ast.AST]:
-    return (info.node.body,) if isinstance(info.node, ast.Lambda) else info.node.body
-
-
-def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    return (node for each in nodes for node in nodes_in(each) if isinstance(node, ast.Call))
+def _calls(nodes: Iterable[ast.AST]) -> tuple[ast.Call, ...]:
+    return tuple(node for each in nodes for node in nodes_in(each) if isinstance(node, ast.Call))
 
 
 def _optional(info: FunctionInfo) -> Iterator[str]:
@@ -178,23 +204,23 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield node.id
 
 
-def _gates(nodes: Iterable[ast.AST]) -> Iterator[Gate]:
-    """For each test in them of what is given: the names, what runs if they are given, and what runs if they are not."""
+def _gates(nodes: Iterable[ast.AST]) -> Iterator[_Gate]:
+    """The tests in them of what is given."""
     for node in nodes:
         if isinstance(node, ast.IfExp):
-            yield frozenset(_given(node.test, True)), [node.body], [node.orelse]
-            yield frozenset(_given(node.test, False)), [node.orelse], [node.body]
+            yield _Gate(frozenset(_given(node.test, True)), [node.body], [node.orelse])
+            yield _Gate(frozenset(_given(node.test, False)), [node.orelse], [node.body])
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp):
             for holds, absent in ((True, node.value.orelse), (False, node.value.body)):
                 if not _is_none(absent):
-                    yield frozenset(_given(node.value.test, holds)), [], [*node.targets]
+                    yield _Gate(frozenset(_given(node.value.test, holds)), [], [*node.targets])
         blocks: list[object] = [getattr(node, "body", None), getattr(node, "orelse", None)]
         for block in (each for each in blocks if isinstance(each, list)):
             for index, each in enumerate(block):
                 if isinstance(each, ast.If):
                     after = block[index + 1 :] if isinstance(each.body[-1], (ast.Return, ast.Raise)) else []
-                    yield frozenset(_given(each.test, True)), [*each.body], [*each.orelse, *after]
-                    yield frozenset(_given(each.test, False)), [*each.orelse, *after], [*each.body]
+                    yield _Gate(frozenset(_given(each.test, True)), [*each.body], [*each.orelse, *after])
+                    yield _Gate(frozenset(_given(each.test, False)), [*each.orelse, *after], [*each.body])
 
 
 def _given(test: ast.expr, holds: bool) -> Iterator[str]:
@@ -217,9 +243,9 @@ def _needed_in_training(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """`if self.training: if targets is None: raise`: what only training cannot do without."""
     for node in nodes:
         if isinstance(node, ast.If) and any(map(_asks_training, nodes_in(node.test))):
-            for names, _, absent in _gates(nodes_in(ast.Module([node], []))):
-                if names and any(map(_refuses, absent)):
-                    yield from names
+            for gate in _gates(nodes_in(ast.Module([node], []))):
+                if any(map(_refuses, gate.absent)):
+                    yield from gate.names
 
 
 def _refuses(statement: ast.AST) -> bool:

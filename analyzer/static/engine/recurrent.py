@@ -11,7 +11,7 @@ import ast
 from tcready.schema import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
@@ -26,6 +26,7 @@ from tcready.static.engine.values import (
     members_of,
     options,
 )
+from tcready.static.index import ClassInfo
 
 WALKS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules state_dict train eval requires_grad_ "
@@ -38,6 +39,10 @@ OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 class Recurrent(Room):
     """Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._recurrent: dict[ClassInfo, bool] = {}
 
     def touch(self, value: Value, node: ast.expr, frame: Frame) -> None:
         """Tells that something is asked of `value`, if that may be a recurrent module."""
@@ -76,7 +81,11 @@ class Recurrent(Room):
         if isinstance(value, Super):
             return any(map(self._is_recurrent, options(value.instance)))
         if isinstance(value, Instance):
-            return any(map(self.engine.operations.is_recurrent, self.engine.mro(value.cls).external))
+            known = self._recurrent.get(value.cls)
+            if known is None:
+                external = self.engine.mro(value.cls).external
+                known = self._recurrent[value.cls] = any(map(self.engine.operations.is_recurrent, external))
+            return known
         return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
 
     def _parts(self, module: Value) -> list[Value]:
