@@ -510,7 +510,7 @@ class Statements(Room):
 
     def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
         self.engine.tell(F.Define(self.engine.where(frame), node))
-        frame.env[node.name] = Class(self.engine.local_class(node, frame))
+        frame.env[node.name] = Class(self.engine.local_class(node, frame), self.engine.close(frame))
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
