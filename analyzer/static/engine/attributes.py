@@ -270,7 +270,8 @@ class Attributes(Room):
             return Class(owner.cls, thing.closure)
         if name == "__dict__":
             attributes = (*thing.attributes.items(),)
-            return Mapping(attributes, UNKNOWN if mro.is_module or thing.assumed else None, thing.outer)
+            open_ended = mro.is_module or thing.assumed or bool(thing.loose)
+            return Mapping(attributes, UNKNOWN if open_ended else None, thing.outer)
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:

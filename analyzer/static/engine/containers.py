@@ -41,6 +41,8 @@ from tcready.static.engine.values import (
     prefer,
 )
 
+MAX_ENTRIES = 64
+"""Of a mapping, that a view of it keeps apart."""
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 
@@ -324,15 +326,14 @@ class Containers(Room):
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
         if name == "update":
-            extra = (
-                site.args[0]
-                if site.args and isinstance(site.args[0], Mapping)
-                else Mapping((), UNKNOWN if site.args else None)
-            )
+            extra = _spread(site.args[0]) if site.args else Mapping((), None)
             entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *site.keywords.items()))
-            rest = [e for e in (receiver.element, extra.element) if e is not None]
+            rest = [each for each in (receiver, extra) if each.element is not None]
             merged = Mapping(
-                tuple(entries.items()), join(*rest) if rest else None, receiver.outer, receiver.extra
+                tuple(entries.items()),
+                join(*(each.element for each in rest if each.element is not None)) if rest else None,
+                receiver.outer,
+                bool(rest) and all(each.extra for each in rest),
             )
             self._rebind(site.node.func, merged, site.frame)
             return NONE
@@ -419,12 +420,24 @@ def _literal(node: ast.expr | None) -> object:
     return value if isinstance(value, int) and value != 0 else (0 if value == 0 else Ellipsis)
 
 
+def _spread(value: Value) -> Mapping:
+    """What `table.update(value)` puts there."""
+    usual = likely(value)
+    if isinstance(value, Mapping) or not isinstance(usual, Mapping):
+        return value if isinstance(value, Mapping) else Mapping((), UNKNOWN)
+    return Mapping(usual.entries, UNKNOWN if usual.element is None else usual.element, extra=True)
+
+
 def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value:
+    if name in ("keys", "values", "items") and mapping.extra and mapping.element is not None:
+        given = Mapping(mapping.entries, None, mapping.outer)
+        whole = Mapping(mapping.entries, mapping.element, mapping.outer)
+        return prefer(_mapping_view(given, name, args), _mapping_view(whole, name, args))
     values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
     keys: list[Value] = [Const(cast("str", k)) for k, _ in mapping.entries]
     if mapping.element is not None:
         keys.append(Plain("str"))
-    complete = mapping.element is None and len(mapping.entries) <= UNROLL
+    complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES
     if name == "values":
         return Sequence("view", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
     if name == "keys":
