@@ -162,6 +162,9 @@ class Assignment(Room):
                 F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
             )
 
+        if target.attr == "__dict__" and isinstance(value, Mapping):
+            self.engine.put_back(target, value, frame)
+            return
         for option in options(owner):
             if isinstance(option, Instance):
                 if self._set_property(option, target.attr, value, frame):

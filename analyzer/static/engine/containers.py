@@ -379,6 +379,9 @@ class Containers(Room):
         elif isinstance(node, ast.Attribute):
             with self.engine.quietly():
                 owner = self.engine.eval(node.value, frame)
+            if node.attr == "__dict__":
+                self._put_attributes(owner, value, frame)
+                return
             key = narrowing_key(node)
             if key in frame.env:  # what was assigned there before in this function
                 frame.env = {**frame.env, key: value}
@@ -391,6 +394,22 @@ class Containers(Room):
                         value,
                         replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
                     )
+
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
+            with self.engine.quietly():
+                for arg in node.args:
+                    self._put_attributes(self.engine.eval(arg, frame), value, frame)
+
+    def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
+        """What an object holds once its `__dict__` is `value`."""
+        entries = value.entries if isinstance(value, Mapping) else ()
+        for option in options(owner):
+            held = self.engine.heap[option].attributes if isinstance(option, Instance) else {}
+            for key, new in entries if isinstance(option, Instance) else ():
+                if isinstance(key, str) and held.get(key) is not new:
+                    replace = bool(self.engine.quiet) and not (frame.conditional or frame.parted)
+                    self.engine.heap[option].put(key, new, replace=replace)
+                    self.note(option, key)
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
         """What `forward` stores is not there before it has run."""

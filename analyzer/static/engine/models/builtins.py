@@ -358,7 +358,8 @@ def _setattr(engine: Engine, site: CallSite) -> Value | None:
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
-        engine.heap[owner].put(str(name.value), value, replace=False)
+        replace = bool(engine.quiet) and not (site.frame.conditional or site.frame.parted)
+        engine.heap[owner].put(str(name.value), value, replace=replace)
         engine.note(owner, str(name.value))
     else:
         engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)

@@ -300,6 +300,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "types.MethodType": _bound_by_hand,
         "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
         "type.__call__": builtins.made_by_type,
+        "object.__getattribute__": builtins.HANDLERS["getattr"],
+        **dict.fromkeys(("object.__setattr__", "torch.nn.Module.__setattr__"), builtins.HANDLERS["setattr"]),
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
         "inspect.getfullargspec": _full_arg_spec,
