@@ -12,8 +12,8 @@ or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
 
 ## Use instead
-`super().__getattribute__(name)` for `object.__getattribute__(self, name)`, `super().append(x)` for `list.append(self, x)`;
-a list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`; a dict of functions for
+`super().__getattribute__(name)` for `object.__getattribute__(self, name)`, `super().append(x)` for
+`list.append(self, x)`; a list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`; a dict of functions for
 `globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is compiled.
 
 ## Limits
@@ -41,8 +41,8 @@ WALKING = frozenset({"math.prod", "math.fsum"})
 OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 
 ASKED_OF_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
-"""How the names of methods begin that Dynamo does not call by way of their type (measured on torch 2.13); those of `dict`,
-`set`, `tuple` and `str` it does."""
+"""How the names of methods begin that Dynamo does not call by way of their type (measured on torch 2.13); those of
+`dict`, `set`, `tuple` and `str` it does."""
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
 
 
