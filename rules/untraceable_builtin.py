@@ -12,9 +12,10 @@ or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
 
 ## Use instead
-`super().__getattribute__(name)` for `object.__getattribute__(self, name)`, `super().append(x)` for `list.append(self,
-x)`; a list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`; a dict of
-functions for `globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is compiled.
+`super().__getattribute__(name)` for `object.__getattribute__(self, name)`, `super().append(x)` for
+`list.append(self, x)`; a list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`;
+a dict of functions for `globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is
+compiled.
 
 ## Limits
 `eval` of a constant, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are traced.
