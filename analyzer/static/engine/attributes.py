@@ -132,6 +132,8 @@ class Attributes(Room):
             if K.is_module_class(owner.name):
                 if name == "training":
                     return self._training()
+                if name == "_modules":
+                    return self.engine.children(owner)
                 if name in K.MODULE_TENSORS:
                     return Tensor("float", leaf=True)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None

@@ -463,6 +463,8 @@ class Calls(Room):
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
             return Plain("bool") if name == "isEnabledFor" else NONE
+        if receiver.name == "torch.nn.Sequential" and name in ("forward", "__call__"):
+            return self._chain(receiver, site)
         if receiver.name in K.CONTAINERS and receiver.ident:
             if name in ("children", "named_children", "get_submodule"):
                 return self._module_method(receiver, name, site)

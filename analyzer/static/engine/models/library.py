@@ -196,6 +196,16 @@ def _functional_call(engine: Engine, site: CallSite) -> Value | None:
     return engine.call_each(module, site.giving(given, {str(k): v for k, v in entries}))
 
 
+def _calls_with_primals(engine: Engine, site: CallSite) -> Value | None:
+    """`torch.func.vjp(function, *primals)`, and `jvp(function, primals, tangents)`: the function is called with these."""
+    if len(site.args) < 2:
+        return None
+    primals = site.args[1]
+    given = primals.items if isinstance(primals, Sequence) and primals.items is not None else (primals,)
+    engine.call_each(site.args[0], site.giving(given))
+    return None
+
+
 def _first(_engine: Engine, site: CallSite) -> Value | None:
     """What wraps its first argument and behaves like it."""
     return site.args[0] if site.args else None
@@ -344,9 +354,13 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             _calls_first,
         ),
         **dict.fromkeys(("torch.cond", "torch.ops.higher_order.cond"), _cond),
-        **dict.fromkeys(
-            ("torch.vmap", "torch.func.vmap", "torch.compile", "torch.autograd.Variable"), _first
-        ),
+        **dict.fromkeys(("torch.vmap", "torch.compile", "torch.autograd.Variable"), _first),
+        **{f"torch.func.{name}": _first for name in ("vmap", "grad", "jacrev", "jacfwd", "hessian")},
+        **{f"torch.func.{name}": _calls_with_primals for name in ("vjp", "jvp")},
+        **{
+            f"torch.autograd.functional.{name}": _calls_with_primals
+            for name in ("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp")
+        },
         "torch.nn.Module.__call__": _called_as_module,
         **dict.fromkeys(
             ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call
