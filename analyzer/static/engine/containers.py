@@ -395,10 +395,38 @@ class Containers(Room):
                         replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
                     )
 
+        elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+            with self.engine.quietly():
+                base = self.engine.eval(node.value, frame)
+                index, *_ = self.engine.index(node.slice, frame)
+            self.put_item(node, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
             with self.engine.quietly():
                 for arg in node.args:
                     self._put_attributes(self.engine.eval(arg, frame), value, frame)
+
+    def put_item(self, target: ast.Subscript, base: Value, index: Value, value: Value, frame: Frame) -> None:
+        """What a dict, a list or a tuple that `target` is an item of holds once that is `value`."""
+        new: Value
+        if isinstance(base, Mapping):
+            if isinstance(index, Const):
+                entries = {**dict(base.entries), index.value: value}
+                new = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
+            else:
+                new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
+        elif isinstance(base, Sequence):
+            items = base.items
+            if items is not None and isinstance(index, Const) and isinstance(index.value, int):
+                place = index.value
+                if not -len(items) <= place < len(items):
+                    return
+                place %= len(items)
+                new = Sequence(base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.outer)
+            else:
+                new = Sequence(base.kind, None, join(self.element(base), value), base.outer)
+        else:
+            return
+        self.put_back(target.value, new, frame)
 
     def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
         """What an object holds once its `__dict__` is `value`."""
