@@ -431,12 +431,14 @@ class Containers(Room):
     def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
         """What an object holds once its `__dict__` is `value`."""
         entries = value.entries if isinstance(value, Mapping) else ()
+        replace = bool(self.engine.quiet) and not (frame.conditional or frame.parted)
         for option in options(owner):
-            held = self.engine.heap[option].attributes if isinstance(option, Instance) else {}
-            for key, new in entries if isinstance(option, Instance) else ():
-                if isinstance(key, str) and held.get(key) is not new:
-                    replace = bool(self.engine.quiet) and not (frame.conditional or frame.parted)
-                    self.engine.heap[option].put(key, new, replace=replace)
+            if not isinstance(option, Instance):
+                continue
+            thing = self.engine.heap[option]
+            for key, new in entries:
+                if isinstance(key, str) and thing.attributes.get(key) is not new:
+                    thing.put(key, new, replace=replace)
                     self.note(option, key)
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
