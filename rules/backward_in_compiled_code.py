@@ -1,7 +1,8 @@
 """`backward`, `autograd.grad`, `retain_grad` or an optimizer step runs in compiled code.
 
 ## What it does
-Finds `.backward()`, `.retain_grad()`, `torch.autograd.backward`, `torch.autograd.grad`, and `step` and `zero_grad` of a
+Finds `.backward()`, `.retain_grad()`, `torch.autograd.backward`, `torch.autograd.grad`, the functions of
+`torch.autograd.functional` (`jacobian`, `hessian`, `jvp`, `vjp`, `hvp`, `vhp`), and `step` and `zero_grad` of a
 `torch.optim` optimizer reached from the compiled function.
 
 ## Why it hurts torch.compile
@@ -10,7 +11,7 @@ ends the graph, and an optimizer's step breaks by design.
 
 ## Use instead
 Compile the model or the loss function, and call `backward` and `step` outside; the step can be compiled on
-its own. `torch.func.grad` is traced.
+its own. `torch.func.grad` is traced, and so are `torch.func.jacrev`, `hessian`, `jvp` and `vjp`.
 
 ## Limits
 An optimizer reached through a name whose class the source does not show is not reported.
@@ -20,6 +21,9 @@ from tcready.rules._names import method_of_tensor, receiver_class
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
+BY_AUTOGRAD = "torch.autograd.functional."
+"""Its functions call `torch.autograd.grad` in what Dynamo takes for an operation of torch (all six, on torch 2.13)."""
+
 
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "backward"):
@@ -27,7 +31,7 @@ def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "retain_grad"):
         return Claim("`retain_grad` in compiled code: the function around it goes eager", effect="frame_skip")
     name = fact.constructed
-    if name in ("torch.autograd.backward", "torch.autograd.grad"):
+    if name in ("torch.autograd.backward", "torch.autograd.grad") or name.startswith(BY_AUTOGRAD):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if receiver_class(fact).startswith("torch.optim.") and fact.method in ("step", "zero_grad"):
         return Claim(f"`{fact.method}` of an optimizer in compiled code: the graph ends here")
@@ -39,7 +43,7 @@ RULE = Rule(
     name="backward-in-compiled-code",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008", "GB0108"),
+    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008", "GB0055", "GB0108"),
     facts=(Call,),
     check=check,
     no_rewrite="What is compiled has to end before `backward()`: where to cut is a matter of the whole training step.",
@@ -80,6 +84,15 @@ class Model(nn.Module):
         return y.detach() + slope
 """,
             inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        slopes = torch.autograd.functional.jacobian(lambda value: value.sin(), y)  # BAD
+        return y + slopes.sum()
+"""
         ),
         Sample(
             """

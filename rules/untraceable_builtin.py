@@ -3,7 +3,8 @@
 ## What it does
 Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`,
 `object` (before torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an
-`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `hasattr` of the function
+`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of an
+object and `list.append(items, x)`, methods that are asked of the type rather than of the list; `hasattr` of the function
 that a `__torch_function__` is given, where an attribute of a tensor is read; `max` and `min` with `key`
 or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
 
@@ -11,8 +12,10 @@ or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
 
 ## Use instead
-A list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`; a dict of functions for
-`globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is compiled.
+`super().__getattribute__(name)` for `object.__getattribute__(self, name)`, `super().append(x)` for
+`list.append(self, x)`; a list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`;
+a dict of functions for `globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is
+compiled.
 
 ## Limits
 `eval` of a constant, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are traced.
@@ -26,7 +29,7 @@ from typing import TYPE_CHECKING
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import GETTER
-from tcready.static.engine.values import Plain, Sequence, Value, likely, options, tensor_of
+from tcready.static.engine.values import Instance, Plain, Sequence, Value, likely, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ WALKING = frozenset({"math.prod", "math.fsum"})
 """Functions of `math` that walk what they are given."""
 OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 
+ASKED_OF_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
+"""How the names of methods begin that Dynamo does not call by way of their type (measured on torch 2.13); those of
+`dict`, `set`, `tuple` and `str` it does."""
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
 
 
@@ -59,9 +65,18 @@ def check(fact: Call) -> Claim | None:
         return Claim(
             "`hasattr` of the function that a `__torch_function__` is given: the graph ends where it is an attribute"
         )
+    if name.startswith(ASKED_OF_THE_TYPE):
+        return Claim(f"`{name}` is asked of the type in compiled code: the graph ends here")
+    if fact.method == "__getattribute__" and isinstance(fact.receiver, Instance) and not _by_super(fact.node):
+        return Claim("`__getattribute__` is called by name in compiled code: the graph ends here")
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
+
+
+def _by_super(node: ast.Call) -> bool:
+    """`super().name(...)`, which Dynamo looks up as Python does."""
+    return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call)
 
 
 def _is_walked_once(value: Value, node: ast.Call) -> bool:
@@ -91,6 +106,41 @@ RULE = Rule(
     often_safe=True,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def forward(self, x):
+        y = x * 2
+        list.append(self.rows, 3)  # BAD
+        return y + len(self.rows)
+"""
+        ),
+        Sample(
+            """
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.names = ("scale",)
+
+    def __getattr__(self, name):
+        if name in object.__getattribute__(self, "names"):  # BAD
+            return 2
+        return super().__getattr__(name)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lazy = Lazy()
+
+    def forward(self, x):
+        y = x * 2
+        return y * self.lazy.scale
+"""
+        ),
         Sample(
             """
 import operator
@@ -182,9 +232,11 @@ class Model(nn.Module):
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
+        table = {"a": 1}
+        dict.update(table, b=2)
         name = getattr(F, "relu")(y) if hasattr(F, "relu") else y
         if callable(F.relu) and isinstance(y, torch.Tensor) and issubclass(nn.Linear, nn.Module):
-            y = y + eval("1 + 1") + pow(2, 3)
+            y = y + eval("1 + 1") + pow(2, 3) + table["b"]
         return y + name
 """
         ),

@@ -34,6 +34,18 @@ SEPARATE = (
     "torch.multiprocessing torch.export._ torch.distributed.elastic torch.cuda.green_contexts"
 ).split()
 """Parts of torch that no model calls in its forward."""
+ASKED_OF_DEVICES = {
+    f"torch.{device}": (
+        "is_available",
+        "device_count",
+        "is_initialized",
+        "is_bf16_supported",
+        "empty_cache",
+        "synchronize",
+    )
+    for device in ("xpu", "mps", "mtia")
+}
+"""What a model asks of devices all the same, to find out which there are; by module."""
 WITHOUT_METHODS = (
     "torch. numpy. ctypes. socket. typing. types. inspect. multiprocessing. struct. abc. enum. os. subprocess. tempfile. "
     "shutil. traceback. importlib. numbers. gc. tracemalloc. dataclasses. warnings. memoryview bytearray "
@@ -105,6 +117,9 @@ def callables() -> dict[str, Any]:
                     found[f"{prefix}.{name}"] = value
                     if inspect.isclass(value) and not prefix.startswith("torch"):
                         found.update(_of_class(f"{prefix}.{name}", value))
+    for prefix, asked in ASKED_OF_DEVICES.items():
+        device = importlib.import_module(prefix)
+        found.update((f"{prefix}.{name}", getattr(device, name)) for name in asked if hasattr(device, name))
     for prefix, made in _instances():
         for name in dir(made):
             if not name.startswith("_") and callable(getattr(made, name)):

@@ -142,6 +142,56 @@ EDITS = [
     ("class First(nn.Module):\n", "class Zeroth(First):\n    pass\n\n\nclass First(nn.Module):\n"),
 ]
 
+DEFINED = """import torch
+from torch import nn
+
+LIMIT = 0
+
+
+def made(checked):
+    def looked_at(x):
+        return x + 1 if checked and x.sum() > LIMIT else x
+
+    class Inner(nn.Module):
+        def forward(self, x):
+            return looked_at(x)
+
+    return Inner
+
+
+def applied(scale):
+    class Step:
+        def run(self, x):
+            return x[x > 0] * scale
+
+    return Step()
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = made(True)(), made(False)()
+        self.table = {}
+
+    def forward(self, x):
+        x = self.two(self.one(x))
+        found = {"rows": []}
+        found["rows"].append(x)
+        return applied(2).run(found["rows"][0])
+"""
+"""Classes that functions define, ahead of the compiled call and in it."""
+DEFINED_EDITS = [
+    ("made(False)", "made(True)"),
+    ("made(True)(), made(False)", "made(False)(), made(False)"),
+    ("            return looked_at(x)\n", "            return looked_at(x * 2)\n"),
+    ("x.sum() > LIMIT else x", "x.sum().item() > LIMIT else x"),
+    ("LIMIT = 0\n", "LIMIT = 1\nOTHER = 2\n"),
+    ("            return x[x > 0] * scale\n", "            return x * scale\n"),
+    ("applied(2)", "applied(x.item())"),
+    ('        found["rows"].append(x)\n', '        found["rows"].append(x)\n        print(found)\n'),
+    ("    return Step()\n", "    made = Step()\n    return made\n"),
+]
+
 
 def options(root: Path) -> ReadOptions:
     return ReadOptions(root=root, search_path=(root,))
@@ -192,6 +242,20 @@ def test_edits_one_after_the_other_are_told_as_if_cold(tmp_path: Path) -> None:
         text = text.replace(old, new, 1)
         edited = told(warm, file, text)
         assert edited == told(Session(options(tmp_path), rules), file, text), (old, new)
+
+
+def test_edits_around_classes_that_functions_define_are_told_as_if_cold(tmp_path: Path) -> None:
+    rules, file = installed.rule_set(), tmp_path / "model.py"
+    warm = Session(options(tmp_path), rules)
+    untouched, different = told(warm, file, DEFINED), set()
+    for old, new in DEFINED_EDITS:
+        assert DEFINED.count(old) == 1, old
+        text = DEFINED.replace(old, new)
+        edited = told(warm, file, text)
+        assert edited == told(Session(options(tmp_path), rules), file, text), (old, new)
+        assert told(warm, file, DEFINED) == untouched, (old, new)
+        different.add(edited)
+    assert len(different) > len(DEFINED_EDITS) // 2  # the edits show
 
 
 def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: list[str]) -> None:

@@ -162,6 +162,9 @@ class Assignment(Room):
                 F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
             )
 
+        if target.attr == "__dict__" and isinstance(value, Mapping):
+            self.engine.put_back(target, value, frame)
+            return
         for option in options(owner):
             if isinstance(option, Instance):
                 if self._set_property(option, target.attr, value, frame):
@@ -245,27 +248,8 @@ class Assignment(Room):
                 self.engine.tell(
                     F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented)
                 )
-        if isinstance(base, Mapping):
-            if isinstance(index, Const):
-                entries = {**dict(base.entries), index.value: value}
-                new: Value = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
-            else:
-                new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
-            self.engine.put_back(target.value, new, frame)
-        elif isinstance(base, Sequence) and not isinstance(target.slice, ast.Slice):
-            if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
-                if -len(base.items) <= index.value < len(base.items):
-                    items = list(base.items)
-                    items[index.value] = value
-                    self.engine.put_back(
-                        target.value, Sequence(base.kind, tuple(items), UNKNOWN, base.outer), frame
-                    )
-                return
-            self.engine.put_back(
-                target.value,
-                Sequence(base.kind, None, join(self.engine.element(base), value), base.outer),
-                frame,
-            )
+        if not isinstance(target.slice, ast.Slice):
+            self.engine.put_item(target, base, index, value, frame)
         for option in options(base):
             if isinstance(option, (Instance, ExternalInstance)):
                 self._put_item(option, index, value, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from types import NoneType
 
@@ -131,6 +132,8 @@ class Attributes(Room):
             if K.is_module_class(owner.name):
                 if name == "training":
                     return self._training()
+                if name == "_modules":
+                    return self.engine.children(owner)
                 if name in K.MODULE_TENSORS:
                     return Tensor("float", leaf=True)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
@@ -266,10 +269,11 @@ class Attributes(Room):
         if name == "training" and mro.is_module:
             return self._training()
         if name == "__class__":
-            return Class(owner.cls)
+            return Class(owner.cls, thing.closure)
         if name == "__dict__":
             attributes = (*thing.attributes.items(),)
-            return Mapping(attributes, UNKNOWN if mro.is_module or thing.assumed else None, thing.outer)
+            open_ended = mro.is_module or thing.assumed or bool(thing.loose)
+            return Mapping(attributes, UNKNOWN if open_ended else None, thing.outer)
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
@@ -389,7 +393,8 @@ class Attributes(Room):
         for info in defined if kind == "plain" else defined[:1]:
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
-                    bound: Value = Class(cls) if kind == "class" else owner
+                    closure = self.engine.heap[owner].closure if isinstance(owner, Instance) else 0
+                    bound: Value = Class(cls, closure) if kind == "class" else owner
                     values.append(value.bound_to(bound))
                 else:
                     values.append(value)
@@ -403,6 +408,9 @@ class Attributes(Room):
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
                 return value.bound_to(owner)
+            local = owner.closure and defined[0].owner is owner.info
+            if isinstance(value, Function) and local and not value.closure:
+                return dataclasses.replace(value, closure=owner.closure)
             return value
         holder = mro.holder(name, after)
         if self.engine.switched:

@@ -43,6 +43,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
+from tcready.static.index import ClassInfo
 
 CALLED = (Function, Class, Instance, External, ExternalInstance)
 HOOKS = "_forward_hooks"
@@ -390,10 +391,25 @@ class Calls(Room):
             wanted = site.first("name")
             own = self.engine.heap[made].attributes if made.ident else {}
             return own.get(str(wanted.value)) if isinstance(wanted, Const) else None
+        if name == "get_submodule":
+            return self._submodule(made, site.first("target"))
         if name in ("children", "named_children"):
             children = self.engine.children(made)
             return self.engine.mapping_method(children, "values" if name == "children" else "items", site)
         return K.module_method(name, made)
+
+    def _submodule(self, made: Instance | ExternalInstance, path: Value | None) -> Value:
+        """The module at the end of a dotted path, if the source tells it."""
+        found: Value = made
+        if not isinstance(path, Const) or not isinstance(path.value, str):
+            return UNKNOWN
+        for name in path.value.split(".") if path.value else ():
+            if not isinstance(found, (Instance, ExternalInstance)):
+                return UNKNOWN
+            children = self.engine.children(found)
+            known = dict(children.entries).get(name, children.element)
+            found = UNKNOWN if known is None else known
+        return found
 
     def _call_method(self, method: Method, site: CallSite) -> Value | None:
         receiver, name = method.receiver, method.name
@@ -447,8 +463,10 @@ class Calls(Room):
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
             return Plain("bool") if name == "isEnabledFor" else NONE
+        if receiver.name == "torch.nn.Sequential" and name in ("forward", "__call__"):
+            return self._chain(receiver, site)
         if receiver.name in K.CONTAINERS and receiver.ident:
-            if name in ("children", "named_children"):
+            if name in ("children", "named_children", "get_submodule"):
                 return self._module_method(receiver, name, site)
             return self.engine.container_method(receiver, name, site.args)
         if K.is_module_class(receiver.name):
@@ -522,6 +540,8 @@ class Calls(Room):
 
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(cls.info)
+        if name == "__call__" and site.args and mro.is_module and self._is_one_of(site.args[0], cls.info):
+            return self.call_each(site.args[0], site.giving(site.args[1:], site.keywords))
         if name == "__call__":  # as a metaclass says it: `super().__call__(...)`
             return self.engine.instantiate(cls, site, by_type=True)
         if name == "__torch_function__":
@@ -529,6 +549,10 @@ class Calls(Room):
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return self._applied(cls, mro, site)
         return None
+
+    def _is_one_of(self, value: Value, cls: ClassInfo) -> bool:
+        """An object of a class, or of one that derives from it."""
+        return all(isinstance(v, Instance) and cls in self.engine.mro(v.cls).classes for v in options(value))
 
     def _operation_called(self, site: CallSite) -> Value | None:
         """What `torch.Tensor.__torch_function__(func, types, args, kwargs)` gives: what the operation does."""

@@ -269,6 +269,8 @@ class Classes(Room):
             self._busy.discard(key)
         if called == External("enum.auto"):
             return self.engine.numbered(holder, name)
+        if called == External("staticmethod"):
+            return outliving(value)
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
         return outliving(value)

@@ -41,6 +41,8 @@ from tcready.static.engine.values import (
     prefer,
 )
 
+MAX_ENTRIES = 64
+"""Of a mapping, that a view of it keeps apart."""
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 
@@ -324,15 +326,14 @@ class Containers(Room):
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
         if name == "update":
-            extra = (
-                site.args[0]
-                if site.args and isinstance(site.args[0], Mapping)
-                else Mapping((), UNKNOWN if site.args else None)
-            )
+            extra = _spread(site.args[0]) if site.args else Mapping((), None)
             entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *site.keywords.items()))
-            rest = [e for e in (receiver.element, extra.element) if e is not None]
+            rest = [each for each in (receiver, extra) if each.element is not None]
             merged = Mapping(
-                tuple(entries.items()), join(*rest) if rest else None, receiver.outer, receiver.extra
+                tuple(entries.items()),
+                join(*(each.element for each in rest if each.element is not None)) if rest else None,
+                receiver.outer,
+                bool(rest) and all(each.extra for each in rest),
             )
             self._rebind(site.node.func, merged, site.frame)
             return NONE
@@ -378,6 +379,9 @@ class Containers(Room):
         elif isinstance(node, ast.Attribute):
             with self.engine.quietly():
                 owner = self.engine.eval(node.value, frame)
+            if node.attr == "__dict__":
+                self._put_attributes(owner, value, frame)
+                return
             key = narrowing_key(node)
             if key in frame.env:  # what was assigned there before in this function
                 frame.env = {**frame.env, key: value}
@@ -390,6 +394,52 @@ class Containers(Room):
                         value,
                         replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
                     )
+
+        elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+            with self.engine.quietly():
+                base = self.engine.eval(node.value, frame)
+                index, *_ = self.engine.index(node.slice, frame)
+            self.put_item(node, base, index, value, frame)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
+            with self.engine.quietly():
+                for arg in node.args:
+                    self._put_attributes(self.engine.eval(arg, frame), value, frame)
+
+    def put_item(self, target: ast.Subscript, base: Value, index: Value, value: Value, frame: Frame) -> None:
+        """What a dict, a list or a tuple that `target` is an item of holds once that is `value`."""
+        new: Value
+        if isinstance(base, Mapping):
+            if isinstance(index, Const):
+                entries = {**dict(base.entries), index.value: value}
+                new = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
+            else:
+                new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
+        elif isinstance(base, Sequence):
+            items = base.items
+            if items is not None and isinstance(index, Const) and isinstance(index.value, int):
+                place = index.value
+                if not -len(items) <= place < len(items):
+                    return
+                place %= len(items)
+                new = Sequence(base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.outer)
+            else:
+                new = Sequence(base.kind, None, join(self.element(base), value), base.outer)
+        else:
+            return
+        self.put_back(target.value, new, frame)
+
+    def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
+        """What an object holds once its `__dict__` is `value`."""
+        entries = value.entries if isinstance(value, Mapping) else ()
+        replace = bool(self.engine.quiet) and not (frame.conditional or frame.parted)
+        for option in options(owner):
+            if not isinstance(option, Instance):
+                continue
+            thing = self.engine.heap[option]
+            for key, new in entries:
+                if isinstance(key, str) and thing.attributes.get(key) is not new:
+                    thing.put(key, new, replace=replace)
+                    self.note(option, key)
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
         """What `forward` stores is not there before it has run."""
@@ -419,12 +469,24 @@ def _literal(node: ast.expr | None) -> object:
     return value if isinstance(value, int) and value != 0 else (0 if value == 0 else Ellipsis)
 
 
+def _spread(value: Value) -> Mapping:
+    """What `table.update(value)` puts there."""
+    usual = likely(value)
+    if isinstance(value, Mapping) or not isinstance(usual, Mapping):
+        return value if isinstance(value, Mapping) else Mapping((), UNKNOWN)
+    return Mapping(usual.entries, UNKNOWN if usual.element is None else usual.element, extra=True)
+
+
 def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value:
+    if name in ("keys", "values", "items") and mapping.extra and mapping.element is not None:
+        given = Mapping(mapping.entries, None, mapping.outer)
+        whole = Mapping(mapping.entries, mapping.element, mapping.outer)
+        return prefer(_mapping_view(given, name, args), _mapping_view(whole, name, args))
     values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
     keys: list[Value] = [Const(cast("str", k)) for k, _ in mapping.entries]
     if mapping.element is not None:
         keys.append(Plain("str"))
-    complete = mapping.element is None and len(mapping.entries) <= UNROLL
+    complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES
     if name == "values":
         return Sequence("view", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
     if name == "keys":

@@ -467,6 +467,9 @@ class Engine(Protocol):
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """After `x.append(v)` or `x[k] = v`: what the place `node` holds now."""
 
+    def put_item(self, target: ast.Subscript, base: Value, index: Value, value: Value, frame: Frame) -> None:
+        """What a dict, a list or a tuple that `target` is an item of holds once that is `value`."""
+
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
         """What `forward` stores is not there before it has run."""
 

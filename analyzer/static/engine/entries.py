@@ -17,6 +17,7 @@ from tcready.static.engine.values import (
     UNKNOWN,
     Choice,
     Const,
+    External,
     Function,
     Instance,
     Mapping,
@@ -33,6 +34,7 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import FunctionInfo, ModuleInfo
 
+OF_ANYTHING = tuple(map(External, ("typing.Any", "typing_extensions.Any", "object")))
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
 WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
@@ -165,7 +167,7 @@ class Entries(Room):
         targets: frozenset[str],
     ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
-        written = arg.annotation is not None
+        written = arg.annotation is not None and not self._says_nothing(arg.annotation, info)
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
         if not written:
             declared = self._documented(arg.arg, info)
@@ -191,6 +193,14 @@ class Entries(Room):
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)
+
+    def _says_nothing(self, annotation: ast.expr, info: FunctionInfo) -> bool:
+        """`Any` or `object`: as good as no annotation."""
+        if not isinstance(annotation, (ast.Name, ast.Attribute)):
+            return False
+        with self.engine.quietly():
+            named = self.engine.eval(annotation, self.engine.module_frame(info.module))
+        return named in OF_ANYTHING
 
     def _documented(self, name: str, info: FunctionInfo) -> Value:
         """What documentation says of a parameter that nothing else does; that it is a tensor is taken for granted

@@ -261,26 +261,31 @@ class Expressions(Room):
     def _dict(self, node: ast.Dict, frame: Frame) -> Value:
         entries: dict[object, Value] = {}
         rest: list[Value] = []
+        given = True
+        """What else it holds comes of the `**kwargs` of a function alone."""
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.eval(item, frame)
             if key is None:
                 self.engine.tell_unresolved(item, frame, value, walked=True)
-                value = keep(value, lambda option: option != K.UNRESOLVED)
-                if isinstance(value, Mapping):
-                    entries.update(value.entries)
-                    if value.element is not None:
-                        rest.append(value.element)
+                table = self._table_of(keep(value, lambda option: option != K.UNRESOLVED), frame)
+                if table is not None:
+                    entries.update(table.entries)
+                    if table.element is not None:
+                        rest.append(table.element)
+                        given = given and table.extra
                 else:
                     rest.append(UNKNOWN)
+                    given = False
                 continue
             name = self.eval(key, frame)
             if isinstance(name, Const):
                 entries[name.value] = value
             else:
                 rest.append(value)
+                given = False
         if len(entries) > 4 * MAX_ITEMS:
             return Mapping((), join(*entries.values(), *rest))
-        return Mapping(tuple(entries.items()), join(*rest) if rest else None)
+        return Mapping(tuple(entries.items()), join(*rest) if rest else None, extra=bool(rest) and given)
 
     def _starred(self, node: ast.Starred, frame: Frame) -> Value:
         return self.engine.element(self.eval(node.value, frame))
@@ -544,11 +549,35 @@ class Expressions(Room):
                 continue
             self.engine.tell_unresolved(keyword.value, frame, value, walked=True)
             usual = likely(value)
-            tables = [dict(option.entries) for option in options(usual) if isinstance(option, Mapping)]
+            found = [self._table_of(option, frame) for option in options(usual)]
+            tables = [dict(table.entries) for table in found if table is not None]
             for key in dict.fromkeys(key for table in tables for key in table):
                 item = join(*(table[key] for table in tables if key in table))
                 keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
         return keywords
+
+    def _table_of(self, value: Value, frame: Frame) -> Mapping | None:
+        """What `**value` spreads: a mapping, or of an object with `keys()` what it holds under these."""
+        if isinstance(value, Mapping) or not isinstance(value, Instance):
+            return value if isinstance(value, Mapping) else None
+        members = self.engine.container_members(value)
+        if isinstance(members, Mapping):
+            return members
+        keys = self.engine.special(value, "keys", (), frame)
+        held = self.engine.attribute(value, "__dict__", frame)
+        if keys is None or not isinstance(held, Mapping):
+            return None
+        usual = likely(keys)
+        named = usual.items if isinstance(usual, Sequence) else None
+        if named is None:
+            return Mapping(held.entries, UNKNOWN)
+        known = dict(held.entries)
+        entries: dict[object, Value] = {}
+        for key in named:
+            if isinstance(key, Const):
+                item = known.get(key.value) or self.engine.special(value, "__getitem__", (key,), frame)
+                entries[key.value] = UNKNOWN if item is None else item
+        return Mapping(tuple(entries.items()), held.element)
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:
         if len(args) == 2 and isinstance(args[0], Class):

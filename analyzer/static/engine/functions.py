@@ -17,6 +17,7 @@ from tcready.static.engine.values import (
     TAINTED,
     UNKNOWN,
     Choice,
+    Class,
     Const,
     External,
     ExternalInstance,
@@ -52,6 +53,8 @@ FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, 4 * MAX_CONTEXTS
 """From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
 and all of it is still met."""
 MAX_CALLS = 60_000
+LOCAL = ".<locals>."
+"""Stands in the dotted name of what is defined inside a function."""
 INNER = "_defined"
 """The attribute of a node that holds what it defines, if no function is around it."""
 
@@ -145,6 +148,8 @@ class Functions(Room):
         """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
         number of further positional arguments."""
         info = function.info
+        if info.owner is not None and not function.closure:
+            function = self._with_scope(function, info.owner)
         if function.given:
             args = (*(v for k, v in function.given if isinstance(k, int)), *args)
             keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **keywords}
@@ -242,6 +247,18 @@ class Functions(Room):
         if again is not None:
             again.leave(context, result, stood if not (self.engine.quiet or function.closure) else None)
         return result
+
+    def _with_scope(self, function: Function, owner: ClassInfo) -> Function:
+        """A method of a class that is defined in a function sees the variables of that function."""
+        bound, closure = function.bound, 0
+        if isinstance(bound, Class):
+            closure = bound.closure
+        elif isinstance(bound, Instance) and LOCAL in owner.symbol:
+            closure = self.engine.heap[bound].closure
+        around = self._closures.get(closure)
+        if around is None or around.function is None or owner not in around.function.inner.values():
+            return function
+        return dataclasses.replace(function, closure=closure)
 
     def _found_again(self, step: Step, frame: Frame) -> Value:
         """What a call gives of which all is as it was."""
@@ -423,7 +440,7 @@ class Functions(Room):
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         found = inner.get(node)
         if not isinstance(found, FunctionInfo):
-            prefix = f"{frame.symbol}.<locals>." if frame.function else ""
+            prefix = f"{frame.symbol}{LOCAL}" if frame.function else ""
             found = inner[node] = FunctionInfo(name, prefix + name, frame.module, node, None)
         return found
 
@@ -432,7 +449,7 @@ class Functions(Room):
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         found = inner.get(node)
         if not isinstance(found, ClassInfo):
-            symbol = f"{frame.symbol}.<locals>.{node.name}"
+            symbol = f"{frame.symbol}{LOCAL}{node.name}"
             found = inner[node] = build_class(frame.module, node, symbol)
         return found
 

@@ -46,6 +46,8 @@ class Object:
     """Modules that it holds whichever way its making went, by attribute."""
     stored: bool = False
     """Whether its making has been looked at."""
+    closure: int = 0
+    """Of an object of a class that is defined in a function: the key of the scope around that class."""
     version: int = 0
     """Counts what was put."""
     changes: Changes = field(default_factory=Changes)
@@ -72,8 +74,8 @@ class Object:
             and self.loose == other.loose
             and [*self.loose] == [*other.loose]
             and self.members == other.members
-            and (self.outer, self.assumed, self.made, self.uncounted, self.stored)
-            == (other.outer, other.assumed, other.made, other.uncounted, other.stored)
+            and (self.outer, self.assumed, self.made, self.uncounted, self.stored, self.closure)
+            == (other.outer, other.assumed, other.made, other.uncounted, other.stored, other.closure)
             and self.sure == other.sure
         )
 
@@ -81,7 +83,7 @@ class Object:
         """Becomes a copy of `other`."""
         self.attributes, self.loose = dict(other.attributes), dict(other.loose)
         self.assumed, self.made, self.members = other.assumed, other.made, other.members
-        self.uncounted, self.sure = other.uncounted, set(other.sure)
+        self.uncounted, self.sure, self.closure = other.uncounted, set(other.sure), other.closure
         self.version += 1
         self.changes.count += 1
 

@@ -192,7 +192,7 @@ class Interpreter:
         self.container_method, self.container_sum = containers.container_method, containers.container_sum
         self.sequence_method = containers.sequence_method
         self.mapping_method = containers.mapping_method
-        self.put_back = containers.put_back
+        self.put_back, self.put_item = containers.put_back, containers.put_item
         self.note = containers.note
         self.assign = assignment.assign
         self.load_of = assignment.load_of

@@ -293,6 +293,8 @@ class Objects(Room):
             return lent
         ident = self.engine.heap.ident(cls.info, site.node, site.frame.context, outer=self.engine.quiet > 0)
         made = Instance(ident, cls.info)
+        if cls.closure:
+            self.engine.heap[made].closure = cls.closure
         if mro.functions("__init__"):
             with self.engine.heap.making() as stored:
                 for option in self.engine.initialisers(mro):

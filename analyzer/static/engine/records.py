@@ -148,9 +148,14 @@ class Records(Room):
         return self._in_order(value)
 
     def _in_order(self, value: Instance) -> Sequence:
-        attributes = self.engine.heap[value].attributes
+        thing = self.engine.heap[value]
         names = [field.name for field in self.record_fields(value.cls) if field.kept]
-        return Sequence("tuple", tuple(attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
+        if thing.assumed:  # its fields are as they are declared
+            frame = self.engine.module_frame(value.cls.module)
+            return Sequence(
+                "tuple", tuple(self.engine.attribute(value, name, frame) for name in names), UNKNOWN
+            )
+        return Sequence("tuple", tuple(thing.attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
 
     def compared_fields(self, value: Value) -> Sequence | None:
         """What `==` of a record compares: its fields in order; None if it has no such method of its own."""

@@ -309,7 +309,7 @@ class Statements(Room):
             items = source.items
             if not items:
                 return self.block(node.orelse, frame)
-            if len(items) <= UNROLL:
+            if len(items) <= UNROLL or (self.engine.quiet and _sets_by_name(node.body)):
                 if len(items) > 1:
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
@@ -510,7 +510,7 @@ class Statements(Room):
 
     def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
         self.engine.tell(F.Define(self.engine.where(frame), node))
-        frame.env[node.name] = Class(self.engine.local_class(node, frame))
+        frame.env[node.name] = Class(self.engine.local_class(node, frame), self.engine.close(frame))
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
@@ -632,6 +632,14 @@ def _arms_by_literal(node: ast.If) -> int:
         inner = current.orelse
         current = inner[0] if len(inner) == 1 and isinstance(inner[0], ast.If) else None
     return ways
+
+
+def _sets_by_name(body: list[ast.stmt]) -> bool:
+    """`setattr(self, name, value)`, as a loop over what a constructor is given does: each name has its own value."""
+    return len(body) == 1 and any(
+        isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr"
+        for inner in ast.walk(body[0])
+    )
 
 
 def _gives_up(body: list[ast.stmt]) -> bool:

@@ -158,6 +158,8 @@ class Class:
     """A class whose source is read."""
 
     info: ClassInfo
+    closure: int = 0
+    """Key of the scope that it is defined in, as a Function's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -358,7 +358,8 @@ def _setattr(engine: Engine, site: CallSite) -> Value | None:
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
-        engine.heap[owner].put(str(name.value), value, replace=False)
+        replace = bool(engine.quiet) and not (site.frame.conditional or site.frame.parted)
+        engine.heap[owner].put(str(name.value), value, replace=replace)
         engine.note(owner, str(name.value))
     else:
         engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)
@@ -526,6 +527,11 @@ def made_by_type(engine: Engine, site: CallSite) -> Value | None:
     return engine.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
 
 
+def _wrapped(_engine: Engine, site: CallSite) -> Value | None:
+    """`staticmethod(function)`, as a class body says it."""
+    return site.args[0] if site.args else None
+
+
 def _locals(_engine: Engine, site: CallSite) -> Value:
     """The variables of the function, by name; what narrowing learnt of attributes is none."""
     return Mapping(tuple((name, value) for name, value in site.frame.env.items() if "." not in name), None)
@@ -556,6 +562,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "hasattr": _hasattr,
         **dict.fromkeys(("any", "all"), _any),
         "vars": _vars,
+        "staticmethod": _wrapped,
         "globals": _globals,
         "locals": _locals,
         "type": _type,

@@ -169,6 +169,43 @@ def _cond(engine: Engine, site: CallSite) -> Value | None:
     return join(*(engine.call_each(function, inner) or UNKNOWN for function in site.args[1:3]))
 
 
+def _called_as_module(engine: Engine, site: CallSite) -> Value | None:
+    """`nn.Module.__call__(module, ...)`: the hooks and `forward`, whatever the module's own `__call__` does."""
+    if not site.args:
+        return None
+    given = site.giving(site.args[1:], site.keywords)
+    found = [
+        engine.call_each(engine.member(v, "forward", site.frame), given)
+        if isinstance(v, Instance)
+        else engine.call_each(v, given)
+        for v in options(site.args[0])
+    ]
+    return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
+
+
+def _functional_call(engine: Engine, site: CallSite) -> Value | None:
+    """`functional_call(module, parameters, args, kwargs)`."""
+    module, args, named = site.first("module"), site.first("args", 2), site.first("kwargs", 3)
+    if module is None:
+        return None
+    if isinstance(args, Sequence) and args.items is not None:
+        given = args.items
+    else:
+        given = () if args is None or args == NONE else (args,)
+    entries = named.entries if isinstance(named, Mapping) else ()
+    return engine.call_each(module, site.giving(given, {str(k): v for k, v in entries}))
+
+
+def _calls_with_primals(engine: Engine, site: CallSite) -> Value | None:
+    """`torch.func.vjp(function, *primals)`, and `jvp(function, primals, tangents)`: the function is called with these."""
+    if len(site.args) < 2:
+        return None
+    primals = site.args[1]
+    given = primals.items if isinstance(primals, Sequence) and primals.items is not None else (primals,)
+    engine.call_each(site.args[0], site.giving(given))
+    return None
+
+
 def _first(_engine: Engine, site: CallSite) -> Value | None:
     """What wraps its first argument and behaves like it."""
     return site.args[0] if site.args else None
@@ -300,6 +337,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "types.MethodType": _bound_by_hand,
         "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
         "type.__call__": builtins.made_by_type,
+        "object.__getattribute__": builtins.HANDLERS["getattr"],
+        **dict.fromkeys(("object.__setattr__", "torch.nn.Module.__setattr__"), builtins.HANDLERS["setattr"]),
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
         "inspect.getfullargspec": _full_arg_spec,
@@ -315,8 +354,16 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             _calls_first,
         ),
         **dict.fromkeys(("torch.cond", "torch.ops.higher_order.cond"), _cond),
+        **dict.fromkeys(("torch.vmap", "torch.compile", "torch.autograd.Variable"), _first),
+        **{f"torch.func.{name}": _first for name in ("vmap", "grad", "jacrev", "jacfwd", "hessian")},
+        **{f"torch.func.{name}": _calls_with_primals for name in ("vjp", "jvp")},
+        **{
+            f"torch.autograd.functional.{name}": _calls_with_primals
+            for name in ("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp")
+        },
+        "torch.nn.Module.__call__": _called_as_module,
         **dict.fromkeys(
-            ("torch.vmap", "torch.func.vmap", "torch.compile", "torch.autograd.Variable"), _first
+            ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call
         ),
         "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
         **dict.fromkeys(("copy.copy", "copy.deepcopy"), _copy),
