@@ -110,9 +110,17 @@ def alone(
 
 
 def called(
-    context: Context, model: Any, function: Any, case: Case, key: Key, watched: Sequence[ModuleType] = ()
+    context: Context,
+    model: Any,
+    function: Any,
+    case: Case,
+    key: Key,
+    watched: Sequence[ModuleType] = (),
+    *,
+    counts: bool = True,
 ) -> Behaviour:
-    """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
+    """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
+    counted where it `counts`."""
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
@@ -126,7 +134,7 @@ def called(
     leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
-    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves)
+    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts)
 
 
 def _fitting(

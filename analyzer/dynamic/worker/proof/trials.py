@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
+    another_message,
+    called_more,
     compiled_difference,
     difference,
     restless,
@@ -26,12 +29,13 @@ from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, reached_modules, shortest
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
+from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.variations import GIVEN, RETYPED
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import SLOWER, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema import SLOWER, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
 REPEATS = 4
@@ -50,6 +54,9 @@ class Trace:
     telling: list[Key] = field(default_factory=list)
     """The calls of the model that took a side which none before had taken."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
+    """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
+    these calls did not take both sides of every test: a branch may decide on it."""
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
     seconds: float | None = None
@@ -96,6 +103,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         found = difference(first, again, trace.restless)
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
+        trace.shared = _shared(trace, sides)
         trace.threads, trace.seconds = _quickest(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
@@ -109,6 +117,14 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         seconds=trace.seconds,
         not_run=sides.not_run,
     )
+
+
+def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[Pair]]:
+    taken = sides.taken()
+    found = always((key.function, seen.shared) for key, seen in trace.calls if seen.error is None)
+    by_model = all(each.true and each.false for each in taken)
+    by_functions = all(each.alone_true and each.alone_false for each in taken)
+    return {what: pairs for what, pairs in found.items() if (by_model if what is None else by_functions)}
 
 
 def _quickest(models: Models, request: ProofRequest, trace: Trace) -> tuple[int, float | None]:
@@ -175,6 +191,7 @@ def _eager(
         begun, models = CalledBefore(context), Models(context)
     compared = 0
     raises: str | None = None
+    notice: str | None = None
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
@@ -195,6 +212,9 @@ def _eager(
                 found = difference(expected, actual, trace.restless)
             else:
                 found = begun.difference(key, expected, actual, trace.restless)
+            apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
+            if found is None and apart and actual.error is None:
+                found = "state", f"{described(min(apart))} do not lie in the same memory any more"
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
@@ -204,11 +224,14 @@ def _eager(
                 seen = context.journal.observation
                 trial = Trial(variant.name, seen, compared, difference=text, differs=kind)
                 return trial, None, models
+            if text := another_message(expected, actual):
+                raises = raises or f"{text} ({key.words})"
+            notice = notice or called_more(expected, actual)
     seen = context.journal.observation
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
-    return Trial(variant.name, seen, compared, raises=raises), trace, models
+    return Trial(variant.name, seen, compared, raises=raises, notice=notice), trace, models
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
@@ -290,7 +313,7 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
         for key in [each for each in keys if each.seed == seed]:
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
-            actual = called(context, model, compiled, cases[key.case], key, watched)
+            actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
             if expected.error and actual.error and expected.error != actual.error:
                 text = f"where it is compiled, {expected.error} became {actual.error} ({key.words})"
                 trial = replace(trial, raises=trial.raises or text)
