@@ -52,11 +52,11 @@ class Behaviour:
     message: str = ""
     outputs: list[Any] = field(default_factory=list)
     structure: list[str] = field(default_factory=list)
-    differentiable: list[Any] = field(default_factory=list)
-    """Which outputs require grad, which may have no part in autograd at all, and which inputs require grad."""
+    differentiable: list[tuple[bool, bool]] = field(default_factory=list)
+    """Which outputs require grad, and which may have no part in autograd at all."""
     gradients: dict[str, Any] = field(default_factory=dict)
     inputs: list[Any] = field(default_factory=list)
-    """What was passed, as the call left it, with its structure."""
+    """What was passed, as the call left it, with its structure and which of it requires grad."""
     state: dict[str, Any] = field(default_factory=dict)
     """Buffers and attributes of modules, whether they train, and the parameters that the call wrote to."""
     names: dict[str, Any] = field(default_factory=dict)
@@ -132,12 +132,9 @@ def behaviour(
         " ".join(str(error).split())[:LONG] if error is not None else "",
         [plain(leaf) for leaf in found],
         structure,
-        [
-            *map(_in_autograd, found),
-            *(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in passed),
-        ],
+        [*map(_in_autograd, found)],
         gradients,
-        [*map(plain, passed), *passed_structure],
+        [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
         state_of(model) | _rewritten(model, written),
         moved,
         left,
