@@ -6,7 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,16 @@ from tcready.dynamic.worker.proof.behaviour import (
     state_of,
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
-from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, reached_modules, shortest
+from tcready.dynamic.worker.proof.calls import (
+    Key,
+    Made,
+    alone,
+    called,
+    of_model,
+    reached_modules,
+    shortest,
+)
+from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
@@ -53,6 +62,8 @@ class Trace:
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
     """The calls of the model that took a side which none before had taken."""
+    alone: list[Key] = field(default_factory=list)
+    """The calls of functions alone that did so, or that an exception of the user's own ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
     """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
@@ -96,6 +107,8 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 is_of_a_type = key.variation in RETYPED and seen.error is None
                 if key.function is None and (sides.ways() != known or is_of_a_type):
                     trace.telling.append(key)
+                elif key.function is not None and (sides.ways() != known or seen.raised):
+                    trace.alone.append(key)
         overlay.unmark()
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
@@ -169,7 +182,8 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
-    return _compiled(models, request, trial, trace)
+    trial = _compiled(models, request, trial, trace)
+    return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
 
 def _eager(
@@ -321,3 +335,51 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
+
+
+CAUGHT = "an exception that its caller catches"
+
+
+def _compiled_alone(
+    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
+) -> Trial:
+    """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
+    raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
+    mode = models.context.work.options.mode
+    telling = {replace(key, mode=mode) for key in trace.alone if key.function in variant.functions}
+    one = replace(request, modes=(mode,))
+
+    def chosen(made: Made) -> Iterator[tuple[Key, Behaviour]]:
+        left = dict.fromkeys(variant.functions, COMPILED)
+        for key, call in alone(models, one, variant.functions, made):
+            if key in telling and key.function is not None and left[key.function]:
+                left[key.function] -= 1
+                yield key, call()
+
+    expected = dict(chosen(_guarded))
+    for key, actual in chosen(_compiled_by_itself):
+        if key not in expected or dynamo.is_failure(actual.error):
+            continue  # as it is called by the model it may be compiled all the same
+        trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
+        if found := compiled_difference(expected[key], actual, trace.restless):
+            text = f"compiled code differs from eager code: {found} ({key.words})"
+            return replace(trial, difference=text, differs="compiled")
+    return trial
+
+
+def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
+    """A function below the `try` that its callers have around it."""
+
+    def attempt(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except caught:
+            return CAUGHT
+
+    return attempt if caught else function
+
+
+def _compiled_by_itself(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
+    dynamo.reset()
+    made: Callable[..., Any] = compile_callable(_guarded(function, caught), backend="eager")
+    return made
