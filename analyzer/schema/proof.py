@@ -145,7 +145,7 @@ class ProofResult:
 
 
 NOT_COMPARED = (
-    "compiled calls of functions alone",
+    "most compiled calls of functions alone",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",
     "which side of a branch gives an input itself, or a view of one, and which a new tensor",

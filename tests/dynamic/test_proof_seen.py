@@ -315,6 +315,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
         "self.norm(self.act(self.part(x)))\n        z",
         "F.layer_norm(self.act(self.part(x)), (8,), self.norm.weight, self.norm.bias)\n        z",
     ),
+    "a tensor where a number was": ("self.uses += 1", "self.uses = torch.tensor(self.uses + 1)"),
     "hooks that fire twice": (
         "self.norm(self.act(self.part(x)))\n        z",
         "self.norm(self.act(self.part(x)))\n        self.act(x)\n        z",
@@ -331,7 +332,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tcready.dynamic.worker.proof.behaviour import another_message, behaviour, called_more, difference, restless
+from tcready.dynamic.worker.proof.behaviour import another_message, behaviour, difference, noticed, restless
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
@@ -374,7 +375,7 @@ for name, text in texts.items():
     answers[name] = "it ended" if not after else None
     for one, other in zip(before, after):
         found = difference(one, other, moves)
-        answers[name] = answers[name] or (found and found[1]) or called_more(one, other) or another_message(one, other)
+        answers[name] = answers[name] or (found and found[1]) or noticed(one, other) or another_message(one, other)
 (folder / "answers").write_bytes(pickle.dumps(answers))
 """
 

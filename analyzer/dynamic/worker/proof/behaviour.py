@@ -549,10 +549,15 @@ def _process(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
     }
 
 
-def called_more(before: Behaviour, after: Behaviour) -> str | None:
-    """Which module is called more often: nothing but its hooks shows it."""
-    more = Counter(after.modules) - Counter(before.modules)
-    return f"the module {next(iter(more))} is called more often: its hooks are, too" if more else None
+def noticed(before: Behaviour, after: Behaviour) -> str | None:
+    """What a caller may notice for all that nothing differs: a module that is called more often, and its hooks with it,
+    or a tensor where a number was kept."""
+    if more := Counter(after.modules) - Counter(before.modules):
+        return f"the module {next(iter(more))} is called more often: its hooks are, too"
+    for name, value in before.state.items():
+        if type(value) in (bool, int, float) and isinstance(after.state.get(name), torch.Tensor):
+            return f"{name} is a tensor after the call where it was a number"
+    return None
 
 
 def another_message(before: Behaviour, after: Behaviour) -> str | None:

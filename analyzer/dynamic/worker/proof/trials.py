@@ -18,9 +18,9 @@ from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
     another_message,
-    called_more,
     compiled_difference,
     difference,
+    noticed,
     restless,
     same_digits,
     state_of,
@@ -240,7 +240,7 @@ def _eager(
                 return trial, None, models
             if text := another_message(expected, actual):
                 raises = raises or f"{text} ({key.words})"
-            notice = notice or called_more(expected, actual)
+            notice = notice or noticed(expected, actual)
     seen = context.journal.observation
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
