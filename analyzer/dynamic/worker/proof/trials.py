@@ -61,7 +61,7 @@ class Trace:
 
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
-    """The calls of the model that took a side which none before had taken."""
+    """The calls of the model that took a side which none before had taken, or raised what none before had raised."""
     alone: list[Key] = field(default_factory=list)
     """The calls of functions alone that did so, or that an exception of the user's own ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -88,6 +88,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         models = Models(context)
         trace = Trace(weights=_weights(models, request))
         until: dict[tuple[object, ...], float] = {}
+        raised: set[str | None] = {None}
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
         for calls in (of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
@@ -105,7 +106,9 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                     counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
-                if key.function is None and (sides.ways() != known or is_of_a_type):
+                raises = key.function is None and seen.error not in raised and not _says_nothing(key, seen)
+                raised.add(seen.error)
+                if key.function is None and (sides.ways() != known or is_of_a_type or raises):
                     trace.telling.append(key)
                 elif key.function is not None and (sides.ways() != known or seen.raised):
                     trace.alone.append(key)
