@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import os
@@ -25,6 +26,7 @@ from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
     AS_PYTHON,
+    IN_DOUBLE,
     LAST,
     LEFT_OUT,
     RETYPED,
@@ -133,6 +135,8 @@ def called(
 ) -> Behaviour:
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
     counted where it `counts`."""
+    if key.variation == IN_DOUBLE:
+        model, function = _in_double(model, function)
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
@@ -147,6 +151,21 @@ def called(
     if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
     return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts)
+
+
+def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
+    """A copy of a module whose floats have 64 bits, and the function as a method of that; what cannot be copied stays."""
+    if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
+        return model, function
+    try:
+        double = copy.deepcopy(model).double()
+    except Exception:  # whatever the user's own objects raise
+        return model, function
+    return double, double if function is model else MethodType(function.__func__, double)
+
+
+COPIED = 50_000_000
+"""Numbers of a model that is copied."""
 
 
 def _fitting(

@@ -40,7 +40,7 @@ from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.variations import GIVEN, RETYPED
+from tcready.dynamic.worker.proof.variations import GIVEN, IN_DOUBLE, RETYPED
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -313,7 +313,7 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
     }  # the mode that came first saw every side first
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
-    keys = [key for key in calls if key in chosen]
+    keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
     compared = 0
     dynamo.reset()
     model: Any = None
@@ -349,7 +349,11 @@ def _compiled_alone(
     """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
     raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
     mode = models.context.work.options.mode
-    telling = {replace(key, mode=mode) for key in trace.alone if key.function in variant.functions}
+    telling = {
+        replace(key, mode=mode)
+        for key in trace.alone
+        if key.function in variant.functions and key.variation != IN_DOUBLE
+    }
     one = replace(request, modes=(mode,))
 
     def chosen(made: Made) -> Iterator[tuple[Key, Behaviour]]:
