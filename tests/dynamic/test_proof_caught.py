@@ -141,3 +141,35 @@ def test_what_the_calls_under_way_catch(tmp_path: Path) -> None:
         outer = seen()
     assert inner[:3] == (OSError, KeyError, IndexError)
     assert not {OSError, KeyError, IndexError} & {*outer}
+
+
+INSIDE = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        try:
+            n = int(x.sum().item())
+        except (ValueError, OverflowError):
+            n = 0
+        return x * n
+
+
+def get_inputs():
+    return (torch.randn(4, 8),)
+"""
+
+
+@pytest.mark.dynamo
+def test_a_setting_by_which_an_exception_leaves_its_try_is_refused(tmp_path: Path) -> None:
+    """Python raises at an infinity; where the number is captured, that comes when the graph has run."""
+    (tmp_path / "model.py").write_text(INSIDE)
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((Variant("captured", (), ("capture_scalar_outputs",)),)),
+    )
+    assert result.failure is None
+    assert result.trials[0].differs == "compiled"
+    assert "no exception became OverflowError" in (result.trials[0].difference or "")

@@ -571,8 +571,8 @@ def compiled_difference(
     eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()
 ) -> str | None:
     """The same for compiled code, which may raise another exception, print otherwise and draw otherwise."""
-    if (eager.error is None) != (compiled.error is None):
-        return f"{_ending(eager)} became {_ending(compiled)}"
+    if found := ends_otherwise(eager, compiled):
+        return found
     if eager.error is not None:
         return None
     if eager.structure != compiled.structure:
@@ -584,6 +584,13 @@ def compiled_difference(
         or _state(eager, compiled, ignored)
         or _moved_names(_counters(eager), _counters(compiled), ignored)
     )
+
+
+def ends_otherwise(eager: Behaviour, compiled: Behaviour) -> str | None:
+    """What one of them raises, if the other raises nothing."""
+    if (eager.error is None) == (compiled.error is None):
+        return None
+    return f"{_ending(eager)} became {_ending(compiled)}"
 
 
 def _counters(seen: Behaviour) -> Behaviour:

@@ -20,6 +20,7 @@ from tcready.dynamic.worker.proof.behaviour import (
     another_message,
     compiled_difference,
     difference,
+    ends_otherwise,
     noticed,
     restless,
     same_digits,
@@ -40,7 +41,7 @@ from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.variations import GIVEN, IN_DOUBLE, RETYPED
+from tcready.dynamic.worker.proof.variations import FINITE, GIVEN, IN_DOUBLE, RESIZED, RETYPED
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -51,6 +52,8 @@ REPEATS = 4
 PAUSE = 0.1
 LEAST = 1.5
 """Seconds that a function has, alone, in one mode."""
+SHARE = 0.3
+"""Of the seconds for varied inputs, those in which further calls are compared compiled."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -314,6 +317,12 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
+    first = [key for key in calls if key.seed == request.seeds[0] and key not in chosen]
+    # what stays as long as it is comes first: another size is compiled anew
+    more = sorted(
+        (key for key in first if key.variation != IN_DOUBLE), key=lambda key: key.variation in RESIZED
+    )
+    until: float | None = None
     compared = 0
     dynamo.reset()
     model: Any = None
@@ -327,17 +336,35 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
             # what torch notes in a module that it compiles
             ignored = trace.restless | (state_of(model).keys() - own)
         cases = models.drawn(seed)
-        for key in [each for each in keys if each.seed == seed]:
+        for key in (
+            *(each for each in keys if each.seed == seed),
+            *(each for each in more if each.seed == seed),
+        ):
+            if key not in chosen:
+                until = until or time.monotonic() + request.seconds * SHARE
+                if time.monotonic() > until:
+                    break
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
             actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
-            if expected.error and actual.error and expected.error != actual.error:
-                text = f"where it is compiled, {expected.error} became {actual.error} ({key.words})"
-                trial = replace(trial, raises=trial.raises or text)
-            if found := compiled_difference(expected, actual, ignored):
+            trial = _with_exceptions(trial, key, expected, actual)
+            values = key in chosen or key.variation in FINITE
+            if found := (
+                compiled_difference(expected, actual, ignored) if values else ends_otherwise(expected, actual)
+            ):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
+
+
+def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
+    """The trial with another exception that compiled code raises; what torch is given wrongly Dynamo says in its way."""
+    if eager.error is None or compiled.error is None or eager.error == compiled.error:
+        return trial
+    if dynamo.is_failure(compiled.error) and not eager.raised:
+        return trial
+    text = f"where it is compiled, {eager.error} became {compiled.error} ({key.words})"
+    return replace(trial, raises=trial.raises or text)
 
 
 CAUGHT = "an exception that its caller catches"
@@ -368,6 +395,7 @@ def _compiled_alone(
         if key not in expected or dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
+        trial = _with_exceptions(trial, key, expected[key], actual) if expected[key].raised else trial
         if found := compiled_difference(expected[key], actual, trace.restless):
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")

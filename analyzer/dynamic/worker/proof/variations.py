@@ -160,6 +160,9 @@ def _counts(tensor: torch.Tensor) -> bool:
 
 WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
 """For inputs that hold integers: labels and indices out of range are what checks refuse."""
+RESIZED = ("of length one", "empty")
+FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down")
+"""Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
 """Floats of 32 bits, and the parameters of models, have 64: a type that is written in the code is another than theirs."""
