@@ -7,7 +7,9 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -406,3 +408,27 @@ def test_what_does_the_same_agrees(answers: Mapping[str, str | None]) -> None:
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_what_does_something_else_is_seen(name: str, answers: Mapping[str, str | None]) -> None:
     assert answers[name] is not None
+
+
+RAISING = {
+    "raise ValueError('a')": True,
+    "assert x.sum() > 1000, 'a'": True,
+    "assert x[:0].max() > 0": False,
+    "x.view(3)": False,
+}
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("statement", RAISING)
+def test_whose_exception_it_is(statement: str, tmp_path: Path) -> None:
+    """What torch raises in the line of an `assert` is torch's."""
+    import torch
+    from tcready.dynamic.worker.proof.behaviour import behaviour
+
+    path = tmp_path / "raising.py"
+    path.write_text(f"def f(x):\n    {statement}\n")
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    found = behaviour(None, names["f"], (torch.ones(4),), {}, "infer")
+    assert found.error is not None
+    assert found.raised == RAISING[statement]

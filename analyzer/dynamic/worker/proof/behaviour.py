@@ -160,7 +160,8 @@ def _is_raised(error: BaseException) -> bool:
     if trace is None or not is_user_file(trace.tb_frame.f_code.co_filename):
         return False
     line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno).strip()
-    return re.search(r"(^|[:;]\s*)(raise|assert)\b", line) is not None
+    statement = "assert" if isinstance(error, AssertionError) else "raise"
+    return re.search(rf"(^|[:;]\s*){statement}\b", line) is not None
 
 
 @contextlib.contextmanager
