@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from tcready.dynamic.worker.proof.kept import inside
 from torch import nn
 
 Pair = tuple[str, str]
-_MANY = 100_000
 DEPTH = 3
 
 
@@ -82,9 +81,12 @@ def described(pair: Pair) -> str:
     return f"{pair[0]} and {pair[1]}"
 
 
-def always(seen: Iterable[tuple[object, frozenset[Pair]]]) -> Mapping[object, frozenset[Pair]]:
+_What = TypeVar("_What")
+
+
+def always(seen: Iterable[tuple[_What, frozenset[Pair]]]) -> dict[_What, frozenset[Pair]]:
     """Of calls, each with what was called, the pairs that lie together in every one of them."""
-    found: dict[object, frozenset[Pair]] = {}
+    found: dict[_What, frozenset[Pair]] = {}
     for what, pairs in seen:
         found[what] = found[what] & pairs if what in found else pairs
     return found

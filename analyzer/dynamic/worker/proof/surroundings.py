@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 import torch
@@ -119,11 +120,11 @@ class Writes:
 
 def _is_import() -> bool:
     """Whether Python is importing something: caches of that are written once, whoever is first."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 

@@ -127,8 +127,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
-        raised = given[0]
-        return ProofResult(failure=f"the model raises {raised.error}: {raised.message}")
+        return ProofResult(failure=f"the model raises {given[0].error}: {given[0].message}")
     return ProofResult(
         sides=sides.taken(),
         calls=len(trace.calls),
@@ -244,8 +243,8 @@ def _eager(
                 seen = context.journal.observation
                 trial = Trial(variant.name, seen, compared, difference=text, differs=kind)
                 return trial, None, models
-            if text := another_message(expected, actual):
-                raises = raises or f"{text} ({key.words})"
+            if another := another_message(expected, actual):
+                raises = raises or f"{another} ({key.words})"
             notice = notice or noticed(expected, actual)
     seen = context.journal.observation
     if wanted:  # a side that they took has not been seen after the change
