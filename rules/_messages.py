@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._conditions import value_of
+from tcready.rules._hidden_effects import hidden_effect
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -48,6 +49,7 @@ OF_VALUES = PURE_METHODS | frozenset(
 EFFECT = "`{}` may do more than give a value: it would be left out of what is compiled"
 SEVERAL = "its test may be a tensor of several values, of which Python raises"
 GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
+HIDDEN = "`{}` of this file may run there, and does more than give a value"
 LOST = "{} is a call or an item, whose effect may be lost"
 
 
@@ -104,6 +106,8 @@ def _why_unsafe(place: Located, branch: cst.If) -> str | None:
     """Why it may do something else if an `if` that only gives messages is not asked."""
     if _is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
         return LOST.format("a part of it")
+    if name := hidden_effect(place, branch.test, *_arguments(branch.body)):
+        return HIDDEN.format(name)
     return None if _is_one(place, branch.test) else SEVERAL
 
 
@@ -116,6 +120,8 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
         return
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
+    if unsafe is None and (name := hidden_effect(place, *expr.value.args)):
+        unsafe = HIDDEN.format(name)
     if unsafe is None and _is_tried(place, expr):
         unsafe = "it stands in a `try`, which would catch what working it out raises"
     if isinstance(expr.value.func, cst.Attribute) and expr.value.func.attr.value in SETTING:
@@ -174,6 +180,11 @@ def _only_messages(body: cst.BaseSuite) -> bool:
 
 def _pure_messages(body: cst.BaseSuite) -> bool:
     return all(call is not None and _pure_arguments(call) for call in _calls(body))
+
+
+def _arguments(body: cst.BaseSuite) -> Iterator[cst.Arg]:
+    for call in _calls(body):
+        yield from call.args if call is not None else ()
 
 
 def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:

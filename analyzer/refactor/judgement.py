@@ -85,6 +85,8 @@ def judged(
         unsafe = f"another exception is raised: {trial.raises}"
     elif lines and trial.seconds and result.seconds and trial.seconds > result.seconds * SLOWER + NOISE:
         unsafe = f"an eager call takes {trial.seconds / result.seconds:.2f} times as long"
+    elif trial.notice is not None:
+        unsafe = trial.notice
     missing = next((side for side in sides if not (side.true and side.false)), None)
     if missing is not None:
         never = "true" if missing.false or not missing.true else "false"

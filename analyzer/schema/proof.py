@@ -116,6 +116,8 @@ class Trial:
     differs: Differs | None = None
     raises: str | None = None
     """Where both raise, but not the same type of exception: both of them, in one line."""
+    notice: str | None = None
+    """What a caller may notice though every call agrees, in one line."""
     seconds: float | None = None
     """Shortest eager call with the given inputs."""
     not_run: tuple[Span, ...] = ()
@@ -143,11 +145,11 @@ class ProofResult:
 
 
 NOT_COMPARED = (
-    "compiled calls of functions alone",
-    "values of objects that are no tensors, numbers or text, beyond their types",
+    "most compiled calls of functions alone",
+    "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",
-    "whether an output is an input or a view of one",
-    "files and networks",
+    "which side of a branch gives an input itself, or a view of one, and which a new tensor",
+    "files that were open before a call, and networks",
 )
 """What a caller might see and a proof does not look at."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]

@@ -113,6 +113,16 @@ SAME = {
 DIFFERENT = {
     "another bound": ("value", "x.sum() > 1000", "x.sum() > 5"),
     "another dtype": ("value", "self.scaled(self.lin(x))", "self.scaled(self.lin(x)).double()"),
+    "a dtype that is written": (
+        "value",
+        "self.scaled(self.lin(x))",
+        "self.scaled(self.lin(x)).to(torch.float32)",
+    ),
+    "a view of what is not contiguous": (
+        "exception",
+        "x = self.scaled(self.lin(x))",
+        "x = self.scaled(self.lin(x.view(-1).view(x.shape)))",
+    ),
     "no gradient": ("gradient", "            x = x * 2\n", "            x = x.detach() * 2\n"),
     "a gradient that is not a number": (
         "gradient",

@@ -101,6 +101,28 @@ def test_a_test_that_may_raise_is_not_safe(test: str, tmp_path: Path) -> None:
     assert unsafe == {None if TESTS[test] else several}
 
 
+HIDDEN = {
+    "@property\ndef size(self):\n    COUNTS['n'] += 1\n    return 3": ("note.size", "size"),
+    "@functools.cached_property\ndef size(self):\n    self.n = 1\n    return 3": ("note.size", "size"),
+    "def __str__(self):\n    self.n += 1\n    return 'a'": ("f'{note}'", "__str__"),
+    "def __format__(self, how):\n    SEEN.append(how)\n    return 'a'": ("f'{note}'", "__format__"),
+    "@property\ndef size(self):\n    size = self.n * 2\n    return size": ("note.size", None),
+    "def size(self):\n    self.n += 1": ("note.shape", None),
+    "def __str__(self):\n    SEEN.append(1)\n    return 'a'": ("'size', 3", None),
+}
+
+
+@pytest.mark.parametrize("method", HIDDEN)
+def test_what_runs_without_a_call_is_not_safe_if_it_has_an_effect(method: str, tmp_path: Path) -> None:
+    shown, name = HIDDEN[method]
+    body = "".join(f"    {line}\n" for line in method.split("\n"))
+    text = f"import functools\nCOUNTS = {{'n': 0}}\nSEEN = []\n\n\nclass Note:\n{body}\n\nnote = Note()\n\n\n"
+    found = proposed(tmp_path, text + forward(f"print({shown})\nreturn x"))
+    unsafe = [each.unsafe for each in found if isinstance(each, Proposal)]
+    expected = f"`{name}` of this file may run there, and does more than give a value"
+    assert unsafe == [expected if name else None]
+
+
 def test_what_uses_up_an_iterator_is_not_safe(tmp_path: Path) -> None:
     used_up = ("list(names)", "sum(names)", "*names", "', '.join(names)", "[n for n in names]")
     kept = ("list(x.shape)", "*x.shape", "sum([1, 2])", "[n for n in range(3)]")

@@ -41,7 +41,7 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
             difference = _tensors(one, other, tolerance)
         elif isinstance(one, (bool, int, float, str)) and type(one) is type(other):
             same = one == other or (isinstance(one, float) and math.isclose(one, float(other), rel_tol=1e-5))
-            difference = None if same or one != one else f"{one!r} became {other!r}"
+            difference = None if same or (one != one and other != other) else f"{one!r} became {other!r}"
         else:
             difference = (
                 None if type(one) is type(other) else f"{type(one).__name__} became {type(other).__name__}"
@@ -65,6 +65,16 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
     return found | inner if isinstance(inner, dict) else found
 
 
+def _inside(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object, and its items if its class is one of dicts or lists that pytree does not know."""
+    found = attributes_of(value)
+    if isinstance(value, dict):
+        return {**(found or {}), "": [*map(list, dict.items(value))]}
+    if isinstance(value, (list, tuple)) and found is not None:
+        return {**found, "": [*value]}
+    return found
+
+
 def _slots(kind: type) -> tuple[str, ...]:
     slots = vars(kind).get("__slots__", ())
     named = (slots,) if isinstance(slots, str) else tuple(slots)
@@ -83,7 +93,7 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
         shape.append(str(spec))
         for leaf in leaves:
             opaque = isinstance(leaf, (torch.Tensor, torch.nn.Module)) or callable(leaf)
-            inner = None if opaque or not depth or id(leaf) in opened else attributes_of(leaf)
+            inner = None if opaque or not depth or id(leaf) in opened else _inside(leaf)
             if inner is None:
                 flat.append(leaf)
                 continue

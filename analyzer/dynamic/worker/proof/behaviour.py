@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import hashlib
 import io
+import linecache
 import logging
 import os
 import random
 import re
 import sys
 import warnings
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare, flatten
+from tcready.dynamic.worker.proof.kept import (
+    CONTAINERS,
+    DEPTH,
+    contents,
+    copied,
+    digest,
+    drained,
+    inside,
+    is_plain,
+    plain,
+    stream,
+)
+from tcready.dynamic.worker.proof.sharing import Pair, described, shared
+from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundings, writes
 from tcready.schema import Differs, Mode
 from torch import nn
 
@@ -39,15 +52,25 @@ class Behaviour:
     message: str = ""
     outputs: list[Any] = field(default_factory=list)
     structure: list[str] = field(default_factory=list)
-    differentiable: list[bool] = field(default_factory=list)
-    """Which outputs require grad."""
+    differentiable: list[tuple[bool, bool]] = field(default_factory=list)
+    """Which outputs require grad, and which may have no part in autograd at all."""
     gradients: dict[str, Any] = field(default_factory=dict)
     inputs: list[Any] = field(default_factory=list)
-    """What was passed, as the call left it, with its structure."""
+    """What was passed, as the call left it, with its structure and which of it requires grad."""
     state: dict[str, Any] = field(default_factory=dict)
     """Buffers and attributes of modules, whether they train, and the parameters that the call wrote to."""
     names: dict[str, Any] = field(default_factory=dict)
     """What became of the names of the Python modules that are watched, and of their classes."""
+    left: dict[str, Any] = field(default_factory=dict)
+    """The values that these names were given."""
+    process: dict[str, Any] = field(default_factory=dict)
+    """What the call set for the whole process, and what it wrote to files."""
+    shared: frozenset[Pair] = frozenset()
+    """What lies in the same memory."""
+    modules: dict[str, int] = field(default_factory=dict)
+    """How often each module was called, and its hooks with it; of eager calls alone."""
+    raised: bool = False
+    """Whether a `raise` or an `assert` of the user's own gave the exception."""
     printed: str = ""
     """On standard output and standard error, and what was logged and warned of."""
     random: str = ""
@@ -71,11 +94,14 @@ def behaviour(
     mode: Mode,
     watched: Sequence[ModuleType] = (),
     leaves: Sequence[torch.Tensor] = (),
+    *,
+    counts: bool = True,
 ) -> Behaviour:
     """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
 
     `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
-    are, or are computed from, whose gradients are looked at.
+    are, or are computed from, whose gradients are looked at. Calls of modules are counted where it `counts`: by a hook,
+    which is not for compiled calls.
     """
     seeded()
     before = _names(watched)
@@ -83,30 +109,74 @@ def behaviour(
     error: BaseException | None = None
     output: Any = None
     gradients: dict[str, Any] = {}
-    with heard() as printed:
+    with heard() as printed, writes().noted() as process:
+        set_before = set_after = surroundings()
+        called: Counter[str] = Counter()
         try:
             with torch.set_grad_enabled(mode == "train"):
-                output = function(*args, **kwargs)
+                set_before = surroundings()
+                with _counted(model, called) if counts else contextlib.nullcontext():
+                    try:
+                        output = drained(function(*args, **kwargs))
+                    finally:
+                        set_after = surroundings()
             if mode == "train":
                 gradients = _gradients(model, leaves, output)
         except Exception as raised:
             error = raised
     found, structure = flatten(output)
     passed, passed_structure = flatten((args, kwargs))
+    moved, left = _moved(before, _names(watched))
     return Behaviour(
         _type_of(error) if error is not None else None,
         " ".join(str(error).split())[:LONG] if error is not None else "",
-        [_plain(leaf) for leaf in found],
+        [plain(leaf) for leaf in found],
         structure,
-        [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in found],
+        [*map(_in_autograd, found)],
         gradients,
-        [*map(_plain, passed), *passed_structure],
+        [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
         state_of(model) | _rewritten(model, written),
-        _moved(before, _names(watched)),
+        moved,
+        left,
+        process | left_otherwise(set_before, set_after),
+        shared(found, passed, model),
+        dict(called),
+        error is not None and _is_raised(error),
         printed.getvalue(),
         _drawn(),
         [*map(_strides, found)],
     )
+
+
+def _in_autograd(leaf: Any) -> tuple[bool, bool]:
+    return (leaf.requires_grad, leaf.is_inference()) if isinstance(leaf, torch.Tensor) else (False, False)
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Whether it comes of a statement of the user's own that raises, and not of what torch is given."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not is_user_file(trace.tb_frame.f_code.co_filename):
+        return False
+    line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno).strip()
+    statement = "assert" if isinstance(error, AssertionError) else "raise"
+    return re.search(rf"(^|[:;]\s*){statement}\b", line) is not None
+
+
+@contextlib.contextmanager
+def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
+    """Counts the calls of modules, by the names that the model knows them by."""
+    names = {id(each): name for name, each in model.named_modules()} if isinstance(model, nn.Module) else {}
+
+    def noting(module: nn.Module, _args: Any) -> None:
+        called[names.get(id(module)) or f"<{type(module).__name__}>"] += 1
+
+    handle = nn.modules.module.register_module_forward_pre_hook(noting)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _strides(leaf: Any) -> Any:
@@ -136,7 +206,7 @@ def _drawn() -> str:
     if numpy := sys.modules.get("numpy"):
         _, keys, *place = numpy.random.get_state()
         state.append((keys.tolist(), place))
-    return hashlib.sha256(repr(state).encode()).hexdigest()
+    return digest(state)
 
 
 @contextlib.contextmanager
@@ -204,7 +274,8 @@ def _gradients(model: Any, tensors: Sequence[torch.Tensor], output: Any) -> dict
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """What a module and those in it hold: buffers, and attributes with what is in them."""
+    """What a module and those in it hold: buffers, attributes with what is in them, which modules there are, which
+    parameters train and which have a gradient."""
     if not isinstance(model, nn.Module):
         return {}
     found: dict[str, Any] = {}
@@ -212,11 +283,22 @@ def state_of(model: Any) -> dict[str, Any]:
     for name, module in model.named_modules():
         for key, value in list(vars(module).items()):
             if key not in _OF_EVERY_MODULE:
-                found.update(_contents(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
+                found.update(contents(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
         hooks = [len(getattr(module, kind)) for kind in HOOKS]
         if any(hooks):
             found[f"{name}'s hooks".lstrip("'")] = hooks
-    return found | {name: _copied(buffer) for name, buffer in model.named_buffers()}
+        if name:
+            found[f"module {name}"] = f"<{type(module).__name__}>"
+        if unsaved := module._non_persistent_buffers_set:
+            found[f"buffers of {name or 'the model'} that are not saved"] = str(sorted(unsaved))
+    for name, parameter in model.named_parameters():
+        found[f"parameter {name}, trained"] = parameter.requires_grad
+        if parameter.grad is not None:
+            found[f"gradient left on parameter {name}"] = copied(parameter.grad)
+        for key, value in vars(parameter).items():
+            if not key.startswith("_"):  # torch has its own there
+                found.update(contents(f"parameter {name}.{key}", value, DEPTH, opened))
+    return found | {name: copied(buffer) for name, buffer in model.named_buffers()}
 
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -227,59 +309,41 @@ SMALL = 1_000_000
 """Numbers in the parameters of a model that are all compared; of a larger one those that were written to."""
 
 
-def _versions(model: Any) -> dict[str, int]:
-    """How often each parameter was written to; -1 where all are to be compared."""
-    if not isinstance(model, nn.Module):
-        return {}
-    known = dict(model.named_parameters())
-    if sum(each.numel() for each in known.values()) <= SMALL:
-        return dict.fromkeys(known, -1)
-    return {name: each._version for name, each in known.items()}
+def _versions(model: Any) -> dict[str, tuple[int, int, Any]]:
+    """Which tensor each parameter is, how often it was written to, and some of its numbers: `.data` is written to
+    uncounted."""
+    known = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
+    return {name: _version(each) for name, each in known.items()}
 
 
-def _rewritten(model: Any, versions: Mapping[str, int]) -> dict[str, Any]:
+def _version(parameter: nn.Parameter) -> tuple[int, int, Any]:
+    numbers = parameter.detach().reshape(-1) if parameter.is_contiguous() else parameter.detach()[:1]
+    some = (
+        numbers[:: max(numbers.numel() // SAMPLED, 1)] if parameter.layout == torch.strided else numbers[:0]
+    )
+    return id(parameter), parameter._version, some.tolist()
+
+
+SAMPLED = 50
+"""Numbers of each parameter of a large model that are looked at."""
+
+
+def _rewritten(model: Any, versions: Mapping[str, tuple[int, int, Any]]) -> dict[str, Any]:
     """The parameters that a call has written to, or may have."""
-    known = dict(model.named_parameters()) if versions else {}
-    return {
-        f"parameter {name}": _copied(each)
-        for name, each in known.items()
-        if each._version != versions.get(name)
-    }
-
-
-def _contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
-    """A value and what is in it, each by its name; what was `opened` before is not opened again."""
-    if isinstance(value, torch.Tensor) or _is_plain(value, DEPTH):
-        yield name, _plain(value)
-        return
-    kind = f"<{type(value).__name__}>"
-    if isinstance(value, (set, frozenset)):
-        yield name, f"{kind} {sorted(map(repr, value)) if _is_plain(value) else len(value)}"
-        return
-    items: list[tuple[str, Any]] = []
-    if isinstance(value, dict):
-        items = [
-            (f"[{key!r}]" if _is_plain(key) else f"[{n}]", v) for n, (key, v) in enumerate(value.items())
-        ]
-        kind += f" of {len(items)}"
-    elif isinstance(value, (list, tuple, deque)):
-        items = [(f"[{number}]", item) for number, item in enumerate(value)]
-        kind += f" of {len(items)}"
-    elif not isinstance(value, (nn.Module, type, ModuleType)) and not callable(value):
-        items = [(f".{key}", item) for key, item in getattr(value, "__dict__", {}).items()]
-    yield name, kind
-    if depth and id(value) not in opened:
-        opened.add(id(value))
-        for key, item in items:
-            yield from _contents(name + key, item, depth - 1, opened)
-
-
-DEPTH = 3
-"""Containers and objects in each other that are opened."""
+    known = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
+    is_small = sum(each.numel() for each in known.values()) <= SMALL
+    found: dict[str, Any] = {}
+    for name, each in known.items():
+        was, now = versions.get(name), _version(each)
+        if is_small or was != now:
+            found[f"parameter {name}"] = copied(each)
+        if was is None or was[0] != now[0]:
+            found[f"parameter {name}, another one"] = True
+    return found
 
 
 def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
-    """The values of modules and of their classes, each by its full name, as far as a call may give them another one."""
+    """The values of modules and of their classes, each by its full name."""
     known = {module.__name__ for module in modules}
     owners: list[tuple[str, Any]] = [(module.__name__, module) for module in modules]
     owners += [
@@ -289,103 +353,92 @@ def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
         if isinstance(each, type) and each.__module__ == name
     ]
     return {
-        f"{owner}.{name}": _now(value)
+        f"{owner}.{name}": _now(value, known)
         for owner, holder in owners
         for name, value in list(vars(holder).items())
-        if not name.startswith("__")
-        and (isinstance(value, (torch.Tensor, *_CONTAINERS)) or _is_plain(value) or _is_own(value, known))
-        and value is not os.environ
+        if not name.startswith("__") and not isinstance(value, ModuleType) and value is not os.environ
     }
-
-
-def _is_own(value: Any, modules: Set[str]) -> bool:
-    """Whether it is an object, no module and no function, of a class that one of these modules defines."""
-    return (
-        type(value).__module__ in modules and not isinstance(value, (type, nn.Module)) and not callable(value)
-    )
-
-
-_CONTAINERS = (list, tuple, dict, set, deque)
 
 
 MANY = 1000
 """Values of one name that are compared."""
 
 
-def _now(value: Any) -> list[tuple[Any, int]]:
+def _now(value: Any, modules: Set[str]) -> list[tuple[Any, Any]]:
     """A value and what is in it, each with how often it was written to, to be told from later ones."""
-    found: list[tuple[Any, int]] = []
+    found: list[tuple[Any, Any]] = []
     pending: list[tuple[Any, int]] = [(value, 0)]
     while pending and len(found) < MANY:
         each, depth = pending.pop()
-        is_written_to = isinstance(each, torch.Tensor) and not each.is_inference()
-        found.append((each, each._version if is_written_to else 0))
-        inside: list[Any] = []
-        if isinstance(each, dict):
-            inside = [part for item in each.items() for part in item]
-        elif isinstance(each, _CONTAINERS):
-            inside = list(each)
-        elif not isinstance(each, (torch.Tensor, nn.Module, type, ModuleType)) and not callable(each):
-            inside = [part for item in getattr(each, "__dict__", {}).items() for part in item]
-        if depth <= DEPTH:
-            pending += [(part, depth + 1) for part in reversed(inside)]
+        found.append((each, _mark(each)))
+        if depth <= WATCHED and (depth or _is_watched(each, modules)):
+            pending += [(part, depth + 1) for part in reversed(_parts(each))]
     return found
 
 
+WATCHED = 3
+"""Containers and objects in each other that are opened."""
+
+
+def _mark(value: Any) -> Any:
+    """What is another once a value was written to."""
+    if isinstance(value, torch.Tensor):
+        return 0 if value.is_inference() else value._version
+    if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
+        return digest(value.tobytes())
+    return stream(value)
+
+
+def _is_watched(value: Any, modules: Set[str]) -> bool:
+    """Whether what is in it is watched: in containers, modules, and what these Python modules define."""
+    if isinstance(value, (*CONTAINERS, nn.Module)):
+        return True
+    return (value.__module__ if isinstance(value, FunctionType) else type(value).__module__) in modules
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [part for item in dict.items(value) for part in item]
+    if isinstance(value, CONTAINERS):
+        return list(value)
+    if isinstance(value, nn.Module):
+        return [*value.parameters(), *value.buffers()]
+    held = vars(value).items() if isinstance(value, FunctionType) else inside(value)
+    return [part for item in held for part in item]
+
+
 def _moved(
-    before: Mapping[str, list[tuple[Any, int]]], after: Mapping[str, list[tuple[Any, int]]]
-) -> dict[str, Any]:
-    """What a call did to them: earlier calls, of which there may be others, leave their traces in the values."""
+    before: Mapping[str, list[tuple[Any, Any]]], after: Mapping[str, list[tuple[Any, Any]]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a call did to them, and the values that it gave them: earlier calls, of which there may be others, leave
+    their traces in the rest."""
     found: dict[str, Any] = {}
+    left: dict[str, Any] = {}
     for name in dict.fromkeys([*before, *after]):
         one, other = before.get(name, []), after.get(name, [])
         if len(one) != len(other):
             found[name] = f"{len(other) - len(one):+} in it"
+            known = {id(x) for x, _ in one}
+            left[name] = [plain(y) for y, _ in other if id(y) not in known]
             continue
         pairs = [(x, y) for (x, n), (y, m) in zip(one, other, strict=True) if not (n == m and _same(x, y))]
         if pairs:
             pairs = [
-                pair for pair in pairs if not all(isinstance(each, _CONTAINERS) for each in pair)
+                pair for pair in pairs if not all(isinstance(each, CONTAINERS) for each in pair)
             ] or pairs
             numbers = all(type(each) in (int, float) for pair in pairs for each in pair)
             found[name] = [y - x for x, y in pairs] if numbers else "changed"
-    return found
+            left |= {} if numbers else {name: [plain(y) for _, y in pairs]}
+    return found, left
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (_is_plain(one) and _is_plain(other) and one == other)
-
-
-def _is_plain(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return depth < 3 and all(_is_plain(item, depth + 1) for item in value)
-    if isinstance(value, dict):
-        return depth < 3 and all(_is_plain(each, depth + 1) for item in value.items() for each in item)
-    return value is None or isinstance(value, (bool, int, float, str))
-
-
-def _plain(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return _copied(leaf)
-    if leaf is None or isinstance(leaf, (bool, int, float, str)):
-        return leaf
-    kind = f"<{type(leaf).__name__}>"
-    if type(leaf).__module__ == "numpy":
-        with contextlib.suppress(TypeError, ValueError, RuntimeError):
-            return [kind, torch.as_tensor(leaf).clone()]
-    return f"{kind} {leaf!r}" if isinstance(leaf, _WRITTEN) else kind
-
-
-_WRITTEN = (torch.dtype, torch.device, torch.layout, torch.Size, complex, bytes, range, slice, enum.Enum)
-"""Types whose values are told by how they are written."""
-
-
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    plain = tensor.detach()
-    return plain.clone() if type(plain) in (torch.Tensor, nn.Parameter) else torch.as_tensor(0)
+    return one is other or (is_plain(one) and is_plain(other) and one == other)
 
 
 PRINTED = "what is printed"
+FILE = "file "
+"""How the names of files begin; and what is ignored if every call writes to another file."""
 
 
 def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
@@ -397,6 +450,19 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
         for name in one.names.keys() & other.names.keys()
         if _is_clock(one.names[name], other.names[name])
     }
+    found |= {
+        f"{name}, as it is left"
+        for name in one.left.keys() & other.left.keys()
+        if _moves(one.left[name], other.left[name])
+    }
+    found |= {
+        name
+        for name in one.process.keys() & other.process.keys()
+        if _moves(one.process[name], other.process[name])
+    }
+    files = [{name for name in each.process if name.startswith(FILE)} for each in (one, other)]
+    if all(files) and files[0] != files[1]:
+        found.add(FILE)
     if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
         found.add(PRINTED)
     return frozenset(found)
@@ -444,18 +510,26 @@ def difference(
         return "exception", f"{_ending(before)} became {_ending(after)}"
     if before.structure != after.structure:
         return "value", "the output has another structure"
-    if found := _of(before.outputs, after.outputs):
+    if found := _of(before.outputs, after.outputs) or _of_small(before.outputs, after.outputs):
         return "value", found
     if before.strides != after.strides:
         return "value", "an output lies in memory in another order: its strides differ"
     if before.differentiable != after.differentiable:
-        return "gradient", "an output requires grad in one of them alone"
+        return "gradient", "a tensor requires grad, or has no part in autograd, in one of them alone"
     if found := _named(before.gradients, after.gradients, "gradient of "):
         return "gradient", found
     if found := _of(before.inputs, after.inputs):
         return "state", f"what was passed is left otherwise: {found}"
     if found := _state(before, after, ignored) or _moved_names(before, after, ignored):
         return "state", found
+    if found := _named(_left(before, ignored), _left(after, ignored), "by the call "):
+        return "state", found
+    if found := _named(_process(before, ignored), _process(after, ignored), "by the call "):
+        return "state", found
+    if less := Counter(before.modules) - Counter(after.modules):
+        return "state", f"the module {next(iter(less))} is called less often: its hooks are, too"
+    if joined := sorted(after.shared - before.shared):
+        return "state", f"{described(joined[0])} lie in the same memory, and did not"
     spelled = _without_numbers if PRINTED in ignored else str
     if spelled(before.printed) != spelled(after.printed):
         return "state", "another text is printed"
@@ -464,12 +538,42 @@ def difference(
     return None
 
 
+def _left(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
+    return {name: each for name, each in seen.left.items() if f"{name}, as it is left" not in ignored}
+
+
+def _process(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
+    return {
+        name: each
+        for name, each in seen.process.items()
+        if name not in ignored and not (FILE in ignored and name.startswith(FILE))
+    }
+
+
+def noticed(before: Behaviour, after: Behaviour) -> str | None:
+    """What a caller may notice for all that nothing differs: a module that is called more often, and its hooks with it,
+    or a tensor where a number was kept."""
+    if more := Counter(after.modules) - Counter(before.modules):
+        return f"the module {next(iter(more))} is called more often: its hooks are, too"
+    for name, value in before.state.items():
+        if type(value) in (bool, int, float) and isinstance(after.state.get(name), torch.Tensor):
+            return f"{name} is a tensor after the call where it was a number"
+    return None
+
+
+def another_message(before: Behaviour, after: Behaviour) -> str | None:
+    """What the user's own exceptions say, if that is something else; what torch says is its own."""
+    if before.error is None or before.error != after.error or not before.raised:
+        return None
+    return None if before.message == after.message else f"{_ending(before)} became {_ending(after)}"
+
+
 def compiled_difference(
     eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()
 ) -> str | None:
     """The same for compiled code, which may raise another exception, print otherwise and draw otherwise."""
-    if (eager.error is None) != (compiled.error is None):
-        return f"{_ending(eager)} became {_ending(compiled)}"
+    if found := ends_otherwise(eager, compiled):
+        return found
     if eager.error is not None:
         return None
     if eager.structure != compiled.structure:
@@ -481,6 +585,13 @@ def compiled_difference(
         or _state(eager, compiled, ignored)
         or _moved_names(_counters(eager), _counters(compiled), ignored)
     )
+
+
+def ends_otherwise(eager: Behaviour, compiled: Behaviour) -> str | None:
+    """What one of them raises, if the other raises nothing."""
+    if (eager.error is None) == (compiled.error is None):
+        return None
+    return f"{_ending(eager)} became {_ending(compiled)}"
 
 
 def _counters(seen: Behaviour) -> Behaviour:
@@ -504,6 +615,28 @@ def _ending(seen: Behaviour) -> str:
 
 def _of(before: list[Any], after: list[Any]) -> str | None:
     return compare(before, after).difference
+
+
+TINY = 1e-2
+"""Tensors with no greater number are compared by their own scale: the tolerance for what is near zero would pass them."""
+
+
+def _of_small(before: list[Any], after: list[Any]) -> str | None:
+    for number, (one, other) in enumerate(zip(before, after, strict=True)):
+        if not isinstance(one, torch.Tensor) or not one.is_floating_point() or one.layout != torch.strided:
+            continue
+        finite = one[torch.isfinite(one)].double()
+        scale = float(finite.abs().max()) if finite.numel() else 0.0
+        if not 0 < scale < TINY:
+            continue
+        apart = float((torch.nan_to_num(other.double()) - torch.nan_to_num(one.double())).abs().max())
+        if apart > SMALL_APART * scale:
+            return f"output {number}: numbers of up to {scale:.3g} differ by {apart:.3g}"
+    return None
+
+
+SMALL_APART = 0.05
+"""How far such numbers may be apart, as a part of the largest."""
 
 
 def _named(before: Mapping[str, Any], after: Mapping[str, Any], what: str) -> str | None:

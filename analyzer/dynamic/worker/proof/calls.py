@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import os
@@ -11,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -21,9 +22,11 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
+from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
     AS_PYTHON,
+    IN_DOUBLE,
     LAST,
     LEFT_OUT,
     RETYPED,
@@ -81,38 +84,59 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
                     yield key, functools.partial(called, context, model, model, case, key, watched)
 
 
+Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
+"""What is called in place of a function, and of what its callers catch."""
+
+
 def alone(
-    models: Models, request: ProofRequest, functions: Sequence[FunctionPlace]
+    models: Models, request: ProofRequest, functions: Sequence[FunctionPlace], made: Made | None = None
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Each call of a function alone, on arguments that a call of the model gave it."""
+    """Each call of a function alone, on arguments that a call of the model gave it; in its place, of what is `made` of
+    it."""
     context = models.context
     seed = request.seeds[0]
     watched = reached_modules({place.path for place in request.functions})
     found = {place: each for place in functions if (each := _resolved(place)) is not None}
     for mode in request.modes:
-        recorded: dict[FunctionPlace, list[tuple[Any, Any]]] = {}
+        recorded: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {}
         of: Any = None
         for place, (_, _, function) in found.items():
             model = models.built(mode, seed)
             if of is None or of is not model:  # the arguments are modules of it
                 of, recorded = model, _recorded(models, model, found, seed)
             calls = recorded[place]
-            fits = [_fitting(function, *call, request.numbers) for call in calls]
+            fits = [_fitting(function, args, kwargs, request.numbers) for args, kwargs, _ in calls]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
-                for number, (args, kwargs) in enumerate(calls):
+                for number, (args, kwargs, caught) in enumerate(calls):
                     if variation not in fits[number]:
                         continue
                     key = Key(mode, seed, number, variation, place, request.numbers)
                     owner = args[0] if args and isinstance(args[0], nn.Module) else None
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
-                    bound = functools.partial(function, owner) if owner is not None else function
-                    yield key, functools.partial(called, context, owner, bound, case, key, watched)
+                    bound = MethodType(function, owner) if owner is not None else function
+                    whole = bound if made is None else made(bound, caught)
+                    yield (
+                        key,
+                        functools.partial(
+                            called, context, owner, whole, case, key, watched, counts=made is None
+                        ),
+                    )
 
 
 def called(
-    context: Context, model: Any, function: Any, case: Case, key: Key, watched: Sequence[ModuleType] = ()
+    context: Context,
+    model: Any,
+    function: Any,
+    case: Case,
+    key: Key,
+    watched: Sequence[ModuleType] = (),
+    *,
+    counts: bool = True,
 ) -> Behaviour:
-    """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
+    """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
+    counted where it `counts`."""
+    if key.variation == IN_DOUBLE:
+        model, function = _in_double(model, function)
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
@@ -126,7 +150,22 @@ def called(
     leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
-    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves)
+    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts)
+
+
+def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
+    """A copy of a module whose floats have 64 bits, and the function as a method of that; what cannot be copied stays."""
+    if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
+        return model, function
+    try:
+        double = copy.deepcopy(model).double()
+    except Exception:  # whatever the user's own objects raise
+        return model, function
+    return double, double if function is model else MethodType(function.__func__, double)
+
+
+COPIED = 50_000_000
+"""Numbers of a model that is copied."""
 
 
 def _fitting(
@@ -200,9 +239,9 @@ _Found = tuple[Any, str, FunctionType]
 
 def _recorded(
     models: Models, model: Any, functions: Mapping[FunctionPlace, _Found], seed: int
-) -> dict[FunctionPlace, list[tuple[Any, Any]]]:
-    """The arguments that calls of a model give to functions."""
-    calls: dict[FunctionPlace, list[tuple[Any, Any]]] = {place: [] for place in functions}
+) -> dict[FunctionPlace, list[tuple[Any, Any, Caught]]]:
+    """The arguments that calls of a model give to functions, and what is caught around these calls."""
+    calls: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {place: [] for place in functions}
     with contextlib.ExitStack() as stack:
         for place, found in functions.items():
             stack.enter_context(_recording(found, calls[place]))
@@ -212,7 +251,7 @@ def _recorded(
 
 
 @contextlib.contextmanager
-def _recording(found: _Found, calls: list[tuple[Any, Any]]) -> Iterator[None]:
+def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[None]:
     """Keeps the arguments of the first calls of a function."""
     owner, name, function = found
 
@@ -221,7 +260,8 @@ def _recording(found: _Found, calls: list[tuple[Any, Any]]) -> Iterator[None]:
         if len(calls) < RECORDED:
             is_method = bool(args) and isinstance(args[0], nn.Module)
             kept = fresh(Case(None, args[1:] if is_method else args, kwargs))
-            calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs))
+            caught = caught_around(sys._getframe(1), behaviour.__name__)
+            calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs, caught))
         return function(*args, **kwargs)
 
     places = [(owner, name), *_imported(function)]

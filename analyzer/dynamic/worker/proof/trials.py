@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,28 +17,43 @@ from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
+    another_message,
     compiled_difference,
     difference,
+    ends_otherwise,
+    noticed,
     restless,
     same_digits,
     state_of,
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
-from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, reached_modules, shortest
+from tcready.dynamic.worker.proof.calls import (
+    Key,
+    Made,
+    alone,
+    called,
+    of_model,
+    reached_modules,
+    shortest,
+)
+from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
+from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.variations import GIVEN, RETYPED
+from tcready.dynamic.worker.proof.variations import FINITE, GIVEN, IN_DOUBLE, RESIZED, RETYPED
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import SLOWER, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema import SLOWER, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
 REPEATS = 4
 PAUSE = 0.1
 LEAST = 1.5
 """Seconds that a function has, alone, in one mode."""
+SHARE = 0.3
+"""Of the seconds for varied inputs, those in which further calls are compared compiled."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -48,8 +64,13 @@ class Trace:
 
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
-    """The calls of the model that took a side which none before had taken."""
+    """The calls of the model that took a side which none before had taken, or raised what none before had raised."""
+    alone: list[Key] = field(default_factory=list)
+    """The calls of functions alone that did so, or that an exception of the user's own ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
+    """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
+    these calls did not take both sides of every test: a branch may decide on it."""
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
     seconds: float | None = None
@@ -70,6 +91,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         models = Models(context)
         trace = Trace(weights=_weights(models, request))
         until: dict[tuple[object, ...], float] = {}
+        raised: set[str | None] = {None}
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
         for calls in (of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
@@ -87,8 +109,12 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                     counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
-                if key.function is None and (sides.ways() != known or is_of_a_type):
+                raises = key.function is None and seen.error not in raised and not _says_nothing(key, seen)
+                raised.add(seen.error)
+                if key.function is None and (sides.ways() != known or is_of_a_type or raises):
                     trace.telling.append(key)
+                elif key.function is not None and (sides.ways() != known or seen.raised):
+                    trace.alone.append(key)
         overlay.unmark()
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
@@ -96,12 +122,12 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         found = difference(first, again, trace.restless)
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
+        trace.shared = _shared(trace, sides)
         trace.threads, trace.seconds = _quickest(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
-        raised = given[0]
-        return ProofResult(failure=f"the model raises {raised.error}: {raised.message}")
+        return ProofResult(failure=f"the model raises {given[0].error}: {given[0].message}")
     return ProofResult(
         sides=sides.taken(),
         calls=len(trace.calls),
@@ -109,6 +135,14 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         seconds=trace.seconds,
         not_run=sides.not_run,
     )
+
+
+def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[Pair]]:
+    taken = sides.taken()
+    found = always((key.function, seen.shared) for key, seen in trace.calls if seen.error is None)
+    by_model = all(each.true and each.false for each in taken)
+    by_functions = all(each.alone_true and each.alone_false for each in taken)
+    return {what: pairs for what, pairs in found.items() if (by_model if what is None else by_functions)}
 
 
 def _quickest(models: Models, request: ProofRequest, trace: Trace) -> tuple[int, float | None]:
@@ -153,7 +187,8 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
-    return _compiled(models, request, trial, trace)
+    trial = _compiled(models, request, trial, trace)
+    return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
 
 def _eager(
@@ -175,6 +210,7 @@ def _eager(
         begun, models = CalledBefore(context), Models(context)
     compared = 0
     raises: str | None = None
+    notice: str | None = None
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
@@ -195,6 +231,9 @@ def _eager(
                 found = difference(expected, actual, trace.restless)
             else:
                 found = begun.difference(key, expected, actual, trace.restless)
+            apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
+            if found is None and apart and actual.error is None:
+                found = "state", f"{described(min(apart))} do not lie in the same memory any more"
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
@@ -204,11 +243,14 @@ def _eager(
                 seen = context.journal.observation
                 trial = Trial(variant.name, seen, compared, difference=text, differs=kind)
                 return trial, None, models
+            if another := another_message(expected, actual):
+                raises = raises or f"{another} ({key.words})"
+            notice = notice or noticed(expected, actual)
     seen = context.journal.observation
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
-    return Trial(variant.name, seen, compared, raises=raises), trace, models
+    return Trial(variant.name, seen, compared, raises=raises, notice=notice), trace, models
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
@@ -273,7 +315,13 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
     }  # the mode that came first saw every side first
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
-    keys = [key for key in calls if key in chosen]
+    keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
+    first = [key for key in calls if key.seed == request.seeds[0] and key not in chosen]
+    # what stays as long as it is comes first: another size is compiled anew
+    more = sorted(
+        (key for key in first if key.variation != IN_DOUBLE), key=lambda key: key.variation in RESIZED
+    )
+    until: float | None = None
     compared = 0
     dynamo.reset()
     model: Any = None
@@ -287,14 +335,85 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
             # what torch notes in a module that it compiles
             ignored = trace.restless | (state_of(model).keys() - own)
         cases = models.drawn(seed)
-        for key in [each for each in keys if each.seed == seed]:
+        for key in (
+            *(each for each in keys if each.seed == seed),
+            *(each for each in more if each.seed == seed),
+        ):
+            if key not in chosen:
+                until = until or time.monotonic() + request.seconds * SHARE
+                if time.monotonic() > until:
+                    break
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
-            actual = called(context, model, compiled, cases[key.case], key, watched)
-            if expected.error and actual.error and expected.error != actual.error:
-                text = f"where it is compiled, {expected.error} became {actual.error} ({key.words})"
-                trial = replace(trial, raises=trial.raises or text)
-            if found := compiled_difference(expected, actual, ignored):
+            actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
+            trial = _with_exceptions(trial, key, expected, actual)
+            values = key in chosen or key.variation in FINITE
+            if found := (
+                compiled_difference(expected, actual, ignored) if values else ends_otherwise(expected, actual)
+            ):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
+
+
+def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
+    """The trial with another exception that compiled code raises; what torch is given wrongly Dynamo says in its way."""
+    if eager.error is None or compiled.error is None or eager.error == compiled.error:
+        return trial
+    if dynamo.is_failure(compiled.error) and not eager.raised:
+        return trial
+    text = f"where it is compiled, {eager.error} became {compiled.error} ({key.words})"
+    return replace(trial, raises=trial.raises or text)
+
+
+CAUGHT = "an exception that its caller catches"
+
+
+def _compiled_alone(
+    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
+) -> Trial:
+    """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
+    raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
+    mode = models.context.work.options.mode
+    telling = {
+        replace(key, mode=mode)
+        for key in trace.alone
+        if key.function in variant.functions and key.variation != IN_DOUBLE
+    }
+    one = replace(request, modes=(mode,))
+
+    def chosen(made: Made) -> Iterator[tuple[Key, Behaviour]]:
+        left = dict.fromkeys(variant.functions, COMPILED)
+        for key, call in alone(models, one, variant.functions, made):
+            if key in telling and key.function is not None and left[key.function]:
+                left[key.function] -= 1
+                yield key, call()
+
+    expected = dict(chosen(_guarded))
+    for key, actual in chosen(_compiled_by_itself):
+        if key not in expected or dynamo.is_failure(actual.error):
+            continue  # as it is called by the model it may be compiled all the same
+        trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
+        trial = _with_exceptions(trial, key, expected[key], actual) if expected[key].raised else trial
+        if found := compiled_difference(expected[key], actual, trace.restless):
+            text = f"compiled code differs from eager code: {found} ({key.words})"
+            return replace(trial, difference=text, differs="compiled")
+    return trial
+
+
+def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
+    """A function below the `try` that its callers have around it."""
+
+    def attempt(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except caught:
+            return CAUGHT
+
+    return attempt if caught else function
+
+
+def _compiled_by_itself(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
+    dynamo.reset()
+    made: Callable[..., Any] = compile_callable(_guarded(function, caught), backend="eager")
+    return made

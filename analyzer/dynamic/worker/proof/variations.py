@@ -97,6 +97,11 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return pytree.tree_map_only(torch.Tensor, each, value)
 
 
+def _turned(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, in memory in another order."""
+    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
+
+
 def _then(first: Vary, second: Vary) -> Vary:
     return lambda value, draw: second(first(value, draw), draw)
 
@@ -155,6 +160,16 @@ def _counts(tensor: torch.Tensor) -> bool:
 
 WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
 """For inputs that hold integers: labels and indices out of range are what checks refuse."""
+RESIZED = ("of length one", "empty")
+FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down")
+"""Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
+OF_OTHER_STRIDES = "of other strides"
+IN_DOUBLE = "in double precision"
+"""Floats of 32 bits, and the parameters of models, have 64: a type that is written in the code is another than theirs."""
+OTHERWISE_KEPT: dict[str, Vary] = {
+    OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
+    IN_DOUBLE: _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
+}
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
 AS_PYTHON = "with numbers of Python's"
@@ -176,7 +191,9 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
         if math.isfinite(number)
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
-    return MappingProxyType({**VARIATIONS, **WITH_MASKS, **WITH_NUMBERS, **at, **_UNCHANGED, **LAST})
+    return MappingProxyType(
+        {**VARIATIONS, **WITH_MASKS, **WITH_NUMBERS, **at, **OTHERWISE_KEPT, **_UNCHANGED, **LAST}
+    )
 
 
 def _at(number: float, way: int) -> Vary:

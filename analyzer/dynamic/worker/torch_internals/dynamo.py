@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import torch
 import torch._dynamo
+import torch._dynamo.exc
 import torch._guards
 from tcready.dynamic.worker.torch_internals import differences, logs
 from tcready.schema import setting_of
@@ -23,6 +24,12 @@ from torch._dynamo import utils as dynamo_utils
 CUDA_NOT_INITIALIZED = 3
 """What the driver's cuInit gives in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
 FSDP2 = os.path.join("torch", "distributed", "fsdp", "_fully_shard")
+
+
+def is_failure(error: str | None) -> bool:
+    """Whether an exception, by the name of its type, says that Dynamo could not compile."""
+    kind = getattr(torch._dynamo.exc, error or "", None)
+    return isinstance(kind, type) and issubclass(kind, torch._dynamo.exc.TorchDynamoException)
 
 
 def reset() -> None:

@@ -1,0 +1,201 @@
+"""Values kept to be compared in another process: copies of tensors, and of everything else what tells it from others."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import decimal
+import enum
+import fractions
+import functools
+import hashlib
+import io
+import itertools
+import logging
+import random
+import re
+import sys
+import uuid
+from collections import deque
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from pathlib import PurePath
+from types import (
+    BuiltinFunctionType,
+    EllipsisType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.parity import attributes_of
+from tcready.dynamic.worker.torch_internals import pytree
+from torch import nn
+
+DEPTH = 5
+"""Containers and objects in each other that are opened."""
+DRAINED = 100
+"""Items that are taken of an iterator."""
+FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+CONTAINERS = (list, tuple, dict, set, deque)
+_OPAQUE = (nn.Module, type, ModuleType, logging.Logger, logging.Handler, random.Random, *FUNCTIONS)
+_WRITTEN = (
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+    complex,
+    bytes,
+    bytearray,
+    range,
+    slice,
+    enum.Enum,
+    EllipsisType,
+    decimal.Decimal,
+    fractions.Fraction,
+    dt.date,
+    dt.time,
+    dt.timedelta,
+    PurePath,
+    uuid.UUID,
+    re.Pattern,
+)
+"""Types whose values are told by how they are written."""
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether it is a number, text or None, or holds nothing else."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return depth < 3 and all(is_plain(item, depth + 1) for item in value)
+    if isinstance(value, dict):
+        return depth < 3 and all(is_plain(each, depth + 1) for item in value.items() for each in item)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def plain(leaf: Any) -> Any:
+    """What is kept of a value that is not opened. It can be pickled."""
+    if isinstance(leaf, torch.Tensor):
+        return copied(leaf)
+    if leaf is None or type(leaf) in (bool, int, float, str):
+        return leaf
+    kind = f"<{type(leaf).__name__}>"
+    if isinstance(leaf, (*_WRITTEN, int, str)):
+        return f"{kind} {leaf!r}"
+    if isinstance(leaf, (type, *FUNCTIONS)):
+        return f"{kind} {getattr(leaf, '__module__', '')}.{getattr(leaf, '__qualname__', '')}"
+    if isinstance(leaf, functools.partial):
+        return [
+            kind,
+            plain(leaf.func),
+            [*map(plain, leaf.args)],
+            {k: plain(v) for k, v in leaf.keywords.items()},
+        ]
+    if isinstance(leaf, (set, frozenset, KeysView)):
+        return f"{kind} {_of_a_set(leaf)}"
+    if isinstance(leaf, (ItemsView, ValuesView, MappingProxyType)):
+        items = [*(leaf.items() if isinstance(leaf, MappingProxyType) else leaf)]
+        return [kind, pytree.tree_map(plain, items)]
+    if isinstance(leaf, (io.StringIO, io.BytesIO)) and not leaf.closed:
+        return f"{kind} {leaf.getvalue()!r}"
+    with contextlib.suppress(TypeError, ValueError, RuntimeError, AttributeError):
+        if (known := stream(leaf)) is not None:
+            return f"{kind} {known}"
+        if type(leaf).__module__ == "numpy":
+            return [kind, _of_numpy(leaf)]
+    return kind
+
+
+def stream(value: Any) -> str | None:
+    """How far a source of random numbers was drawn, or what an array holds, in a few letters; None of anything else."""
+    numpy = sys.modules.get("numpy")
+    if isinstance(value, torch.Generator):
+        return digest(value.get_state().tolist())
+    if isinstance(value, random.Random):
+        return digest(value.getstate())
+    if numpy is None:
+        return None
+    if isinstance(value, numpy.random.Generator):
+        return digest(value.bit_generator.state)
+    if isinstance(value, numpy.random.RandomState):
+        _, keys, *place = value.get_state()
+        return digest((keys.tolist(), place))
+    return None
+
+
+def digest(value: Any) -> str:
+    """A value in a few letters, by how it is written."""
+    return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()
+
+
+def _of_numpy(leaf: Any) -> Any:
+    """An array as a tensor; one of words or objects as it is written."""
+    try:
+        return torch.as_tensor(leaf).clone()
+    except (TypeError, ValueError, RuntimeError):
+        return repr(leaf.tolist())
+
+
+def _of_a_set(value: Any) -> Any:
+    items = [*value]
+    told = all(is_plain(item) or isinstance(item, _WRITTEN) for item in items)
+    return sorted(map(repr, items)) if told else len(items)
+
+
+def copied(tensor: torch.Tensor) -> Any:
+    """A copy that nothing else writes to; of one of a class of its own, the name of that and what it is made of."""
+    bare = tensor.detach()
+    if type(bare) in (torch.Tensor, nn.Parameter):
+        return bare.clone()
+    kind = f"<{type(tensor).__name__}>"
+    with contextlib.suppress(TypeError, RuntimeError, NotImplementedError):
+        if hasattr(tensor, "__tensor_flatten__"):
+            names, _ = tensor.__tensor_flatten__()
+            return [kind, *(copied(getattr(tensor, name)) for name in names)]
+        return [kind, bare.as_subclass(torch.Tensor).clone()]
+    return kind
+
+
+def drained(value: Any) -> Any:
+    """A value whose iterators are lists of what they give, up to so many items."""
+
+    def given(leaf: Any) -> Any:
+        if not isinstance(leaf, Iterator) or isinstance(leaf, (io.IOBase, torch.Tensor)):
+            return leaf
+        return [f"<{type(leaf).__name__}>", drained([*itertools.islice(leaf, DRAINED)])]
+
+    return pytree.tree_map(given, value)
+
+
+def inside(value: Any) -> list[tuple[str, Any]]:
+    """What a value holds, by name: items, and attributes of objects of the user's own classes; nothing of functions,
+    modules and types."""
+    if isinstance(value, (torch.Tensor, str, bytes, *_WRITTEN, *_OPAQUE)):
+        return []
+    found: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        found = [
+            (f"[{key!r}]" if is_plain(key) else f"[{n}]", v) for n, (key, v) in enumerate(dict.items(value))
+        ]
+    elif isinstance(value, (list, tuple, deque)):
+        found = [(f"[{number}]", item) for number, item in enumerate(value)]
+    is_own = type(value).__module__.partition(".")[0] not in ("builtins", "functools", "torch", "numpy")
+    if is_own or not callable(value):
+        found += [(f".{name}", item) for name, item in (attributes_of(value) or {}).items()]
+    return found
+
+
+def contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
+    """A value and what is in it, each by its name; what was `opened` before is not opened again."""
+    items = inside(value) if depth and id(value) not in opened else []
+    if not items:
+        sized = isinstance(value, CONTAINERS) and not isinstance(value, set)
+        yield name, f"<{type(value).__name__}> of {len(value)}" if sized else plain(value)
+        return
+    opened.add(id(value))
+    size = f" of {len(value)}" if isinstance(value, CONTAINERS) else ""
+    yield name, f"<{type(value).__name__}>{size}"
+    for key, item in items:
+        yield from contents(name + key, item, depth - 1, opened)

@@ -1,0 +1,148 @@
+"""What a call leaves set in its process, and which files it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+LARGE = 50_000_000
+"""Bytes of a file beyond which its size alone is compared."""
+
+
+def surroundings() -> dict[str, Any]:
+    """What is set for a whole process, or thread, by its name."""
+    found: dict[str, Any] = {f"os.environ[{name!r}]": value for name, value in os.environ.items()}
+    found |= {
+        "the default dtype": str(torch.get_default_dtype()),
+        "the default device": str(torch.get_default_device()),
+        "whether gradients are on": torch.is_grad_enabled(),
+        "whether inference mode is on": torch.is_inference_mode_enabled(),
+        "autocast": [
+            [torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind))] for kind in ("cpu", "cuda")
+        ],
+        "deterministic algorithms": [
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ],
+        "detection of anomalies": torch.is_anomaly_enabled(),
+        "the precision of products": torch.get_float32_matmul_precision(),
+        "the number of threads": torch.get_num_threads(),
+        "the working folder": os.getcwd(),
+        "sys.path": [*sys.path],
+        "filters of warnings": len(warnings.filters),
+        "the limit of recursion": sys.getrecursionlimit(),
+    }
+    if numpy := sys.modules.get("numpy"):
+        found["numpy's errors"] = dict(numpy.geterr())
+    for name, logger in [("root", logging.root), *logging.root.manager.loggerDict.items()]:
+        if isinstance(logger, logging.Logger) and (logger.level, logger.disabled, logger.propagate) != (
+            0,
+            False,
+            True,
+        ):
+            found[f"logger {name}"] = [logger.level, logger.disabled, logger.propagate]
+    return found
+
+
+def left_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call changed, by name, with the values that it left."""
+    names = dict.fromkeys([*before, *after])
+    return {name: after.get(name, "gone") for name in names if before.get(name) != after.get(name)}
+
+
+_OTHER = frozenset(
+    (
+        "os.chmod",
+        "os.link",
+        "os.mkdir",
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+        "os.symlink",
+        "os.system",
+        "os.truncate",
+        "socket.connect",
+        "subprocess.Popen",
+    )
+)
+"""What else is noted, beside files that are opened to be written."""
+
+
+class Writes:
+    """Notes what is written outside of the process, while it is asked to."""
+
+    def __init__(self) -> None:
+        self._notes: list[str] | None = None
+        self._begun: dict[str, int] = {}
+
+    def hook(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit hook of Python."""
+        if self._notes is None or (event != "open" and event not in _OTHER) or _is_import():
+            return
+        if event != "open":
+            self._notes.append(f"{event} {args[:2]!r}" if event != "socket.connect" else event)
+            return
+        path, _, flags = args
+        writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
+        if not writes or not isinstance(path, (str, bytes, os.PathLike)):
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if "__pycache__" in name or name.startswith(("/dev/", "/proc/")):
+            return
+        is_longer = bool(flags & os.O_APPEND)
+        with contextlib.suppress(OSError):
+            self._begun.setdefault(name, os.path.getsize(name) if is_longer else 0)
+        self._begun.setdefault(name, 0)
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[dict[str, Any]]:
+        """What was written by the code inside: known at its end."""
+        found: dict[str, Any] = {}
+        self._notes, self._begun = [], {}
+        try:
+            yield found
+        finally:
+            notes, begun, self._notes = self._notes, self._begun, None
+            found |= {f"file {name}": _written(name, start) for name, start in begun.items()}
+            if notes:
+                found["what was done to files and processes"] = notes
+
+
+def _is_import() -> bool:
+    """Whether Python is importing something: caches of that are written once, whoever is first."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _written(path: str, start: int) -> str:
+    try:
+        size = os.path.getsize(path)
+        if size > LARGE or not os.path.isfile(path):
+            return f"{size - start} bytes"
+        with open(path, "rb") as file:
+            file.seek(start)
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return "gone"
+
+
+@functools.cache
+def writes() -> Writes:
+    """The one of this process: an audit hook cannot be taken away."""
+    found = Writes()
+    sys.addaudithook(found.hook)
+    return found
