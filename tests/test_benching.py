@@ -213,8 +213,11 @@ class Processes:
         isolates: bool = True,
         device: bool = False,
         fails: str = "",
+        ends: tuple[str, str] = ("", ""),
     ) -> None:
         self.device, self.fails = device, fails
+        self.ends = ends
+        """A kind of process, and the arm in whose code it ends."""
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -225,7 +228,12 @@ class Processes:
         del tell
         self.asked.append(request)
         self.now += min(self.takes, seconds)
-        return BenchAnswer(request.kind, tuple(self._measured(request)), stack=self.stack)
+        rows = tuple(self._measured(request))
+        kind, name = self.ends
+        if request.kind != kind or all(arm.name != name for arm in request.arms):
+            return BenchAnswer(request.kind, rows, stack=self.stack)
+        rows = tuple(dataclasses.replace(row, error="it died") if row.arm == name else row for row in rows)
+        return BenchAnswer(request.kind, rows, stack=self.stack, failure="it died", ended_in=name)
 
     def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
         for arm in request.arms:
@@ -308,6 +316,42 @@ def test_an_arm_that_failed_is_not_measured_again(monkeypatch: pytest.MonkeyPatc
     found = measured(alone, DEFAULT)
     assert alone.kinds() == ["steady eager+default"]
     assert found.reason == "default failed: it gave up"
+
+
+@pytest.mark.parametrize("isolates", [True, False])
+def test_the_others_are_timed_without_the_arm_that_ended_the_process(
+    monkeypatch: pytest.MonkeyPatch, isolates: bool
+) -> None:
+    processes = Processes(monkeypatch, takes=1, isolates=isolates, ends=("steady", "default"))
+    found = measured(processes, DEFAULT, OTHER)
+    assert processes.kinds()[:2] == ["steady eager+default+other", "steady eager+other"]
+    assert sum("default" in kind for kind in processes.kinds()) == 1
+    arms = {arm.arm: arm for arm in found.cases[0].arms}
+    assert (arms["default"].verdict, arms["default"].reason) == ("failed", "it died")
+    assert arms["other"].verdict == "real_gain"
+    assert len(arms["other"].blocks) == 3
+    alone = measured(Processes(monkeypatch, takes=1, ends=("steady", "default")), DEFAULT)
+    assert alone.reason == "default failed: it died"
+
+
+@pytest.mark.parametrize("kind", ["parity", "profile"])
+def test_the_others_are_compared_without_the_arm_that_ended_the_process(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    processes = Processes(monkeypatch, takes=1, ends=(kind, "default"))
+    found = measured(processes, DEFAULT, OTHER)
+    kinds = [each for each in processes.kinds() if each.startswith(kind)]
+    assert kinds == [f"{kind} eager+default+other", f"{kind} eager+other"]
+    verdicts = {arm.arm: arm.verdict for arm in found.cases[0].arms}
+    assert verdicts["other"] == "real_gain"
+    assert kind == "profile" or verdicts["default"] == "inconclusive"
+
+
+def test_eager_code_that_was_not_timed_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=1, ends=("steady", "eager"))
+    found = measured(processes, DEFAULT)
+    assert processes.kinds() == ["steady eager+default"]
+    assert found.cases[0].arms[0].verdict == "failed"
 
 
 def test_what_the_budget_cuts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

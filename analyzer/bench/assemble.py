@@ -179,10 +179,11 @@ def _timed(
 ) -> list[Rows | None]:
     """Of each steady process the blocks of each case, or its single calls; None if it lacks one.
 
-    What a process timed before its time limit ended it counts only if every process ended so: it may be a block or two.
+    What a process timed before its time limit or an arm ended it counts only if every process ended so: it may be a
+    block or two.
     """
     steady = [process for process in processes if process.purpose == "steady"]
-    whole = [process for process in steady if not process.answer.timed_out]
+    whole = [p for p in steady if not p.answer.timed_out and p.answer.ended_in is None]
     found: list[Rows | None] = []
     for process in steady:
         if process in whole or not whole:
@@ -296,7 +297,12 @@ def _judged(
     """With what follows from a comparison with eager, given how eager compares with itself."""
     error = _error(processes, arm.arm, weights)
     if arm.arm == EAGER:
-        return replace(arm, verdict="failed", reason=error) if error else arm
+        if error:
+            return replace(arm, verdict="failed", reason=error)
+        if arm.seconds is None:
+            why = _untimed(processes, EAGER)
+            return replace(arm, verdict="inconclusive", reason=f"it was not timed{why and ': '}{why}")
+        return arm
     speedup, count = _speedup(processes, arm, eager, weights)
     single = _of_single_calls(processes, arm.arm, weights)
     if speedup is not None:
@@ -488,11 +494,11 @@ def _profile(
 def _compared(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[ArmMeasured]:
-    """What was compared with eager of an arm, in these cases or in all of them together."""
+    """What was compared with eager of an arm, in these cases or in all of them together; in processes that did not end in
+    the code of another one."""
+    own = [process for process in processes if process.answer.ended_in in (None, arm)]
     return [
-        row
-        for row in _rows(processes, "parity")
-        if row.arm == arm and (row.case is None or row.case in weights)
+        row for row in _rows(own, "parity") if row.arm == arm and (row.case is None or row.case in weights)
     ]
 
 
@@ -508,7 +514,10 @@ def _parity(
         (
             p.answer
             for p in processes
-            if p.purpose == "parity" and p.answer.failure and any(each.name == arm for each in p.request.arms)
+            if p.purpose == "parity"
+            and p.answer.failure
+            and p.answer.ended_in in (None, EAGER, arm)
+            and any(each.name == arm for each in p.request.arms)
         ),
         None,
     )

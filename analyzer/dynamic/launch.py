@@ -34,6 +34,7 @@ from tcready.dynamic.worker.request import (
     NOT_OURS,
     State,
     Work,
+    ended_early,
     read_json,
     read_state,
     stages_after,
@@ -290,9 +291,12 @@ def bench(
     if dropped := sorted(name for name in os.environ if name.startswith(DROPPED_IN_A_BENCH)):
         words = f"not passed on, since what it makes torch write would be timed: {', '.join(dropped)}"
         found = replace(found, notes=(*found.notes, words))
-    if answer is not None and (answer.failure or (ending.code == 0 and not ending.limit)):
+    done = state is not None and state.doing is None
+    if answer is not None and (answer.failure or (ending.code == 0 and done)):
         return found
-    return replace(found, failure=_why(state, ending), timed_out=ending.reason == "timeout")
+    if ending.limit and ending.reason != "timeout":
+        return replace(found, failure=_why(state, ending))
+    return ended_early(found, state, _why(state, ending), late=ending.limit)
 
 
 def _answered(
@@ -750,7 +754,8 @@ def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
         return f"rank {rank} exited with code {code}", "exit"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = f": {lines[-1][:300]}" if lines else ""
-    return f"the process exited with code {code}{last}", "exit"
+    early = " before it was done" if code == 0 else ""
+    return f"the process exited with code {code}{early}{last}", "exit"
 
 
 def _signal(number: int) -> str:

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready.dynamic.launch import RunRequest, bench
 from tcready.options import BenchOptions, RunOptions
-from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest, Progress, Progressing
+from tcready.schema import (
+    EAGER,
+    Arm,
+    BenchAnswer,
+    BenchProcess,
+    BenchPurpose,
+    BenchRequest,
+    Progress,
+    Progressing,
+)
 
 BUDGET, QUICK_BUDGET = 300.0, 120.0
 TIMED, QUICK_TIMED = 20.0, 8.0
@@ -181,11 +190,8 @@ def process_of(request: RunRequest) -> Callable[[BenchRequest, float, Progressin
 def _steady(work: Schedule, number: int) -> bool:
     """The `number`-th process in which arms are timed in turn; whether anything was timed."""
     timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(work.left(), LEAST) / 4)
-    done: set[tuple[str, ...]] = set()
     any_timed = False
-    while waiting := [arms for arms in work.groups() if tuple(arm.name for arm in arms) not in done]:
-        arms = waiting[0]
-        done.add(tuple(arm.name for arm in arms))
+    for arms in _each_group(work):
         request = BenchRequest(
             "steady",
             arms,
@@ -207,14 +213,29 @@ def _steady(work: Schedule, number: int) -> bool:
             work.done[-1] = BenchProcess(
                 dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
             )
-            done.add(tuple(arm.name for arm in first))
     return any_timed
+
+
+def _each_group(work: Schedule) -> Iterator[tuple[Arm, ...]]:
+    """Groups of arms in turn; where a process ends in the code of an arm, the others again without it."""
+    done: set[str] = set()
+    ended: set[str] = set()
+    while waiting := [arms for arms in work.groups() if any(a.code and a.name not in done for a in arms)]:
+        arms = tuple(arm for arm in waiting[0] if arm.name not in ended)
+        before = len(work.done)
+        yield arms
+        last = work.done[-1] if len(work.done) > before else None
+        if last is not None and last.answer.ended_in not in (None, EAGER):
+            ended.add(str(last.answer.ended_in))
+            done |= ended
+        else:
+            done |= {arm.name for arm in (last.request.arms if last is not None else arms)}
 
 
 def _profile(work: Schedule) -> None:
     """Of what the first process of each arm did not profile itself."""
     seen = {each.arm for process in work.done for each in process.answer.measured if each.profile is not None}
-    for arms in work.groups():
+    for arms in _each_group(work):
         if seen >= {arm.name for arm in arms}:
             continue
         request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
@@ -223,9 +244,7 @@ def _profile(work: Schedule) -> None:
 
 def _parity(work: Schedule, budget: float) -> None:
     """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`."""
-    for arms in work.groups():
-        if not any(arm.code for arm in arms):
-            continue
+    for arms in _each_group(work):
         request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
         names = _named([arm for arm in arms if arm.code])
         work.ask("parity", request, f"outputs of {names} against eager")

@@ -247,6 +247,8 @@ class BenchAnswer:
     """Why the process gave nothing (else), in one line."""
     timed_out: bool = False
     """Whether that is since its time was over: what it gave until then stands."""
+    ended_in: str | None = None
+    """The arm in whose code the process ended by itself, if it did: the others are measured again without it."""
     notes: tuple[str, ...] = ()
     """As of an arm, of the whole process."""
 

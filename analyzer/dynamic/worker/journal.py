@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +55,7 @@ class Journal:
         """When the budget of the stages in BUDGETED is spent, by `time.monotonic`, once its clock runs."""
         self.case: str | None = None
         self.cases: tuple[str, ...] = ()
+        self.arm: str | None = None
         self.failed_cases: dict[StageName, str] = {}
         self.rest: tuple[str, StageReason] = LEFT
         """Why stages that never began did not run."""
@@ -88,6 +91,23 @@ class Journal:
             self.case = case
             self.write(self.note, *self.counted)
 
+    @contextlib.contextmanager
+    def running(self, arm: str) -> Iterator[None]:
+        """Around code of that arm of a bench: should the process end in it, the state file says which it was."""
+        before = self.arm
+        self._of_arm(arm)
+        try:
+            yield
+        except Exception:  # what is none, as SystemExit, ends the process, in that arm
+            self._of_arm(before)
+            raise
+        self._of_arm(before)
+
+    def _of_arm(self, arm: str | None) -> None:
+        if arm != self.arm:
+            self.arm = arm
+            self.write(self.note, *self.counted)
+
     def skip(self, stage: StageName, detail: str, reason: StageReason) -> None:
         self.done[stage] = Stage(stage, "not_run", detail, reason=reason)
 
@@ -118,6 +138,7 @@ class Journal:
                 done,
                 of,
                 self.ends if self.doing in BUDGETED else None,
+                self.arm,
             )
             write_json(self.state_path, state)
 

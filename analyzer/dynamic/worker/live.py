@@ -29,7 +29,7 @@ from tcready.dynamic.worker.journal import NOT_ASKED, Journal, one_line
 from tcready.dynamic.worker.lines import can_watch
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.proof.variations import drawn
-from tcready.dynamic.worker.request import DROPPED_IN_A_BENCH, Work
+from tcready.dynamic.worker.request import DROPPED_IN_A_BENCH, Work, ended_early, read_state
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.options import RunOptions
 from tcready.schema import (
@@ -48,6 +48,7 @@ from torch import nn
 
 GIVEN = "the object itself was given"
 IN_THE_CALL = "given in the call"
+DONE_EARLY = "it ended with code 0 before it was done"
 STORES = ("_parameters", "_buffers")
 """The attributes of a module that hold what `register_parameter` and `register_buffer` were given."""
 SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
@@ -154,11 +155,13 @@ class Measuring:
                 self._measure(request, room)
             else:
                 ending = copies.ran(functools.partial(self._measure, request, room), seconds)
-            left = room / "result.json"
+            left, state = room / "result.json", room / "state.json"
             known = from_json(BenchAnswer, json.loads(left.read_text("utf-8"))) if left.exists() else None
+            now = read_state(str(state)) if state.exists() else None
         found = known or BenchAnswer(request.kind)
-        if ending.why and not found.failure:
-            found = dataclasses.replace(found, failure=ending.why, timed_out=ending.late)
+        why = ending.why or (DONE_EARLY if now is None or now.doing is not None else "")
+        if why and not found.failure:
+            found = ended_early(found, now, why, ending.late)
         return dataclasses.replace(found, notes=(*found.notes, *self._notes()))
 
     def _measure(self, request: BenchRequest, room: Path) -> None:

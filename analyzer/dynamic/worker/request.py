@@ -11,6 +11,8 @@ from typing import TypeVar
 from tcready.options import RunOptions
 from tcready.schema import (
     STAGES,
+    ArmMeasured,
+    BenchAnswer,
     BenchRequest,
     Frame,
     Observation,
@@ -81,6 +83,8 @@ class State:
     of: int | None = None
     ends: float | None = None
     """When the budget is spent, by `time.monotonic`, while a stage that has one is under way."""
+    arm: str | None = None
+    """The arm of a bench whose code is under way."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,21 @@ def write_whole(path: str, data: bytes) -> None:
     with open(partial, "wb") as file:
         file.write(data)
     os.replace(partial, path)
+
+
+def ended_early(found: BenchAnswer, state: State | None, why: str, late: bool) -> BenchAnswer:
+    """What a process of a bench left, and `why` it did not do all.
+
+    `late`: since its time was over. Else it ended by itself, and that is an error of the arm whose code was under way.
+    """
+    arm = state.arm if state is not None and not late else None
+    if arm is None:
+        return replace(found, failure=why, timed_out=late)
+    words = f"{why}, in code of the arm {arm}"
+    own = tuple(row for row in found.measured if row.arm == arm) or (ArmMeasured(arm),)
+    others = tuple(row for row in found.measured if row.arm != arm)
+    errors = tuple(replace(row, error=row.error or words) for row in own)
+    return replace(found, measured=(*others, *errors), failure=words, ended_in=arm)
 
 
 def stages_after(done: dict[StageName, Stage], detail: str, reason: StageReason) -> tuple[Stage, ...]:

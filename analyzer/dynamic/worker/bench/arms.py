@@ -63,6 +63,7 @@ class Running:
         """Around calls of this arm: what the arm's lines changed beside the model, and of the settings of the process, is
         so for this arm alone, and inference makes no gradients."""
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self.context.journal.running(self.arm.name))
             if self.forced:
                 stack.enter_context(placement.stance("force_eager"))
             stack.callback(put_before, self.settings)
@@ -116,7 +117,7 @@ def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequenc
     start = state.kept(model, drifting)
     classes = {type(module) for module in model.modules()} if isinstance(model, nn.Module) else set()
     before = Beside.of(classes)
-    with changed_meanwhile() as settings:
+    with context.journal.running(arm.name), changed_meanwhile() as settings:
         function = executed(arm.code, model, None, isolated=True) if arm.code.strip() else model
     after = before.now()
     changed = after.differs(before)

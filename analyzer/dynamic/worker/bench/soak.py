@@ -58,7 +58,8 @@ class _Stretch:
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
     """Raises Unmeasured if the arm cannot be called in any case."""
-    with compiler(context, request) as missing:
+    # one arm: noted once, and not at each of many calls
+    with context.journal.running(request.arms[0].name), compiler(context, request) as missing:
         lanes = lanes_of(context, request, missing)
         warm = Record()
         with recording(warm):

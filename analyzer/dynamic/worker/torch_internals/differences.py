@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -131,4 +132,6 @@ def has(name: Name) -> bool:
 
 def those_of(owner: Any, names: Iterable[str]) -> dict[str, Any]:
     """The values of those names that `owner` has: settings come and go."""
-    return {name: getattr(owner, name) for name in names if hasattr(owner, name)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some say that they are deprecated: who asked for them is tcready
+        return {name: getattr(owner, name) for name in names if hasattr(owner, name)}
