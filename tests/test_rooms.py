@@ -90,6 +90,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "observations",
             "installed",
             "merge",
+            "files",
         }
     ),
     "git": frozenset({"schema"}),

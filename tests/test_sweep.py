@@ -544,6 +544,39 @@ def test_an_export_holds_every_finished_result(tmp_path: Path, task: Task) -> No
         api.export_sweeps("none.sqlite", tmp_path / "all.parquet", root=tmp_path)
 
 
+@pytest.mark.parametrize("named", [STORE, "link", f"{STORE}-wal"])
+def test_an_export_never_takes_the_place_of_the_store(
+    named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "link").symlink_to(STORE)
+    assert run("sweep", *READ) == 0
+    before = kept(tmp_path / STORE)
+    capsys.readouterr()
+    assert run("sweep", "--export", named) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert kept(tmp_path / STORE) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_an_export_goes_through_a_pipe_and_a_link_and_replaces_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    with Store(tmp_path / "s.sqlite", "s.sqlite"):
+        pass
+    (tmp_path / "link").symlink_to("all.parquet")
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", "pipe"], cwd=tmp_path, stdout=subprocess.PIPE)
+    for name in ("link", "pipe"):
+        api.export_sweeps("s.sqlite", name)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
+    assert reader.communicate(timeout=60)[0] == (tmp_path / "all.parquet").read_bytes()
+
+
 def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None:
     """The tables of a list are no business of a check: its command line has to say what they say."""
     (tmp_path / "net.py").write_text(PLAIN.format(n=1))
@@ -711,13 +744,14 @@ def test_a_store_is_no_file_that_is_read_or_written_otherwise(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text("")
     assert run("sweep", "net.py", "--no-run", "--store", "net.py") == 2
+    assert run("sweep", "net.py", "--no-run", "--store", "new.py") == 2
+    assert not (tmp_path / "new.py").exists()
     assert run("sweep", "net.py", "--no-run", "--store", "s.sqlite", "-o", "s.sqlite") == 2
     (tmp_path / "empty").mkdir()
     assert run("sweep", "empty") == 2
     errors = capsys.readouterr().err.splitlines()
-    assert ["holds code" in errors[0], "both name" in errors[1], "nothing is named" in errors[2]] == [
-        True
-    ] * 3
+    parts = ("holds code", "would be taken for code", "both name", "nothing is named")
+    assert [part in error for part, error in zip(parts, errors, strict=True)] == [True] * 4
 
 
 def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:

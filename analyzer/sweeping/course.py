@@ -263,7 +263,7 @@ def sweep(
     began = time.monotonic()
     root = settings.root
     if wanted.export is not None:
-        export.refuse_without()
+        export.refuse(wanted.export, root / wanted.store)
     given = matrix.axes(wanted.matrix)
     settings = matrix.with_modes(settings, given)
     plan.refuse_missing_programs(settings.run)
