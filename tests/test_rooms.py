@@ -91,6 +91,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "installed",
             "merge",
             "files",
+            "stored",
         }
     ),
     "git": frozenset({"schema"}),

@@ -70,6 +70,7 @@ PLAIN = (
 )
 STORE = ".tcready_cache/sweep.sqlite"
 FILES = 14
+DEEP = "[" * 800 + "]" * 800
 READ = (".", "--no-run", "-q", "--no-cache", "--jobs", "1")
 
 
@@ -678,11 +679,12 @@ def test_a_result_that_was_cut_short_is_made_again(
         (tmp_path / f"net{number}.py").write_text(PLAIN.format(n=number))
     assert run("sweep", *READ) == 0
     base = sqlite3.connect(STORE)
-    base.execute("UPDATE results SET value = substr(value, 1, 40) WHERE target = 'net1.py'")
-    base.commit()
-    capsys.readouterr()
-    assert run("sweep", *READ) == 0
-    assert "1 result worked out" in capsys.readouterr().out
+    for damage in ("substr(value, 1, 40)", f"'{'[' * 200_000}{']' * 200_000}'"):
+        base.execute(f"UPDATE results SET value = {damage} WHERE target = 'net1.py'")
+        base.commit()
+        capsys.readouterr()
+        assert run("sweep", *READ) == 0
+        assert "1 result worked out" in capsys.readouterr().out
     base.execute("UPDATE results SET ground = '{'")
     base.commit()
     base.close()
@@ -697,6 +699,19 @@ def test_a_result_that_was_cut_short_is_made_again(
         "UPDATE results SET value = '{}'",
         "UPDATE results SET ground = '3'",
         "UPDATE members SET row = '[]'",
+        f"UPDATE results SET value = '{DEEP}'",
+        f"UPDATE results SET ground = '{DEEP}'",
+        f"UPDATE members SET row = '{DEEP}'",
+        "UPDATE members SET row = json_set(row, '$.share', json('1e999'))",
+        *(f"UPDATE members SET setting = {text}" for text in ("'notjson'", "'[1]'", "5", "x'ff'")),
+        *(f"UPDATE results SET seconds = {text}" for text in ("'abc'", "9e999", "x'00'")),
+        *(
+            f"DROP TABLE results; CREATE VIEW results AS WITH RECURSIVE c(n) AS (SELECT 1 {more}) SELECT n AS key, n AS"
+            " stage, n AS target, n AS status, n AS owner, n AS sweep, n AS tries, n AS began, n AS ended, n AS seconds,"
+            " n AS ground, n AS value FROM c"
+            for more in ("", "UNION ALL SELECT n FROM c")
+        ),
+        "CREATE TRIGGER t AFTER INSERT ON sweeps BEGIN DELETE FROM results; END",
         "INSERT INTO owners VALUES ('x', 'x', 1, 'x', 'x'); UPDATE results SET status = 'claimed', owner = 'x'",
     ],
 )

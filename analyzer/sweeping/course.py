@@ -359,11 +359,12 @@ def _report(course: _Course, seconds: float) -> Report:
     rows = list(_rows(whole, course, ran))
     store.end([(each.setting, each.key, as_json(each.found)) for each in rows if each.key])
     named = {target.target for target in whole.targets}
-    before = map(_target_of, store.settings_before() - {each.setting for each in rows})
+    before = store.settings_before()
+    now = {each.setting for each in rows}
     found = summary.swept(
         whole,
         [each.row for each in rows],
-        sorted({target for target in before if target not in named}),
+        sorted({before[setting] for setting in before.keys() - now} - named),
         has_last=any(each.row.before is not None for each in rows),
         made=course.made,
         taken=course.taken,
@@ -422,11 +423,6 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
         if not target.was_run and step is not None:
             stage, _, *rest = json.loads(step.step.setting)
             yield step, json.dumps([stage, target.target, *rest]), target
-
-
-def _target_of(setting: str) -> str:
-    """The target in the text of a setting."""
-    return str(json.loads(setting)[1])
 
 
 def listed(settings: Settings, wanted: Wanted) -> Settings:
