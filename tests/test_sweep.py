@@ -25,7 +25,7 @@ from tcready.sweeping import course, engine, ground, local, matrix, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
 from tcready.sweeping.local import LocalEngine
 from tcready.sweeping.store import Store
-from tcready.sweeping.task import Result, Task
+from tcready.sweeping.task import Place, Result, Task
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = """\
@@ -194,6 +194,31 @@ def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> Non
     ]
     assert {each.observation.convention for each in report.targets} == {"[targets.one]"}
     assert " infer  " in api.render(report, "text")
+
+
+@pytest.mark.dynamo
+@pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone")
+def test_a_second_interrupt_does_not_keep_the_first_from_ending_all_runs(tmp_path: Path) -> None:
+    hangs = READY.replace("return double(", "open('under-way', 'w'); import time; time.sleep(100); return (")
+    (tmp_path / "net.py").write_text(hangs.replace("from helper import double\n", ""))
+    process = subprocess.Popen(command(".", "-q"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while time.monotonic() < until and not (tmp_path / "under-way").exists():
+        time.sleep(0.05)
+    began = time.monotonic()
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    _, error = process.communicate(timeout=90)
+    assert (process.returncode, error.strip()) == (130, "tcready: interrupted")
+    assert time.monotonic() - began < 30
+
+
+def test_who_ended_all_runs_wants_no_more(tmp_path: Path) -> None:
+    place = Place()
+    place.close()
+    result = place.run(Task("run", "key", "net.py::Net", str(tmp_path)))
+    assert (result.value, result.failure.endswith("the work was ended")) == ("", True)
 
 
 # Kept, whoever is killed and whoever else is there

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tcready import installed, observations, plan, project
+from tcready.dynamic import signals_wait
 from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import COMMAND_LINE, Settings, TargetTable
@@ -318,7 +319,8 @@ def sweep(
                     course.add((number,), each)
                 course.go()
             finally:
-                engine.close()
+                with signals_wait():
+                    engine.close()
             report = _report(course, time.monotonic() - began)
             if wanted.export is not None:
                 export.write(store, wanted.export)
