@@ -766,6 +766,16 @@ def test_formats_of_findings_alone_name_files_that_cannot_be_read(
     assert "tcready: error: broken.py cannot be judged" in capsys.readouterr().err
 
 
+def test_models_that_are_all_new_have_changed_since_the_last_sweep(tmp_path: Path) -> None:
+    (tmp_path / "net1.py").write_text(PLAIN.format(n=1))
+    assert "CHANGED" not in api.render(api.sweep(".", root=tmp_path, run=False), "text")
+    (tmp_path / "net1.py").rename(tmp_path / "net2.py")
+    text = api.render(api.sweep(".", root=tmp_path, run=False), "text")
+    assert "CHANGED since the last sweep: 2 models" in text
+    assert "net1.py::Net1: not there any more" in text
+    assert "net2.py::Net1: new: unknown" in text
+
+
 def test_the_database_of_another_program_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "other.sqlite"
     base = sqlite3.connect(path)

@@ -124,7 +124,7 @@ class Sweep:
     gone: tuple[str, ...] = ()
     """Targets of the last sweep that were asked for again and are there no more."""
     has_last: bool = False
-    """Whether the store holds an earlier sweep of any of these models."""
+    """Whether the store holds an earlier sweep of the same targets, or of any of these models."""
     made: int = 0
     """Results that were worked out now."""
     taken: int = 0

@@ -367,7 +367,7 @@ def _report(course: _Course, seconds: float) -> Report:
         whole,
         [each.row for each in rows],
         sorted({before[setting] for setting in before.keys() - now} - named),
-        has_last=any(each.row.before is not None for each in rows),
+        has_last=bool(before) or any(each.row.before is not None for each in rows),
         made=course.made,
         taken=course.taken,
         seconds=seconds,
