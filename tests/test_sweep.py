@@ -621,7 +621,10 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
     (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))
     assert (options.mode, options.device, options.synthesise) == ("train", "cuda", True)
     report = api.sweep(["zoo.toml"], root=tmp_path, run=False, checkout=False)
-    assert [(each.target, each.mode) for each in report.targets] == [("net.py::Net1", "train")]
+    assert [(each.target, each.mode) for each in report.targets] == [
+        ("net.py::Net1", "train"),
+        ("net.py::Net1", "infer"),
+    ]
 
 
 def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -764,6 +767,32 @@ def test_formats_of_findings_alone_name_files_that_cannot_be_read(
     (tmp_path / "broken.py").write_text("def (\n")
     assert run("sweep", *READ, "--output-format", "concise") == 2
     assert "tcready: error: broken.py cannot be judged" in capsys.readouterr().err
+
+
+def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is_not_there(
+    tmp_path: Path,
+) -> None:
+    text = "if self.training:\n            print(x.sum().item())\n        return x"
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1).replace("return x", text))
+    names = {"one": ("Net1", "infer"), "two": ("Net1", "train"), "three": ("Net1", "train")}
+    names |= {"four": ("Nope", "infer"), "five": ("Nada", "infer")}
+    (tmp_path / "zoo.toml").write_text(
+        "".join(
+            f"[targets.{key}]\ntarget = 'net.py::{name}'\nmode = '{mode}'\n"
+            for key, (name, mode) in names.items()
+        )
+    )
+    report = api.sweep("zoo.toml", root=tmp_path, run=False)
+    assert report.sweep is not None
+    assert sorted((each.target, each.table, each.outcome.own_sites) for each in report.sweep.models) == [
+        ("net.py::Nada", "", 0),
+        ("net.py::Net1", "[targets.one]", 0),
+        ("net.py::Net1", "[targets.three]", 1),
+        ("net.py::Net1", "[targets.two]", 1),
+        ("net.py::Nope", "", 0),
+    ]
+    assert api.exit_code(report) == 2
+    assert "net.py::Nada: cannot be read: net.py::Nada: no 'Nada' in net.py" in api.render(report, "text")
 
 
 def test_models_that_are_all_new_have_changed_since_the_last_sweep(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tcready.plan import PlannedRun
 from tcready.resolve import COMMAND_LINE, Settings, TargetTable
 from tcready.schema import (
     Cause,
+    Mode,
     ModeAsked,
     Observation,
     Outcome,
@@ -344,7 +345,7 @@ def _report(course: _Course, seconds: float) -> Report:
             seen = _failed(step, done.failure) if kept is None else store.read_as(Observation, kept.value)
             ran.append((done, dataclasses.replace(seen, asked=step.asked)))
         elif kept is None:
-            skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
+            skipped = (Skipped(step.task.target, done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
         else:
             reports.append((step.task.target, store.read_as(Report, kept.value)))
@@ -418,11 +419,16 @@ def _of_runs(
 
 
 def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, str, TargetReport]]:
-    """Each target that was only read, with the step that read it; of a file there may be several."""
-    read = {each.step.task.target: each for each in done if each.step.task.stage == "read"}
+    """Each target that was only read, with the steps that read it; of a file there may be several."""
+    read: dict[tuple[str, Mode], list[_Done]] = {}
+    for each in done:
+        if each.step.task.stage == "read" and not each.failure:
+            mode: Mode = "train" if each.step.task.asked.mode == "train" else "infer"
+            read.setdefault((each.step.task.target, mode), []).append(each)
     for target in report.targets:
-        step = read.get(target.target) or read.get(Target.place_in(target.target))
-        if not target.was_run and step is not None:
+        place = Target.place_in(target.target)
+        steps = read.get((target.target, target.mode)) or read.get((place, target.mode), ())
+        for step in () if target.was_run else steps:
             stage, _, *rest = json.loads(step.step.setting)
             yield step, json.dumps([stage, target.target, *rest]), target
 
