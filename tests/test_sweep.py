@@ -427,6 +427,36 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
 
 
+def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> None:
+    inner = tmp_path / "models" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "outside.py").write_text("")
+    for name in ("models/a.py", "models/inner/b.py", "models/inner/note.txt"):
+        (tmp_path / name).write_text("")
+    for name in ("round", "again"):
+        (inner / name).symlink_to("..")
+    (inner / "itself").symlink_to("itself")
+    (inner / "alias.py").symlink_to("b.py")
+    (inner / "outside.py").symlink_to("../../outside.py")
+    settings = resolve({}, root=tmp_path)
+
+    def found(*patterns: str) -> list[str]:
+        return [each.target for each in targets.wanted(patterns, settings)]
+
+    every = ["models/a.py", "models/inner/alias.py", "models/inner/b.py"]
+    for pattern in (
+        "models/**/*.py",
+        f"{tmp_path}/models/**/*.py",
+        "./models/**/**/*.py",
+        "models/*",
+        "m*/inner/../*",
+    ):
+        assert [each.removeprefix(f"{tmp_path}/") for each in found(pattern)] == every, pattern
+    assert found("models/inner/round/[a].py") == [
+        "models/inner/round/a.py"
+    ]  # a link that is named is followed
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -427,8 +427,8 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
             read.setdefault((each.step.task.target, mode), []).append(each)
     for target in report.targets:
         place = Target.place_in(target.target)
-        steps = read.get((target.target, target.mode)) or read.get((place, target.mode), ())
-        for step in () if target.was_run else steps:
+        steps = read.get((target.target, target.mode)) or read.get((place, target.mode)) or []
+        for step in [] if target.was_run else steps:
             stage, _, *rest = json.loads(step.step.setting)
             yield step, json.dumps([stage, target.target, *rest]), target
 

@@ -28,7 +28,7 @@ from tcready.sweeping.ground import Ground
 from tcready.sweeping.task import Result, Task
 
 T = TypeVar("T")
-Setting = tuple[str, str, str, str | None, str, str, str | None]
+SETTING: Any = tuple[str, str, str, str | None, str, str, str | None]
 """Stage, target, table of a list, model of a library, mode, device and interpreter: what is the same in each sweep of a
 model in a cell of the matrix. It is kept as JSON."""
 VERSION = 1
@@ -254,7 +254,7 @@ class Store:
                 (self.sweep, self.sweep),
             ).fetchall()
             _refuse_kinds([setting for (setting,) in found], str)
-        return {setting: self.read_as(Setting, setting)[1] for (setting,) in found}
+        return {setting: str(self.read_as(SETTING, setting)[1]) for (setting,) in found}
 
     def end(self, rows: Sequence[tuple[str, str, Any]]) -> None:
         """The sweep came to its end: its rows are `(setting, key, outcome)`, the outcome as JSON."""
