@@ -517,6 +517,10 @@ def test_a_list_holds_files_and_folders_and_what_is_named_twice_counts_once(tmp_
         ((".", "--matrix", "speed=1"), "--matrix speed=1: write AXIS=VALUE,VALUE"),
         ((".", "--matrix", "mode=both"), "a mode is one of infer, train"),
         ((".", "--matrix", "torch=1.0"), "--matrix torch=1.0: no interpreter with that torch is known"),
+        (
+            ("nowhere", "--matrix", "python=/bin/false"),
+            "the interpreter /bin/false cannot be asked for its version: it exits with code 1\n",
+        ),
         ((".", "--matrix", "python=/nowhere/python"), "--python /nowhere/python: no such program"),
         ((".", "--matrix", "torch=2.13", "--matrix", "python=python3"), "both name interpreters"),
         ((".", "--matrix", "torch=2.13", "device=cpu", "python=python3"), "both name interpreters"),
@@ -860,6 +864,50 @@ def test_a_store_is_no_file_that_is_read_or_written_otherwise(
     errors = capsys.readouterr().err.splitlines()
     parts = ("holds code", "would be taken for code", "both name", "nothing is named")
     assert [part in error for part, error in zip(parts, errors, strict=True)] == [True] * 4
+
+
+def test_a_folder_for_pages_that_leads_out_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    (inside / "net.py").write_text(PLAIN.format(n=1))
+    (inside / "all_models").symlink_to("..")
+    (inside / "file_models").write_text("mine")
+    for name, why in (("all", "leads out of the working folder"), ("file", "file_models, which is a file")):
+        assert run("sweep", *READ, "--html", f"{name}.html") == 2
+        error = capsys.readouterr().err
+        assert (error.count("\n"), why in error) == (1, True)
+    assert not (inside / STORE).exists()
+
+
+def test_pages_of_models_that_are_gone_are_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net1.py").write_text(PLAIN.format(n=1))
+    assert run("sweep", *READ, "--html", "all.html") == 0
+    (before,) = (tmp_path / "all_models").iterdir()
+    mine = [tmp_path / "all_models" / name for name in ("mine-01234567.html", "mine.html")]
+    mine[0].write_text("mine")
+    mine[1].write_bytes(before.read_bytes())
+    (tmp_path / "net1.py").rename(tmp_path / "net2.py")
+    assert run("sweep", *READ, "--html", "all.html") == 0
+    left = set((tmp_path / "all_models").iterdir())
+    assert (before in left, left >= set(mine), len(left)) == (False, True, 3)
+
+
+def test_a_sweep_that_finds_no_model_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("x = 1\n")
+    assert run("sweep", *READ) == 2
+    assert capsys.readouterr() == (
+        "",
+        "tcready: error: no model was found in what was named: there is no nn.Module class with a forward\n",
+    )
 
 
 def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_lost_files, say_what_failed, show
+from tcready.cli.output import refuse_folder_of_pages, refuse_lost_files, say_what_failed, show
 from tcready.cli.telling import telling
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema import TcreadyError
@@ -51,6 +51,8 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
     refuse_lost_files({"--output": command.output, "--html": command.html, **kept}, targets)
+    if command.html is not None:
+        refuse_folder_of_pages(command.html)
     api.editor_address(command.editor)  # a wrong one is told before anything runs
     with telling(command.quiet) as (announce, progress):
         report = api.sweep(

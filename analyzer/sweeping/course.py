@@ -278,6 +278,8 @@ def sweep(
         return Surveyor(root, grounds.interpreter(python, root), code)
 
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
+    for cell in cells:  # one that is no Python is told before anything is read
+        surveyor(cell.python or settings.run.python)
     things = targets.wanted(names, settings)
     if not things:
         raise TcreadyError(
@@ -360,6 +362,8 @@ def _report(course: _Course, seconds: float) -> Report:
         readings=(_reading(course.asked),),
     )
     rows = list(_rows(whole, course, ran))
+    if not rows and not whole.skipped:
+        raise TcreadyError("no model was found in what was named: there is no nn.Module class with a forward")
     store.end([(each.setting, each.key, as_json(each.found)) for each in rows if each.key])
     named = {target.target for target in whole.targets}
     before = store.settings_before()
