@@ -551,8 +551,8 @@ def export_sweeps(
     from tcready.sweeping import export
     from tcready.sweeping.store import Store
 
-    export.refuse_without()
     path = Path(root or Path.cwd()) / store
+    export.refuse(os.fspath(output), path)
     if not path.is_file():
         raise TcreadyError(f"--store {store}: there is no such file")
     with Store(path, store) as opened:

@@ -6,8 +6,9 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from tcready.schema import TcreadyError
 
@@ -20,14 +21,16 @@ STREAMS = ("/dev", "/proc")
 def refuse(path: str, named: str, read: Iterable[str] = ()) -> None:
     """Raises TcreadyError, in which `named` says what asks for it, if `path` is nothing to write a result to.
 
-    That is a file of Python code, one of the files `read`, and a link that leads out of the working folder: whoever
-    wrote a checkout may have put it there. A file outside is fine if it is named as what it is.
+    That is a file of Python code, or what its name would make one, one of the files `read`, and a link that leads out of
+    the working folder: whoever wrote a checkout may have put it there. A file outside is fine if it is named as what it
+    is.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file() and not target.is_dir():
         return  # a device or a pipe
-    if target.is_file() and target.suffix.lower() in SOURCES:
-        raise TcreadyError(f"{named} {path} holds code, which would be lost: name another file")
+    if target.suffix.lower() in SOURCES and not target.is_dir():
+        why = "holds code, which would be lost" if target.is_file() else "would be taken for code"
+        raise TcreadyError(f"{named} {path} {why}: name another file")
     if any(os.path.realpath(each) == str(target) for each in read):
         raise TcreadyError(f"{named} {path} is what is to be read, and would be lost: name another file")
     outside = _led_out(path, target)
@@ -57,14 +60,22 @@ def write(path: str, text: str, errors: str = "backslashreplace") -> None:
 
 def write_bytes(path: str, data: bytes) -> None:
     """As `write`, of bytes."""
+    with opened(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """What is written to `path`, as `write` does it, for who has it piece by piece."""
     refuse(path, "cannot write")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             with open(path, "wb") as file:
-                file.write(data)
+                yield file
             return
         target = Path(os.path.realpath(path))
-        partial = staged(target, data)
+        with _staging(target) as (partial, file):
+            yield file
         try:
             os.replace(partial, target)
         except BaseException:
@@ -72,21 +83,28 @@ def write_bytes(path: str, data: bytes) -> None:
                 os.unlink(partial)
             raise
     except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
+        raise TcreadyError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def staged(target: Path, data: bytes) -> str:
     """A file beside `target`, ready to take its place, with the permissions that `target` has or would get."""
+    with _staging(target) as (partial, file):
+        file.write(data)
+    return partial
+
+
+@contextlib.contextmanager
+def _staging(target: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """What `staged` gives, while it is written; it is gone if that fails."""
     partial = str(target.with_name(f".tcready-{os.getpid()}-{time.monotonic_ns()}"))
     try:
         with open(partial, "xb", opener=_for_its_owner) as file:
-            file.write(data)
+            yield partial, file
         os.chmod(partial, _mode(target))
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
         raise
-    return partial
 
 
 def _for_its_owner(path: str, flags: int) -> int:

@@ -11,6 +11,9 @@ from tcready.schema import SCHEMA_VERSION, Observation, Report, TcreadyError, fr
 
 LARGEST_COUNT, LARGEST = 1 << 64, 1e300
 """Whole numbers and others of a report lie below: what is summed and divided of them is a number again."""
+OUT_OF_RANGE = "a number that is too large, infinite or none"
+DEEPEST = 100
+"""A report nests about ten deep."""
 EMBEDDED = "tcready-report"
 """The id of the script element that holds a page's report."""
 
@@ -45,29 +48,31 @@ def value_of(data: Any, named: str) -> Report | Observation:
         kind = Observation if {"stages", "target"} <= data.keys() else kind
     if kind is None:
         raise TcreadyError(f"{named} is neither a report of tcready nor what its worker wrote")
-    if not _is_in_range(data, kind):
-        raise TcreadyError(f"{named} holds a number that is too large, infinite or none")
+    if why := unusable(data, kind):
+        raise TcreadyError(f"{named} holds {why}")
     try:
         return from_json(kind, data)
     except TcreadyError as error:
         raise TcreadyError(f"{named}: {error}") from None
 
 
-def _is_in_range(data: Any, kind: type) -> bool:
-    """Whether each number can be summed and divided. A worker may measure infinity; a report has null for it."""
-    left = [data]
+def unusable(data: Any, kind: type) -> str:
+    """What of JSON data nothing can work with: a number that cannot be summed and divided, or objects within objects
+    without an end; empty if there is none. A worker may measure infinity; a report has null for it."""
+    left = [(data, 0)]
     while left:
-        item = left.pop()
-        if isinstance(item, dict):
-            left += item.values()
-        elif isinstance(item, list):
-            left += item
+        item, depth = left.pop()
+        if isinstance(item, (dict, list)):
+            if depth == DEEPEST:
+                return f"values that are nested more than {DEEPEST} deep"
+            left += [(each, depth + 1) for each in (item.values() if isinstance(item, dict) else item)]
         elif isinstance(item, int):
             if abs(item) >= LARGEST_COUNT:
-                return False
-        elif isinstance(item, float) and not abs(item) < LARGEST and (kind is Report or math.isfinite(item)):
-            return False
-    return True
+                return OUT_OF_RANGE
+        elif isinstance(item, float) and not abs(item) < LARGEST:
+            if kind is not Observation or math.isfinite(item):
+                return OUT_OF_RANGE
+    return ""
 
 
 class _Page(HTMLParser):

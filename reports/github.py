@@ -5,6 +5,7 @@ from __future__ import annotations
 from tcready.reports.paths import outside, without_absolute_paths
 from tcready.reports.view import code_of, heaviest_first, listed
 from tcready.schema import Finding, Level, Report
+from tcready.target import Target
 
 COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -16,7 +17,10 @@ def render(report: Report, *, third_party: bool = False) -> str:
     folder, are told without a place: their files are in no diff.
     """
     shown = without_absolute_paths(report)
-    lines = [f"::error file={_property(item.path)}::{_data(item.reason)}" for item in shown.skipped]
+    lines = [
+        f"::error file={_property(Target.place_in(item.path))}::{_data(item.reason)}"
+        for item in shown.skipped
+    ]
     lines += [
         f"::error title=tcready::{_data(target.target)}: {stage.stage} failed: {_data(stage.detail)}"
         for target in shown.targets

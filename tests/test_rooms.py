@@ -90,6 +90,8 @@ ALLOWED: dict[str, frozenset[str]] = {
             "observations",
             "installed",
             "merge",
+            "files",
+            "stored",
         }
     ),
     "git": frozenset({"schema"}),

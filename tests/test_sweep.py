@@ -25,7 +25,7 @@ from tcready.sweeping import course, engine, ground, local, matrix, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
 from tcready.sweeping.local import LocalEngine
 from tcready.sweeping.store import Store
-from tcready.sweeping.task import Result, Task
+from tcready.sweeping.task import Place, Result, Task
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = """\
@@ -70,6 +70,7 @@ PLAIN = (
 )
 STORE = ".tcready_cache/sweep.sqlite"
 FILES = 14
+DEEP = "[" * 800 + "]" * 800
 READ = (".", "--no-run", "-q", "--no-cache", "--jobs", "1")
 
 
@@ -193,6 +194,31 @@ def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> Non
     ]
     assert {each.observation.convention for each in report.targets} == {"[targets.one]"}
     assert " infer  " in api.render(report, "text")
+
+
+@pytest.mark.dynamo
+@pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone")
+def test_a_second_interrupt_does_not_keep_the_first_from_ending_all_runs(tmp_path: Path) -> None:
+    hangs = READY.replace("return double(", "open('under-way', 'w'); import time; time.sleep(100); return (")
+    (tmp_path / "net.py").write_text(hangs.replace("from helper import double\n", ""))
+    process = subprocess.Popen(command(".", "-q"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while time.monotonic() < until and not (tmp_path / "under-way").exists():
+        time.sleep(0.05)
+    began = time.monotonic()
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    _, error = process.communicate(timeout=90)
+    assert (process.returncode, error.strip()) == (130, "tcready: interrupted")
+    assert time.monotonic() - began < 30
+
+
+def test_who_ended_all_runs_wants_no_more(tmp_path: Path) -> None:
+    place = Place()
+    place.close()
+    result = place.run(Task("run", "key", "net.py::Net", str(tmp_path)))
+    assert (result.value, result.failure.endswith("the work was ended")) == ("", True)
 
 
 # Kept, whoever is killed and whoever else is there
@@ -388,17 +414,46 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     (tmp_path / "pkg" / "__init__.py").write_text("")
     (tmp_path / "pkg" / "base.py").write_text(PLAIN.format(n=1))
     (tmp_path / "pkg" / "more.py").write_text(
-        "from .base import Net1\n\n\nclass More(Net1):\n    pass\n\n\nclass Plain:\n    def forward(self, x): ...\n"
+        "from .base import Net1\n\n\nclass More(Net1):\n    pass\n\n\nclass Plain:\n    def forward(self, x): ...\n\n\n"
+        "class Outer:\n    class Inner(Net1):\n        pass\n"
     )
     report = api.sweep("pkg", run=False, root=tmp_path / "pkg" / "..", checkout=False)
     assert set(rows(report)) == {"pkg/base.py::Net1", "pkg/more.py::More"}  # the folder is there
     (tmp_path / "src").mkdir()
     (tmp_path / "pkg").rename(tmp_path / "src" / "pkg")
     report = api.sweep("pkg", run=False, root=tmp_path, checkout=False)
-    assert set(rows(report)) == {"pkg.base::Net1", "pkg.more::More"}
+    assert set(rows(report)) == {"pkg.base::Net1", "pkg.more::More", "pkg.more::Outer.Inner"}
     settings = resolve({}, root=tmp_path)
     found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
+
+
+def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> None:
+    inner = tmp_path / "models" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "outside.py").write_text("")
+    for name in ("models/a.py", "models/inner/b.py", "models/inner/note.txt"):
+        (tmp_path / name).write_text("")
+    for name in ("round", "again"):
+        (inner / name).symlink_to("..")
+    (inner / "itself").symlink_to("itself")
+    (inner / "alias.py").symlink_to("b.py")
+    (inner / "outside.py").symlink_to("../../outside.py")
+    settings = resolve({}, root=tmp_path)
+
+    def found(*patterns: str) -> list[str]:
+        return [each.target for each in targets.wanted(patterns, settings)]
+
+    every = ["models/a.py", "models/inner/alias.py", "models/inner/b.py"]
+    for pattern in (
+        "models/**/*.py",
+        f"{tmp_path}/models/**/*.py",
+        "./models/**/**/*.py",
+    ):
+        assert [each.removeprefix(f"{tmp_path}/") for each in found(pattern)] == every, pattern
+    assert found("models/*") == found("m*/inner/../*") == ["models/a.py", "models/inner/b.py"]
+    named = "models/inner/round/"  # it is followed
+    assert found(f"{named}[a].py") == [f"{named}a.py"]
 
 
 @pytest.mark.parametrize(
@@ -462,6 +517,10 @@ def test_a_list_holds_files_and_folders_and_what_is_named_twice_counts_once(tmp_
         ((".", "--matrix", "speed=1"), "--matrix speed=1: write AXIS=VALUE,VALUE"),
         ((".", "--matrix", "mode=both"), "a mode is one of infer, train"),
         ((".", "--matrix", "torch=1.0"), "--matrix torch=1.0: no interpreter with that torch is known"),
+        (
+            ("nowhere", "--matrix", "python=/bin/false"),
+            "the interpreter /bin/false cannot be asked for its version: it exits with code 1\n",
+        ),
         ((".", "--matrix", "python=/nowhere/python"), "--python /nowhere/python: no such program"),
         ((".", "--matrix", "torch=2.13", "--matrix", "python=python3"), "both name interpreters"),
         ((".", "--matrix", "torch=2.13", "device=cpu", "python=python3"), "both name interpreters"),
@@ -544,6 +603,39 @@ def test_an_export_holds_every_finished_result(tmp_path: Path, task: Task) -> No
         api.export_sweeps("none.sqlite", tmp_path / "all.parquet", root=tmp_path)
 
 
+@pytest.mark.parametrize("named", [STORE, "link", f"{STORE}-wal"])
+def test_an_export_never_takes_the_place_of_the_store(
+    named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "link").symlink_to(STORE)
+    assert run("sweep", *READ) == 0
+    before = kept(tmp_path / STORE)
+    capsys.readouterr()
+    assert run("sweep", "--export", named) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert kept(tmp_path / STORE) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_an_export_goes_through_a_pipe_and_a_link_and_replaces_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    with Store(tmp_path / "s.sqlite", "s.sqlite"):
+        pass
+    (tmp_path / "link").symlink_to("all.parquet")
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", "pipe"], cwd=tmp_path, stdout=subprocess.PIPE)
+    for name in ("link", "pipe"):
+        api.export_sweeps("s.sqlite", name)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
+    assert reader.communicate(timeout=60)[0] == (tmp_path / "all.parquet").read_bytes()
+
+
 def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None:
     """The tables of a list are no business of a check: its command line has to say what they say."""
     (tmp_path / "net.py").write_text(PLAIN.format(n=1))
@@ -562,7 +654,10 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
     (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))
     assert (options.mode, options.device, options.synthesise) == ("train", "cuda", True)
     report = api.sweep(["zoo.toml"], root=tmp_path, run=False, checkout=False)
-    assert [(each.target, each.mode) for each in report.targets] == [("net.py::Net1", "train")]
+    assert [(each.target, each.mode) for each in report.targets] == [
+        ("net.py::Net1", "train"),
+        ("net.py::Net1", "infer"),
+    ]
 
 
 def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -645,11 +740,12 @@ def test_a_result_that_was_cut_short_is_made_again(
         (tmp_path / f"net{number}.py").write_text(PLAIN.format(n=number))
     assert run("sweep", *READ) == 0
     base = sqlite3.connect(STORE)
-    base.execute("UPDATE results SET value = substr(value, 1, 40) WHERE target = 'net1.py'")
-    base.commit()
-    capsys.readouterr()
-    assert run("sweep", *READ) == 0
-    assert "1 result worked out" in capsys.readouterr().out
+    for damage in ("substr(value, 1, 40)", f"'{'[' * 200_000}{']' * 200_000}'"):
+        base.execute(f"UPDATE results SET value = {damage} WHERE target = 'net1.py'")
+        base.commit()
+        capsys.readouterr()
+        assert run("sweep", *READ) == 0
+        assert "1 result worked out" in capsys.readouterr().out
     base.execute("UPDATE results SET ground = '{'")
     base.commit()
     base.close()
@@ -664,6 +760,19 @@ def test_a_result_that_was_cut_short_is_made_again(
         "UPDATE results SET value = '{}'",
         "UPDATE results SET ground = '3'",
         "UPDATE members SET row = '[]'",
+        f"UPDATE results SET value = '{DEEP}'",
+        f"UPDATE results SET ground = '{DEEP}'",
+        f"UPDATE members SET row = '{DEEP}'",
+        "UPDATE members SET row = json_set(row, '$.share', json('1e999'))",
+        *(f"UPDATE members SET setting = {text}" for text in ("'notjson'", "'[1]'", "5", "x'ff'")),
+        *(f"UPDATE results SET seconds = {text}" for text in ("'abc'", "9e999", "x'00'")),
+        *(
+            f"DROP TABLE results; CREATE VIEW results AS WITH RECURSIVE c(n) AS (SELECT 1 {more}) SELECT n AS key, n AS"
+            " stage, n AS target, n AS status, n AS owner, n AS sweep, n AS tries, n AS began, n AS ended, n AS seconds,"
+            " n AS ground, n AS value FROM c"
+            for more in ("", "UNION ALL SELECT n FROM c")
+        ),
+        "CREATE TRIGGER t AFTER INSERT ON sweeps BEGIN DELETE FROM results; END",
         "INSERT INTO owners VALUES ('x', 'x', 1, 'x', 'x'); UPDATE results SET status = 'claimed', owner = 'x'",
     ],
 )
@@ -693,6 +802,42 @@ def test_formats_of_findings_alone_name_files_that_cannot_be_read(
     assert "tcready: error: broken.py cannot be judged" in capsys.readouterr().err
 
 
+def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is_not_there(
+    tmp_path: Path,
+) -> None:
+    text = "if self.training:\n            print(x.sum().item())\n        return x"
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1).replace("return x", text))
+    names = {"one": ("Net1", "infer"), "two": ("Net1", "train"), "three": ("Net1", "train")}
+    names |= {"four": ("Nope", "infer"), "five": ("Nada", "infer")}
+    (tmp_path / "zoo.toml").write_text(
+        "".join(
+            f"[targets.{key}]\ntarget = 'net.py::{name}'\nmode = '{mode}'\n"
+            for key, (name, mode) in names.items()
+        )
+    )
+    report = api.sweep("zoo.toml", root=tmp_path, run=False)
+    assert report.sweep is not None
+    assert sorted((each.target, each.table, each.outcome.own_sites) for each in report.sweep.models) == [
+        ("net.py::Nada", "", 0),
+        ("net.py::Net1", "[targets.one]", 0),
+        ("net.py::Net1", "[targets.three]", 1),
+        ("net.py::Net1", "[targets.two]", 1),
+        ("net.py::Nope", "", 0),
+    ]
+    assert api.exit_code(report) == 2
+    assert "net.py::Nada: cannot be read: net.py::Nada: no 'Nada' in net.py" in api.render(report, "text")
+
+
+def test_models_that_are_all_new_have_changed_since_the_last_sweep(tmp_path: Path) -> None:
+    (tmp_path / "net1.py").write_text(PLAIN.format(n=1))
+    assert "CHANGED" not in api.render(api.sweep(".", root=tmp_path, run=False), "text")
+    (tmp_path / "net1.py").rename(tmp_path / "net2.py")
+    text = api.render(api.sweep(".", root=tmp_path, run=False), "text")
+    assert "CHANGED since the last sweep: 2 models" in text
+    assert "net1.py::Net1: not there any more" in text
+    assert "net2.py::Net1: new: unknown" in text
+
+
 def test_the_database_of_another_program_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "other.sqlite"
     base = sqlite3.connect(path)
@@ -711,13 +856,58 @@ def test_a_store_is_no_file_that_is_read_or_written_otherwise(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text("")
     assert run("sweep", "net.py", "--no-run", "--store", "net.py") == 2
+    assert run("sweep", "net.py", "--no-run", "--store", "new.py") == 2
+    assert not (tmp_path / "new.py").exists()
     assert run("sweep", "net.py", "--no-run", "--store", "s.sqlite", "-o", "s.sqlite") == 2
     (tmp_path / "empty").mkdir()
     assert run("sweep", "empty") == 2
     errors = capsys.readouterr().err.splitlines()
-    assert ["holds code" in errors[0], "both name" in errors[1], "nothing is named" in errors[2]] == [
-        True
-    ] * 3
+    parts = ("holds code", "would be taken for code", "both name", "nothing is named")
+    assert [part in error for part, error in zip(parts, errors, strict=True)] == [True] * 4
+
+
+def test_a_folder_for_pages_that_leads_out_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    (inside / "net.py").write_text(PLAIN.format(n=1))
+    (inside / "all_models").symlink_to("..")
+    (inside / "file_models").write_text("mine")
+    for name, why in (("all", "leads out of the working folder"), ("file", "file_models, which is a file")):
+        assert run("sweep", *READ, "--html", f"{name}.html") == 2
+        error = capsys.readouterr().err
+        assert (error.count("\n"), why in error) == (1, True)
+    assert not (inside / STORE).exists()
+
+
+def test_pages_of_models_that_are_gone_are_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net1.py").write_text(PLAIN.format(n=1))
+    assert run("sweep", *READ, "--html", "all.html") == 0
+    (before,) = (tmp_path / "all_models").iterdir()
+    mine = [tmp_path / "all_models" / name for name in ("mine-01234567.html", "mine.html")]
+    mine[0].write_text("mine")
+    mine[1].write_bytes(before.read_bytes())
+    (tmp_path / "net1.py").rename(tmp_path / "net2.py")
+    assert run("sweep", *READ, "--html", "all.html") == 0
+    left = set((tmp_path / "all_models").iterdir())
+    assert (before in left, left >= set(mine), len(left)) == (False, True, 3)
+
+
+def test_a_sweep_that_finds_no_model_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("x = 1\n")
+    assert run("sweep", *READ) == 2
+    assert capsys.readouterr() == (
+        "",
+        "tcready: error: no model was found in what was named: there is no nn.Module class with a forward\n",
+    )
 
 
 def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:

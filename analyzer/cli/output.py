@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,11 @@ from tcready.target import Target
 
 BARE = ("concise", "jsonl")
 """The formats that show findings alone."""
+
+
+PAGE_OF_MODEL = re.compile(r".+-[0-9a-f]{8}\.html")
+OURS = b'id="tcready-report"'
+"""What each page of tcready holds."""
 
 
 class ReaderGoneError(Exception):
@@ -120,22 +127,41 @@ def put_page(
     """Writes the HTML page, if one is asked for, and says where it is."""
     if not html:
         return
-    many = 0
+    written: set[str] = set()
     if isinstance(shown, Report) and shown.sweep is not None:
         folder = _folder_of_pages(html)
         for name, of_model in api.pages_of_models(shown):
             write(os.path.join(folder, name), api.render(of_model, "html", **of_page))
-            many += 1
+            written.add(name)
+        _remove_pages(folder, written)
         of_page = {**of_page, "folder": os.path.basename(folder)}
     write(html, api.render(shown, "html", **of_page))
     if not quiet:
-        say(f"the page is in {html}" + (f", {many} of models beside it" if many else ""))
+        say(f"the page is in {html}" + (f", {len(written)} of models beside it" if written else ""))
+
+
+def refuse_folder_of_pages(html: str) -> str:
+    """The folder beside the page of a sweep for the pages of its models. Raises TcreadyError if it cannot be one."""
+    folder = f"{os.path.splitext(html)[0]}_models"
+    refuse(folder, "--html")
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise TcreadyError(f"--html {html}: the pages of models go into the folder {folder}, which is a file")
+    return folder
+
+
+def _remove_pages(folder: str, kept: Container[str]) -> None:
+    """Removes the pages of models that an earlier sweep left there."""
+    for each in Path(folder).glob("*.html"):
+        if each.name in kept or not PAGE_OF_MODEL.fullmatch(each.name) or each.is_symlink():
+            continue
+        with contextlib.suppress(OSError):
+            if each.is_file() and OURS in each.read_bytes():
+                each.unlink()
 
 
 def _folder_of_pages(html: str) -> str:
-    """The folder beside the page of a sweep for the pages of its models, made if it is not there."""
-    folder = f"{os.path.splitext(html)[0]}_models"
-    refuse(folder, "--html")
+    """That folder, made if it is not there."""
+    folder = refuse_folder_of_pages(html)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

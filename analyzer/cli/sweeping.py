@@ -8,7 +8,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_lost_files, say_what_failed, show
+from tcready.cli.output import refuse_folder_of_pages, refuse_lost_files, say_what_failed, show
 from tcready.cli.telling import telling
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema import TcreadyError
@@ -41,22 +41,18 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
         axes = tuple(text for text in targets if text.partition("=")[0] in MATRIX_AXES and "=" in text)
         wanted = replace(wanted, matrix=(*wanted.matrix, *axes))
         targets = tuple(text for text in targets if text not in axes)
+    kept = {"--export": wanted.export, "--store": wanted.store}
     if not targets and wanted.export is not None:
+        refuse_lost_files(kept)
         api.export_sweeps(wanted.store, wanted.export)
         return 0
     if not targets:
         raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
-    refuse_lost_files(
-        {
-            "--output": command.output,
-            "--html": command.html,
-            "--export": wanted.export,
-            "--store": wanted.store,
-        },
-        targets,
-    )
+    refuse_lost_files({"--output": command.output, "--html": command.html, **kept}, targets)
+    if command.html is not None:
+        refuse_folder_of_pages(command.html)
     api.editor_address(command.editor)  # a wrong one is told before anything runs
     with telling(command.quiet) as (announce, progress):
         report = api.sweep(

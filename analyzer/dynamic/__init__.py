@@ -2,7 +2,15 @@
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import ForkServer
-from tcready.dynamic.launch import Prover, RunRequest, bench, observe, prove, refuse_trace_folder
+from tcready.dynamic.launch import (
+    Prover,
+    RunRequest,
+    bench,
+    observe,
+    prove,
+    refuse_trace_folder,
+    signals_wait,
+)
 from tcready.dynamic.live import Standing, measuring_given, observe_given, observe_live, standing
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
 from tcready.dynamic.worker.frames import is_cell
@@ -24,5 +32,6 @@ __all__ = [
     "observe_live",
     "prove",
     "refuse_trace_folder",
+    "signals_wait",
     "standing",
 ]

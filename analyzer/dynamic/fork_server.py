@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -86,7 +87,7 @@ class ForkServer:
         """Start the server, if nobody has: it imports torch, for as many seconds at most. Where it cannot, runs are
         started afresh. An exception (Ctrl-C) ends it."""
         with self._lock:
-            if self._failed or self._kind is not None:
+            if self._failed or self._closed or self._kind is not None:
                 return
             self._kind = _kind(python, environment)
             self._failed = True
@@ -162,10 +163,14 @@ class ForkServer:
         return self._has_served and self._channel is None and not self._closed
 
     def close(self) -> None:
-        """End the server. Copies that are still alive die with it."""
+        """End the server, also while another thread opens it. Copies that are still alive die with it."""
+        self._closed = True
+        if (channel := self._channel) is not None:
+            with contextlib.suppress(OSError):
+                channel.shutdown(socket.SHUT_RDWR)  # whoever has the lock may wait for an answer
         with self._lock:
             self._shut()
-            self._failed = self._closed = True
+            self._failed = True
 
     def _shut(self) -> None:
         if self._channel is not None:
@@ -199,6 +204,8 @@ class ForkServer:
             return False
         finally:
             theirs.close()
+        if self._closed:  # by another thread, which may not have seen the channel yet
+            return False
         return self._next(time.monotonic() + seconds) is not None
 
     def _wake(self) -> None:

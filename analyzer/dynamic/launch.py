@@ -238,7 +238,7 @@ class Prover:
             late = _opened(self._request, work.root)
             if late is not None:
                 return ProofResult(failure=late.detail)
-            with _signals_wait():
+            with signals_wait():
                 started = _started(self._request, work.root, room)
                 self._running = started if isinstance(started, _Running) else None
             if isinstance(started, Ending):
@@ -408,7 +408,7 @@ def _run(
     if late is not None:
         return late
     try:
-        with _signals_wait():
+        with signals_wait():
             running = _started(request, root, room, benched)
         if isinstance(running, Ending):
             return running
@@ -435,10 +435,11 @@ class _Running:
 
 
 @contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
+def signals_wait() -> Iterator[None]:
     """Signals that Python handles are answered once this block is left.
 
-    An exception raised inside of Popen would leave a child that nobody knows.
+    An exception raised inside of Popen would leave a child that nobody knows, and one raised while processes are ended
+    would leave the others.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are handled in the main thread alone

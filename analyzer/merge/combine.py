@@ -11,6 +11,7 @@ from tcready.merge.report import merge
 from tcready.merge.targets import kept
 from tcready.schema import (
     Finding,
+    Mode,
     Observation,
     Report,
     RuleText,
@@ -79,11 +80,11 @@ def _claims(findings: Iterator[Finding]) -> tuple[Finding, ...]:
 
 
 def _predicted(reports: Sequence[Report]) -> tuple[StaticTarget, ...]:
-    """What the first report that names a target says of it."""
-    known: dict[str, StaticTarget] = {}
+    """What the first report that names a target in these modes says of it."""
+    known: dict[tuple[str, tuple[Mode, ...]], StaticTarget] = {}
     for report in reports:
         for target in report.predicted:
-            known.setdefault(target.target, target)
+            known.setdefault((target.target, target.modes), target)
     return tuple(known.values())
 
 

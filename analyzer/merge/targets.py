@@ -55,7 +55,10 @@ def reports_of(
     for run in runs:
         ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
         near = in_file.get(Target.place_in(run.target), ())
-        own = next((target for target in near if _is_target(target, run, code)), None)
+        same = [target for target in near if _is_target(target, run, code)]
+        own = next(
+            (target for target in same if run.observation.mode in target.modes), same[0] if same else None
+        )
         ran |= {
             place for m in (own.modules if own else ()) if (place := code.place(m.path, m.line)) is not None
         }

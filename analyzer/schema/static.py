@@ -204,6 +204,7 @@ class Skipped:
     """A file that could not be read."""
 
     path: str
+    """`path.py`; of a sweep `path.py::Name` too, where the file has no such name."""
     reason: str
     """Why nothing is said of this file."""
 

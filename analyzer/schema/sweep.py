@@ -9,7 +9,8 @@ from tcready.schema.words import Mode, Origin, StageReason, Verdict
 
 SweptState = Literal["run", "read", "inputs_unknown", "unread", "failed"]
 """`run`: the model ran under Dynamo; `read`: its source alone was asked for; `inputs_unknown`: nobody gives its inputs,
-and none could be made up; `unread`: its file cannot be read; `failed`: the run ended before anything was compiled."""
+and none could be made up; `unread`: its file cannot be read, or has no such name; `failed`: the run ended before anything
+was compiled."""
 ChangeKind = Literal["own", "dependency", "torch", "python", "tcready", "options", "new"]
 """What a result rests on that is another than at the last sweep; `new`: that one did not have the model."""
 
@@ -124,7 +125,7 @@ class Sweep:
     gone: tuple[str, ...] = ()
     """Targets of the last sweep that were asked for again and are there no more."""
     has_last: bool = False
-    """Whether the store holds an earlier sweep of any of these models."""
+    """Whether the store holds an earlier sweep of the same targets, or of any of these models."""
     made: int = 0
     """Results that were worked out now."""
     taken: int = 0

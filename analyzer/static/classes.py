@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from tcready.options import ReadOptions
 from tcready.schema import TcreadyError
 from tcready.static import locate
 from tcready.static.engine.interpreter import Interpreter
-from tcready.static.index import Library, Program
+from tcready.static.index import ClassInfo, Library, Program
 from tcready.static.process import SHARED
 
 
 def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
-    """The nn.Module classes with a forward that the module of that dotted name defines, in the order of the file.
+    """The nn.Module classes with a `def forward`, of their own or of a base, that the module of that dotted name defines,
+    in the order of the file; one within a class as `Outer.Inner`.
 
     Bases are followed through the sources of its own package alone; a class with a `forward` whose base is elsewhere and
     not known by name counts. Raises TcreadyError for a module that is not there, or cannot be read.
@@ -27,7 +30,14 @@ def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
             raise TcreadyError(f"{name}: {reason}")
         interpreter = Interpreter(program, None, False, torch=options.torch)
         return tuple(
-            cls.name
-            for cls in module.classes()
+            name
+            for name, cls in _all((cls.name, cls) for cls in module.classes())
             if (mro := interpreter.mro(cls)).is_module and mro.functions("forward")
         )
+
+
+def _all(classes: Iterable[tuple[str, ClassInfo]]) -> Iterator[tuple[str, ClassInfo]]:
+    """Classes with their names, and all that stand within them."""
+    for name, cls in classes:
+        yield name, cls
+        yield from _all((f"{name}.{inner.name}", inner) for inner in cls.inner.values())

@@ -100,11 +100,11 @@ def _python_files(folder: Path, root: Path, exclude: Sequence[str], top: Path) -
         if _is_folder(path):
             if not _is_ignored(path.name) and not path.is_symlink():
                 yield from _python_files(path, root, exclude, top)
-        elif path.suffix in (".py", NOTEBOOK) and not (path.is_symlink() and _leads_out(path, top)):
+        elif path.suffix in (".py", NOTEBOOK) and not (path.is_symlink() and leads_out(path, top)):
             yield path
 
 
-def _leads_out(path: Path, top: Path) -> bool:
+def leads_out(path: Path, top: Path) -> bool:
     """Whether a link ends outside of a folder, at a file that is there."""
     end = Path(os.path.realpath(path))
     return _exists(end) and not end.is_relative_to(top)

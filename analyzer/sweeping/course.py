@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tcready import installed, observations, plan, project
+from tcready.dynamic import signals_wait
 from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import COMMAND_LINE, Settings, TargetTable
 from tcready.schema import (
     Cause,
+    Mode,
     ModeAsked,
     Observation,
     Outcome,
@@ -263,7 +265,7 @@ def sweep(
     began = time.monotonic()
     root = settings.root
     if wanted.export is not None:
-        export.refuse_without()
+        export.refuse(wanted.export, root / wanted.store)
     given = matrix.axes(wanted.matrix)
     settings = matrix.with_modes(settings, given)
     plan.refuse_missing_programs(settings.run)
@@ -276,6 +278,8 @@ def sweep(
         return Surveyor(root, grounds.interpreter(python, root), code)
 
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
+    for cell in cells:  # one that is no Python is told before anything is read
+        surveyor(cell.python or settings.run.python)
     things = targets.wanted(names, settings)
     if not things:
         raise TcreadyError(
@@ -318,7 +322,8 @@ def sweep(
                     course.add((number,), each)
                 course.go()
             finally:
-                engine.close()
+                with signals_wait():
+                    engine.close()
             report = _report(course, time.monotonic() - began)
             if wanted.export is not None:
                 export.write(store, wanted.export)
@@ -342,7 +347,7 @@ def _report(course: _Course, seconds: float) -> Report:
             seen = _failed(step, done.failure) if kept is None else store.read_as(Observation, kept.value)
             ran.append((done, dataclasses.replace(seen, asked=step.asked)))
         elif kept is None:
-            skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
+            skipped = (Skipped(step.task.target, done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
         else:
             reports.append((step.task.target, store.read_as(Report, kept.value)))
@@ -357,14 +362,17 @@ def _report(course: _Course, seconds: float) -> Report:
         readings=(_reading(course.asked),),
     )
     rows = list(_rows(whole, course, ran))
+    if not rows and not whole.skipped:
+        raise TcreadyError("no model was found in what was named: there is no nn.Module class with a forward")
     store.end([(each.setting, each.key, as_json(each.found)) for each in rows if each.key])
     named = {target.target for target in whole.targets}
-    before = map(_target_of, store.settings_before() - {each.setting for each in rows})
+    before = store.settings_before()
+    now = {each.setting for each in rows}
     found = summary.swept(
         whole,
         [each.row for each in rows],
-        sorted({target for target in before if target not in named}),
-        has_last=any(each.row.before is not None for each in rows),
+        sorted({before[setting] for setting in before.keys() - now} - named),
+        has_last=bool(before) or any(each.row.before is not None for each in rows),
         made=course.made,
         taken=course.taken,
         seconds=seconds,
@@ -415,18 +423,18 @@ def _of_runs(
 
 
 def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, str, TargetReport]]:
-    """Each target that was only read, with the step that read it; of a file there may be several."""
-    read = {each.step.task.target: each for each in done if each.step.task.stage == "read"}
+    """Each target that was only read, with the steps that read it; of a file there may be several."""
+    read: dict[tuple[str, Mode], list[_Done]] = {}
+    for each in done:
+        if each.step.task.stage == "read" and not each.failure:
+            mode: Mode = "train" if each.step.task.asked.mode == "train" else "infer"
+            read.setdefault((each.step.task.target, mode), []).append(each)
     for target in report.targets:
-        step = read.get(target.target) or read.get(Target.place_in(target.target))
-        if not target.was_run and step is not None:
+        place = Target.place_in(target.target)
+        steps = read.get((target.target, target.mode)) or read.get((place, target.mode)) or []
+        for step in [] if target.was_run else steps:
             stage, _, *rest = json.loads(step.step.setting)
             yield step, json.dumps([stage, target.target, *rest]), target
-
-
-def _target_of(setting: str) -> str:
-    """The target in the text of a setting."""
-    return str(json.loads(setting)[1])
 
 
 def listed(settings: Settings, wanted: Wanted) -> Settings:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
+from tcready import files
 from tcready.schema import TcreadyError
 from tcready.sweeping.store import Store
 
 BATCH = 200
 """Rows that are in memory at a time."""
+OF_SQLITE = ("", "-wal", "-shm")
+"""What SQLite adds to the name of a database for the files beside it."""
 
 
-def refuse_without() -> None:
-    """Raises TcreadyError if nothing can be exported here."""
+def refuse(path: str, store: Path) -> None:
+    """Raises TcreadyError if nothing can be exported here, or `path` must not be written: it is the store, say."""
     from importlib.util import find_spec
 
+    files.refuse(path, "--export", [f"{store}{ending}" for ending in OF_SQLITE])
     if find_spec("pyarrow") is None:
         raise TcreadyError("--export needs pyarrow: python -m pip install pyarrow")
 
@@ -32,19 +36,11 @@ def write(store: Store, path: str) -> None:
             *((name, text) for name in ("ground", "value")),
         ]
     )
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with parquet.ParquetWriter(partial, schema) as file:
-            rows: list[dict[str, object]] = []
-            for row in store.rows():
-                rows.append(dict(zip(schema.names, row, strict=True)))
-                if len(rows) == BATCH:
-                    file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-                    rows = []
-            file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-        os.replace(partial, path)
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
+    with files.opened(path) as file, parquet.ParquetWriter(file, schema) as writer:
+        rows: list[dict[str, object]] = []
+        for row in store.rows():
+            rows.append(dict(zip(schema.names, row, strict=True)))
+            if len(rows) == BATCH:
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+                rows = []
+        writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))

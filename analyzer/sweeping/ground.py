@@ -70,8 +70,20 @@ def interpreter(program: str | None, root: Path) -> Interpreter:
         )
         version, torch, path = json.loads(answered.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise TcreadyError(f"the interpreter {program} cannot be asked for its version: {error}") from None
+        raise TcreadyError(
+            f"the interpreter {program} cannot be asked for its version: {_why(error)}"
+        ) from None
     return Interpreter(program, version, torch, tuple(path))
+
+
+def _why(error: Exception) -> str:
+    """Why an interpreter gave no answer, without what it was asked."""
+    if isinstance(error, subprocess.CalledProcessError):
+        last = (error.stderr or "").strip().rpartition("\n")[2]
+        return f"it exits with code {error.returncode}" + (f": {last}" if last else "")
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it does not answer within {error.timeout:g} s"
+    return str(error) if isinstance(error, OSError) else "it answers otherwise than Python does"
 
 
 @dataclass(frozen=True)

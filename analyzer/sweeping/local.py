@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -88,7 +89,9 @@ class LocalEngine:
             if pool is None:
                 break
             try:
-                return pool.submit(source_task, task).result()
+                with _interrupts_wait():  # a process that begins meanwhile would print a traceback
+                    answer = pool.submit(source_task, task)
+                return answer.result()
             except BrokenProcessPool:
                 with self._lock:
                     if self._readers is pool:  # no other thread has put a new one in its place
@@ -129,6 +132,19 @@ def gpus() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(answered.stdout.split()) if answered.returncode == 0 else ()
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """What this thread starts has interrupts (Ctrl-C) kept from it, until it says what to do with them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare_reader() -> None:

@@ -8,23 +8,29 @@ what one is working on the others wait for. The file's journal (WAL) is no use o
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import math
 import os
 import socket
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tcready.schema import Outcome, TcreadyError, as_json, from_json
 from tcready.static.cache import FOLDER, make_folder
+from tcready.stored import unusable
 from tcready.sweeping.ground import Ground
 from tcready.sweeping.task import Result, Task
 
 T = TypeVar("T")
+SETTING: Any = tuple[str, str, str, str | None, str, str, str | None]
+"""Stage, target, table of a list, model of a library, mode, device and interpreter: what is the same in each sweep of a
+model in a cell of the matrix. It is kept as JSON."""
 VERSION = 1
 SILENT = 300.0
 """Seconds after which a sweep that cannot be looked for, since it runs in another container, is taken for dead."""
@@ -90,6 +96,8 @@ class Store:
                     )
                 for statement in filter(None, map(str.strip, _TABLES.split(";"))):
                     self._base.execute(statement)
+                if _layout(self._base) != _own_layout():
+                    raise ValueError("its tables are not those of a sweep")
                 self._base.execute(f"PRAGMA user_version = {VERSION}")
 
     def _refuse_others(self) -> None:
@@ -205,7 +213,11 @@ class Store:
             row = self._base.execute(
                 "SELECT value, seconds, began FROM results WHERE key = ?", (key,)
             ).fetchone()
-        return Kept(*row) if row is not None and row[0] is not None else None
+            if row is None or row[0] is None:
+                return None
+            _refuse_kinds(row[:1], str)
+            _refuse_kinds(row[1:], float)
+        return Kept(*row)
 
     def earlier(self, setting: str) -> Earlier | None:
         """What the last sweep that came to its end found of a model in a setting; None if none had it."""
@@ -225,12 +237,15 @@ class Store:
     def read_as(self, kind: type[T], text: str) -> T:
         """A value of the store. Raises TcreadyError, with the store's name, if it is of another kind."""
         try:
-            return from_json(kind, json.loads(text))
-        except (TcreadyError, ValueError, TypeError) as error:
+            data = json.loads(text)
+            if why := unusable(data, kind):
+                raise ValueError(f"it holds {why}")
+            return from_json(kind, data)
+        except (TcreadyError, ValueError, TypeError, RecursionError) as error:
             raise self._damaged(error) from None
 
-    def settings_before(self) -> set[str]:
-        """The settings of the last sweep that was asked for the same and came to its end."""
+    def settings_before(self) -> Mapping[str, str]:
+        """The settings of the last sweep that was asked for the same and came to its end, with the target of each."""
         with self._telling():
             found = self._base.execute(
                 "SELECT setting FROM members WHERE sweep = (SELECT MAX(last.id) FROM sweeps AS last"
@@ -238,7 +253,8 @@ class Store:
                 " WHERE this.id = ? AND last.id < ? AND last.ended IS NOT NULL)",
                 (self.sweep, self.sweep),
             ).fetchall()
-        return {setting for (setting,) in found}
+            _refuse_kinds([setting for (setting,) in found], str)
+        return {setting: str(self.read_as(SETTING, setting)[1]) for (setting,) in found}
 
     def end(self, rows: Sequence[tuple[str, str, Any]]) -> None:
         """The sweep came to its end: its rows are `(setting, key, outcome)`, the outcome as JSON."""
@@ -252,17 +268,20 @@ class Store:
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """All results that are finished, for an export: key, stage, target, began, ended, seconds, ground, value."""
         with self._telling():
-            yield from self._base.execute(
+            for row in self._base.execute(
                 "SELECT key, stage, target, began, ended, seconds, ground, value FROM results"
                 " WHERE status != 'claimed' ORDER BY target, stage, key"
-            )
+            ):
+                _refuse_kinds((*row[:3], *row[6:]), str)
+                _refuse_kinds(row[3:6], float)
+                yield row
 
     def _living(self) -> set[str]:
         """The owners that are alive. One whose process is gone is forgotten."""
         living: set[str] = set()
         for owner, host, process, born, beat in self._base.execute("SELECT * FROM owners").fetchall():
             here = host == _host()
-            if _born(process) == born if here else time.time() - beat < SILENT:
+            if _born(process) == born if here else abs(time.time() - beat) < SILENT:
                 living.add(owner)
             else:
                 self._base.execute("DELETE FROM owners WHERE id = ?", (owner,))
@@ -304,9 +323,31 @@ def _is_whole(text: str | None) -> bool:
     """Whether the text of a result can be read: what damaged the file may have cut it short."""
     try:
         json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
+
+
+def _layout(base: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    """What makes the tables of a database; what SQLite keeps for itself is left out."""
+    return base.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name"
+    ).fetchall()
+
+
+@functools.cache
+def _own_layout() -> list[tuple[str, str, str]]:
+    """That of a store. A view in the place of a table might never end, and a trigger do anything."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as base:
+        base.executescript(_TABLES)
+        return _layout(base)
+
+
+def _refuse_kinds(values: Iterable[object], kind: type) -> None:
+    """Raises ValueError for a value of another type: SQLite keeps any in any column."""
+    for value in values:
+        if not isinstance(value, kind) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError(f"expected {kind.__name__}, found {value!r:.40}")
 
 
 def _plain(text: str) -> str:

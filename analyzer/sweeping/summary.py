@@ -12,6 +12,7 @@ from tcready.schema import (
     Cause,
     ChangeKind,
     Finding,
+    Mode,
     Observation,
     Origin,
     Outcome,
@@ -27,6 +28,8 @@ from tcready.schema import (
 from tcready.sweeping.ground import Ground
 
 Place = tuple[str, int]
+Read = tuple[str, Mode]
+"""A target, and the mode that it was read in; of both the first."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,13 @@ def swept(
     )
 
 
-def outcome(target: TargetReport, predicted: Mapping[str, Sequence[Finding]]) -> Outcome:
+def outcome(target: TargetReport, predicted: Mapping[Read, Sequence[Finding]]) -> Outcome:
     """What is held against another sweep. `predicted` are the breaking findings of targets that were only read."""
     seen = target.observation
     own, third_party = _counted(
         (origin for _, origin in _places(seen))
         if target.was_run
-        else ({(f.path, f.line): f.origin for f in predicted.get(target.target, ())}).values()
+        else ({(f.path, f.line): f.origin for f in predicted.get((target.target, target.mode), ())}).values()
     )
     share = target.coverage.share if target.coverage is not None else None
     return Outcome(_state(seen), target.verdict, share, own, third_party)
@@ -117,14 +120,16 @@ def causes(before: Ground, after: Ground) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def breaking(report: Report) -> dict[str, tuple[Finding, ...]]:
-    """By target, the findings that the source predicts to break it."""
+def breaking(report: Report) -> dict[Read, tuple[Finding, ...]]:
+    """The findings that the source predicts to break each target."""
     by_print = {print_: f for f in report.findings for print_ in (f.fingerprint, *f.also)}
-    found: dict[str, tuple[Finding, ...]] = {}
+    found: dict[Read, tuple[Finding, ...]] = {}
     for target in report.predicted:
         names = (name for module in target.modules for name in module.breaks if name in by_print)
         distinct = {by_print[name].fingerprint: by_print[name] for name in names}
-        found[target.target] = tuple(each for each in distinct.values() if each.effect in BREAKING)
+        found[target.target, target.modes[0]] = tuple(
+            each for each in distinct.values() if each.effect in BREAKING
+        )
     return found
 
 
@@ -173,7 +178,7 @@ class _Site:
 class _Found:
     """The findings of a report, by where they stand."""
 
-    predicted: Mapping[str, Sequence[Finding]]
+    predicted: Mapping[Read, Sequence[Finding]]
     by_line: Mapping[Place, Sequence[Finding]]
 
     @classmethod
@@ -254,7 +259,7 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
                 site.targets[target.target] = None
                 site.hits += 1
         else:
-            for finding in found.predicted.get(target.target, ()):
+            for finding in found.predicted.get((target.target, target.mode), ()):
                 site = at(
                     (finding.path, finding.line),
                     finding.symbol,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import glob
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from tcready.plan import PlannedRun
 from tcready.resolve import Settings, TargetTable
 from tcready.schema import Report, StaticResult, TcreadyError
 from tcready.static import hints, locate
-from tcready.static.units import is_wanted, units
+from tcready.static.units import is_wanted, leads_out, units
 from tcready.target import LibraryModel, Target
 
 Kind = Literal["file", "model", "module"]
@@ -75,7 +77,7 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
     elif (root / name).exists():
         yield from _at(name, settings)
     elif glob.has_magic(name):
-        found = sorted(glob.glob(name, root_dir=root, recursive=True))
+        found = sorted(set(_matching(name, root)))
         if not found:
             raise TcreadyError(f"{name}: nothing matches")
         for each in found:
@@ -83,6 +85,43 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
                 yield from _at(each, settings)
     else:
         yield from _of_package(name, settings)
+
+
+def _matching(pattern: str, root: Path) -> Iterator[str]:
+    """The files and folders that a glob stands for, as `glob.glob` has it, but for links that a wildcard meets: no
+    folder is entered by one, as it may lead round in circles, and no file outside of where the wildcards begin is
+    taken."""
+    parts = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern.replace(os.sep, "/")).split("/")
+    named = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    folder = "".join(f"{part}/" for part in parts[:named])
+    yield from _below(folder, parts[named:], root, Path(os.path.realpath(root / folder)))
+
+
+def _below(folder: str, parts: Sequence[str], root: Path, top: Path) -> Iterator[str]:
+    """Of `_matching`, what the `parts` of the glob stand for in one folder; files lie below `top`."""
+    part, *rest = parts
+    if not glob.has_magic(part):
+        if rest:
+            yield from _below(f"{folder}{part}/", rest, root, top)
+        elif os.path.exists(root / f"{folder}{part}"):
+            yield folder + part
+        return
+    if part == "**" and rest:
+        yield from _below(folder, rest, root, top)
+    try:
+        names = os.listdir(root / folder)
+    except OSError:  # no folder, or one that may not be read
+        return
+    for name in names:
+        path = root / (folder + name)
+        if not fnmatch.fnmatch(name, part) or (name.startswith(".") and not part.startswith(".")):
+            continue
+        if path.is_symlink() and (os.path.isdir(path) or leads_out(path, top)):
+            continue
+        if not rest:
+            yield folder + name
+        if os.path.isdir(path) and (rest or part == "**"):
+            yield from _below(f"{folder}{name}/", parts if part == "**" else rest, root, top)
 
 
 def _refuse_missing(text: str, root: Path, where: str = "") -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import gc
 import json
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,9 +138,9 @@ class Place:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._servers: dict[tuple[str | None, tuple[tuple[str, str], ...]], ForkServer] = {}
-        self._stack = contextlib.ExitStack()
-        folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        self._toolchain = self._stack.enter_context(folder)
+        self._alive: weakref.WeakSet[ForkServer] = weakref.WeakSet()
+        self._closed = False
+        self._folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> Place:
         return self
@@ -149,7 +150,11 @@ class Place:
 
     def close(self) -> None:
         """Ends the servers, and with them the runs that are left."""
-        self._stack.close()
+        with self._lock:
+            self._closed = True
+        for server in self._alive:  # nobody adds to them any more
+            server.close()
+        self._folder.cleanup()
 
     def run(self, task: Task, variables: Mapping[str, str] = MappingProxyType({})) -> Result:
         """Runs one target. Whatever it does, there is a result. `variables` are put into its environment."""
@@ -160,9 +165,9 @@ class Place:
             seen = self._observed(task, server, around)
             if server.is_lost and any(stage.reason == "crash" for stage in seen.stages):
                 # some run killed what all are copies of: which one shows when each has a server of its own
-                from tcready.dynamic import ForkServer
-
-                with ForkServer() as alone:
+                with self._lock:
+                    alone = self._new_server()
+                with alone:
                     seen = self._observed(task, alone, around)
         except (TcreadyError, OSError) as error:
             return refusal(task, str(error), began)
@@ -176,14 +181,22 @@ class Place:
         from tcready import observations
 
         return observations.one_of_many(
-            task.target, task.run, Path(task.root), task.given_by, self._toolchain, server, variables
+            task.target, task.run, Path(task.root), task.given_by, self._folder.name, server, variables
         )
 
     def _server(self, python: str | None, variables: tuple[tuple[str, str], ...]) -> ForkServer:
-        from tcready.dynamic import ForkServer
-
         with self._lock:
             known = self._servers.get((python, variables))
             if known is None or known.is_lost:
-                known = self._servers[python, variables] = self._stack.enter_context(ForkServer())
+                known = self._servers[python, variables] = self._new_server()
             return known
+
+    def _new_server(self) -> ForkServer:
+        """With the lock. Raises OSError once all were ended: whoever did that wants no more runs."""
+        from tcready.dynamic import ForkServer
+
+        if self._closed:
+            raise OSError(errno.ECANCELED, "the work was ended")
+        server = ForkServer()
+        self._alive.add(server)
+        return server

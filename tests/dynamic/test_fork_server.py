@@ -131,6 +131,24 @@ def test_copies_run_side_by_side(tmp_path: Path, server: ForkServer) -> None:
     assert seen[0].coverage is not None
 
 
+def test_a_server_that_is_being_opened_can_be_closed(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nsleep 60\n")
+    program.chmod(0o755)
+    server = ForkServer()
+    opening = threading.Thread(target=server.open, args=(str(program), dict(os.environ), 60.0))
+    opening.start()
+    until = time.monotonic() + 10
+    while server._process is None and time.monotonic() < until:
+        time.sleep(0.01)
+    began = time.monotonic()
+    server.close()
+    opening.join()
+    assert time.monotonic() - began < 10
+    with pytest.raises(OSError, match="the work was ended"):
+        server.start(str(program), [], tmp_path, {}, ("A", "b"))
+
+
 def test_a_copy_that_dies_takes_nothing_along(tmp_path: Path, server: ForkServer) -> None:
     seen = observe_target("model.py", root=write(tmp_path, "os.abort()"), server=server)
     failed = next(stage for stage in seen.stages if stage.state == "fail")
