@@ -12,7 +12,8 @@ a tensor of what is asserted, which a row or an object cannot become: the whole 
 Assert what is meant: `assert len(rows) > 0`, `assert self.head is not None`.
 
 ## Limits
-Numbers, text and rows of these are known while tracing, and so are functions and classes. An `assert` with a
+Numbers, text and rows of these are known while tracing, and so are functions and classes; what numpy gives is a
+tensor there. An `assert` with a
 message that is no plain text is an ordinary branch, and traces.
 """
 
@@ -61,7 +62,9 @@ def _cannot_be_asserted(value: Value) -> bool:
         members = tuple(member for _, member in value.entries)
     if any(all(map(_is_no_constant, options(member))) for member in members):
         return True
-    return isinstance(value, (Instance, ExternalInstance))
+    if isinstance(value, ExternalInstance):
+        return not value.name.startswith("numpy.")  # traced as a tensor
+    return isinstance(value, Instance)
 
 
 def _is_no_constant(value: Value) -> bool:

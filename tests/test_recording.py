@@ -63,10 +63,11 @@ def test_packages_that_break_in_one_file_stay_together() -> None:
 
 
 def test_one_file_holds_all_records_with_cascades_told_by_other_files_too(tmp_path: Path) -> None:
-    first = model("b", ("b.py", "first"), ("b.py", "later"), ("b.py", "known"))
+    first = model("b", ("b.py", "first"), ("b.py", "later"), ("b.py", "known"), ("shim.py", "known"))
     last = model("a", ("a.py", "later")) | {"outside_first": True}
     for name, records in (("new", [first, last]), ("known", [model("z", ("z.py", "known"))])):
-        made = [r | {"id": r["package"], "executed": {"x.py": "1", "shim.py": "2"}} for r in records]
+        added = {"executed": {"x.py": "1", "shim.py": "2"}, "skipped_frames": [{"path": "shim.py"}]}
+        made = [r | added | {"id": r["package"]} for r in records]
         record.write(tmp_path / name, made)
     output = tmp_path / "out"
     record.whole(
@@ -78,7 +79,7 @@ def test_one_file_holds_all_records_with_cascades_told_by_other_files_too(tmp_pa
     assert [r["id"] for r in written] == ["a", "b"]
     assert [s["cascade"] for s in written[0]["break_sites"]] == [True]
     assert [s["cascade"] for s in written[1]["break_sites"]] == [False, True, False]
-    assert all(r["executed"] == {"x.py": "1"} for r in written)
+    assert all(r["executed"] == {"x.py": "1"} and not r["skipped_frames"] for r in written)
 
 
 def committed(name: str) -> list[dict[str, Any]]:
@@ -112,6 +113,18 @@ def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_
     assert not (packages[0] | packages[1]) & known
 
 
+def test_the_eighth_file_has_every_model_of_its_table_and_no_package_of_another_file() -> None:
+    eighth = committed("unseen-eighth.jsonl")
+    rows = tomllib.loads((ROOT / "benchmarks" / "unseen8.toml").read_text("utf-8"))["model"]
+    assert sorted(r["id"] for r in eighth) == sorted(row["id"] for row in rows)
+    packages = Counter(r["package"] for r in eighth)
+    assert max(packages.values()) <= 5
+    others = [path for path in RECORDS.glob("*.jsonl") if "eighth" not in path.name]
+    assert not packages.keys() & {
+        r["package"] for path in others for r in committed(path.name) if "package" in r
+    }
+
+
 def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() -> None:
     def plain(name: str) -> str:
         return re.sub(r"[-_.]+", "-", name).lower()
@@ -122,6 +135,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
         "unseen-look",
         "unseen-kept",
         *(f"unseen-{n}-{half}" for n in ("second", "seventh") for half in ("look", "kept")),
+        "unseen-eighth",
     ):
         for r in committed(f"{file}.jsonl"):
             package = r["package"]

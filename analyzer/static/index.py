@@ -119,6 +119,11 @@ class FunctionInfo:
         )
 
     @cached_property
+    def is_setter(self) -> bool:
+        """`@name.setter`: it runs where the property is assigned."""
+        return any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in self.decorators)
+
+    @cached_property
     def documented(self) -> dict[str, str]:
         """The types of parameters, in the words of its documentation; of `__init__` those of the class count too."""
         spec = self.node.args

@@ -212,7 +212,7 @@ class Assignment(Room):
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Runs the setter of a property if its class has one."""
         for info in self.engine.mro(owner.cls).functions(name)[1:]:
-            if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in info.decorators):
+            if info.is_setter:
                 self.engine.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
                 return True
         holder = self.engine.mro(owner.cls).holder(name)

@@ -163,12 +163,20 @@ class Classes(Room):
         if mro not in self._changing:
             stored: dict[str, set[str]] = {}
             named: dict[str, set[str]] = {}
+            setters: list[FunctionInfo] = []
             for cls in mro.classes:
                 for name, found in cls.functions.items():
                     for info in found:
+                        if info.is_setter:
+                            setters.append(info)
+                            continue
                         stores, names = info.attributes
                         stored.setdefault(name, set()).update(stores)
                         named.setdefault(name, set()).update(names)
+            for info in setters:  # who sets a property runs its setter; who reads it does not
+                for name in [name for name, attrs in stored.items() if info.name in attrs]:
+                    stored[name].update(info.attributes[0])
+                    named[name].update(info.attributes[1])
             later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
             building = {
                 *BUILDING,

@@ -240,6 +240,15 @@ class Questions(Room):
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self.engine.instance_value(node, frame)
         if wanted is None:
+            if isinstance(node, ast.Tuple):  # one that is in sight may do
+                answers_to_each = [self.is_instance(value, item, frame) for item in node.elts]
+                for answer in answers_to_each:
+                    if likely(answer) == Const(True):
+                        return answer
+                if all(answer == Const(False) for answer in answers_to_each):
+                    return Const(False)
+            elif all(isinstance(v, Const) for v in options(value)) and self._is_foreign(node, frame):
+                return Const(False)
             known = (Tensor, Sequence, Mapping, Const)
             if all(isinstance(v, known) for v in options(value)) or self._is_of_others(node, frame):
                 return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
@@ -291,6 +300,10 @@ class Questions(Room):
             return False
         if isinstance(node, ast.Tuple):
             return all(self._is_of_others(item, frame) for item in node.elts)
+        return self._is_foreign(node, frame)
+
+    def _is_foreign(self, node: ast.expr, frame: Frame) -> bool:
+        """A class of a package that is not read, torch aside: no constant is an object of it."""
         with self.engine.quietly():
             value = self.engine.eval(node, frame)
         if not isinstance(value, External) or "." not in value.name:
