@@ -314,8 +314,10 @@ class Engine(Protocol):
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
         """What the method `name` of an object's class gives; None if nothing in sight defines it."""
 
-    def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
-        """`left op right`, or `left op= right`."""
+    def operated(
+        self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
+    ) -> Value:
+        """`left op right`, or `left op= right`, as `node` has it."""
 
     def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
         """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""

@@ -304,6 +304,19 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Overloaded:
+    """An operator that the class of an object overloads, between that and a tensor (`other`), or `@` with anything;
+    `written` as an operator, or called as a function."""
+
+    where: Where
+    node: ast.expr
+    other: Value
+    sure: bool
+    """It can be no other operator."""
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
 
@@ -358,6 +371,7 @@ Fact: TypeAlias = (
     | Recurrent
     | Sparse
     | Arithmetic
+    | Overloaded
     | Misfit
     | CheckMessage
     | Returned

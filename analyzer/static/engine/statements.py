@@ -146,7 +146,7 @@ class Statements(Room):
         value = self.engine.eval(node.value, frame)
         self.engine.tell_sparse(target, frame, old, value)
         self.engine.tell_unresolved(target, frame, old, value, walked=True)
-        result = self.engine.operated(type(node.op).__name__, old, value, frame, in_place=True)
+        result = self.engine.operated(type(node.op).__name__, old, value, target, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
