@@ -503,7 +503,7 @@ class Calls(Room):
             if not (mro.container and name in ("add_module", "register_module")):
                 return NONE
         if mro.container:
-            return self.engine.container_method(made, name, site.args)
+            return self.engine.container_method(made, name, _modules_last(site))
         if mro.is_module:
             inside = site.frame.function
             if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
@@ -576,6 +576,12 @@ class Calls(Room):
             given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             self.call_each(prepare, site.giving(given, {}))
         return result
+
+
+def _modules_last(site: CallSite) -> tuple[Value, ...]:
+    """What a method of a container of modules is given, in the order of its parameters: `add_module(name=..., module=...)`."""
+    by_name = sorted(site.keywords.items(), key=lambda given: given[0] in ("module", "modules"))
+    return (*site.args, *(value for _, value in by_name))
 
 
 def _looks_at_arguments(function: Value) -> bool:

@@ -515,8 +515,9 @@ class Engine(Protocol):
         """What a function makes of a text that a class is registered under beside the place of the call, or of a dict
         that holds one, if the function's own code does not tell."""
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
+        anything else as it is."""
 
     def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""
