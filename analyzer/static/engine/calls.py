@@ -579,7 +579,7 @@ class Calls(Room):
 
 
 def _modules_last(site: CallSite) -> tuple[Value, ...]:
-    """What a method of a container of modules is given, in the order of its parameters: `add_module(name=..., module=...)`."""
+    """What a method of a container of modules is given, in order: `add_module(module=part, name="part")`."""
     by_name = sorted(site.keywords.items(), key=lambda given: given[0] in ("module", "modules"))
     return (*site.args, *(value for _, value in by_name))
 
