@@ -301,6 +301,9 @@ class Calls(Room):
                 return self.call_each(self.engine.member(made, name, site.frame), site)
             if name == "__call__" and not mro.is_module:
                 return None
+        set_to = self.engine.member(made, "forward", site.frame)
+        if any(isinstance(option, Function) for option in options(set_to)):
+            return self.call_each(set_to, site)
         return self._inherited_forward(made, site)
 
     def _inherited_forward(self, made: Instance, site: CallSite) -> Value | None:
