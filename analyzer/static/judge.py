@@ -205,8 +205,8 @@ def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
     for place, judged in following.items():
         contexts = {c: cause for c, cause in found.contexts[place].items() if c in surest}
         if contexts:
-            sure = max((surest[c] for c in contexts), key=CONFIDENCES.index)
-            confidence = min(judged.confidence, sure, key=CONFIDENCES.index)
+            strongest = max((surest[c] for c in contexts), key=CONFIDENCES.index)
+            confidence = min(judged.confidence, strongest, key=CONFIDENCES.index)
             found.by_place[place] = dataclasses.replace(judged, confidence=confidence)
             found.contexts[place] = contexts
         else:
