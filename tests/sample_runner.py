@@ -28,6 +28,11 @@ def following_lines(sample: Sample) -> set[int | None]:
     return _marked(sample, "FOLLOWS")
 
 
+def cause_lines(sample: Sample) -> set[int | None]:
+    """Lines that end in `# CAUSE`: another rule's, and what the claims of this one follow from."""
+    return _marked(sample, "CAUSE")
+
+
 def _marked(sample: Sample, word: str) -> set[int | None]:
     return {n for n, line in enumerate(source_of(sample).splitlines(), 1) if re.search(rf"# {word}\b", line)}
 

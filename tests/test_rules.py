@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from reading import PINNED, RULES, read
-from sample_runner import bad_lines, eager, following_lines, run, source_of
+from sample_runner import bad_lines, cause_lines, eager, following_lines, run, source_of
 from tcready.options import ReadOptions
 from tcready.schema import Finding, Level
 from tcready.static.rule import Rule, Sample
@@ -110,8 +110,11 @@ def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> N
         show_error(sample, path)
     else:
         seen = run(sample, path, calls=1)
-        assert seen.lines == bad_lines(sample) | following_lines(sample), [b.text[:400] for b in seen.breaks]
-        assert {b.gb_id for b in seen.breaks} <= set(rule.gb_ids)
+        expected = bad_lines(sample) | following_lines(sample) | cause_lines(sample)
+        assert seen.lines == expected, [b.text[:400] for b in seen.breaks]
+        own = [b for b in seen.breaks if b.line not in cause_lines(sample)]
+        assert {b.gb_id for b in own} <= set(rule.gb_ids)
+        assert rule.follows == bool(cause_lines(sample))
         if effect == "frame_skip":
             assert seen.skipped
 
@@ -205,11 +208,14 @@ def lint_of(sample: Sample, path: Path, rule: Rule) -> set[tuple[str | None, int
 
 
 def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
-    """What lint says of a sample of `rule`, notes of other rules and what is told of packages left out."""
+    """What lint says of a sample of `rule`, without notes of other rules and what is told of packages; nor is what follows
+    from another rule's break held against either."""
     path.write_text(source_of(sample), encoding="utf-8")
     name = "Model" if "class Model" in sample.source else "model"
     options = ReadOptions(root=path.parent, torch=rule.recorded or PINNED)
     result = read([f"{path}::{name}"], options)
     assert not result.skipped
     own = [f for f in result.findings if f.origin == "own"]
-    return [f for f in own if f.level != "note" or f.rule == rule.code]
+    following = {each.code for each in RULES if each.follows}
+    others = () if rule.follows else [f for f in own if f.level != "note" and f.rule not in following]
+    return [f for f in own if f.rule == rule.code or f in others]

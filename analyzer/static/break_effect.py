@@ -55,18 +55,9 @@ class BreakEffects:
 
         None if no compiled function leads there.
         """
-        causes = {context: cause for context, cause in standing.items() if context in self._depths}
+        causes = self._meeting(standing)
         if not causes:
             return None
-        pending = list(causes)
-        while pending:
-            callee = pending.pop()
-            for caller in self._callers.get(callee, ()):
-                if caller not in self._depths:
-                    continue
-                if caller not in causes:
-                    pending.append(caller)
-                causes[caller] = causes.get(caller) or self._cause_of_call(caller, callee)
         fates: dict[FunctionInfo, FrameFate] = {}
         for number in sorted(causes, key=lambda n: (self._depths[n], n)):
             context = self._contexts[number]
@@ -85,6 +76,36 @@ class BreakEffects:
             levels=self._depths[nearest],
             chains=self._ways(own, causes),
         )
+
+    def run_by_python(self, standing: Mapping[int, Cause], constructors: Collection[int]) -> set[int]:
+        """Of these contexts, all of constructors, those that Python runs itself and does not leave to the trace of what
+        calls them: something breaks in them, or all of the caller runs eagerly, as a constructor does that breaks."""
+        causes = self._meeting(standing)
+        found = {each for each in constructors if each in causes}
+        left = [each for each in constructors if each not in found]
+        count = -1
+        while count < len(found):
+            count = len(found)
+            found.update(
+                each
+                for each in left
+                if any(c in found or causes.get(c) is not None for c in self._callers.get(each, ()))
+            )
+        return found
+
+    def _meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
+        """The compiled contexts that come by a break that stands in some, with what makes all of each eager."""
+        causes = {context: cause for context, cause in standing.items() if context in self._depths}
+        pending = list(causes)
+        while pending:
+            callee = pending.pop()
+            for caller in self._callers.get(callee, ()):
+                if caller not in self._depths:
+                    continue
+                if caller not in causes:
+                    pending.append(caller)
+                causes[caller] = causes.get(caller) or self._cause_of_call(caller, callee)
+        return causes
 
     def _fate(self, context: Context, cause: Cause) -> FrameFate:
         info = context.function

@@ -164,6 +164,7 @@ def claims(
     for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
     _lower_what_is_not_met(interpretation, found)
+    _keep_what_follows(interpretation, found)
     return found
 
 
@@ -179,7 +180,11 @@ def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> None:
     """A break that an earlier one hides in every function it stands in is told with low confidence."""
-    splitting = {place: judged for place, judged in found.by_place.items() if judged.effect in SPLITTING}
+    splitting = {
+        place: judged
+        for place, judged in found.by_place.items()
+        if judged.effect in SPLITTING and not judged.rule.follows
+    }
     sites = {
         place: [
             Site(
@@ -202,6 +207,33 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
     for place, judged in splitting.items():
         if all(map(unmet, sites[place])):
             found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
+
+
+def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
+    """A constructor breaks as surely as another break makes Python run it, and else not."""
+    following = {place: judged for place, judged in found.by_place.items() if judged.rule.follows}
+    if not following:
+        return
+    constructors = {context for place in following for context in found.contexts[place]}
+    surest: dict[int, Confidence] = {}
+    for least in ("medium", "high"):
+        standing: dict[int, Cause] = {}
+        for place, judged in found.by_place.items():
+            sure = CONFIDENCES.index(judged.confidence) >= CONFIDENCES.index(least)
+            if sure and judged.effect in SPLITTING and place not in following:
+                for context, cause in found.contexts[place].items():
+                    standing[context] = standing.get(context) or cause
+        run = interpretation.break_effects.run_by_python(standing, constructors)
+        surest.update(dict.fromkeys(run, least))
+    for place, judged in following.items():
+        contexts = {c: cause for c, cause in found.contexts[place].items() if c in surest}
+        if contexts:
+            strongest = max((surest[c] for c in contexts), key=CONFIDENCES.index)
+            confidence = min(judged.confidence, strongest, key=CONFIDENCES.index)
+            found.by_place[place] = dataclasses.replace(judged, confidence=confidence)
+            found.contexts[place] = contexts
+        else:
+            del found.by_place[place], found.contexts[place]
 
 
 def _attributes(fact: Fact) -> frozenset[str]:

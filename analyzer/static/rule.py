@@ -73,7 +73,8 @@ class Sample:
     """A model that shows a hazard (BAD) or its cure (GOOD), run under Dynamo by the tests.
 
     `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in
-    the comment `# BAD`, and a line that breaks only because another did in `# FOLLOWS`. `inputs` is the
+    the comment `# BAD`, a line that breaks only because another did in `# FOLLOWS`, and the break that a claim follows
+    from in `# CAUSE`. `inputs` is the
     expression of the argument tuple; `again` that of a second call, for a claim that needs other values or
     lengths.
     """
@@ -107,6 +108,8 @@ class Rule:
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
     fallback: bool = False
     """Speaks of what no other rule speaks of: where another claims a break, it claims nothing."""
+    follows: bool = False
+    """Speaks of constructors that break only where Python runs them itself: claimed where another break makes it."""
     rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
     """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
     `concrete.Located`, which may be any expression."""
@@ -135,7 +138,7 @@ class Rule:
 
     @property
     def before(self) -> str:
-        return re.sub(r"[ ]*# (BAD|FOLLOWS)\b.*", "", self.bad[0].source).strip("\n")
+        return re.sub(r"[ ]*# (BAD|FOLLOWS|CAUSE)\b.*", "", self.bad[0].source).strip("\n")
 
     @property
     def after(self) -> str:
@@ -152,7 +155,9 @@ class Rule:
 
     def shown(self, sample: Sample) -> str:
         """A sample as a page shows it: what it needs above it, and the rule's code at each line it is told at."""
-        source = re.sub(r"# BAD\b.*", f"# {self.code}", re.sub(r"[ ]*# FOLLOWS\b.*", "", sample.source))
+        source = re.sub(
+            r"# BAD\b.*", f"# {self.code}", re.sub(r"[ ]*# (FOLLOWS|CAUSE)\b.*", "", sample.source)
+        )
         return "\n\n\n".join(part.strip("\n") for part in (sample.setup, source) if part.strip())
 
     def section(self, title: str) -> str:

@@ -216,3 +216,26 @@ def test_what_has_no_type_is_of_the_class_in_sight_that_owns_what_is_read(
         told = read(["own.model::Model"], options).findings
         found[head] = [f.path for f in told if f.effect in ("graph_break", "frame_skip")]
     assert found == {imports: ["own/balls.py"], "from . import none": []}
+
+
+ANY_NUMBER = """
+class Part(nn.Module):
+    def forward(self, x):
+        return x * x.sum().item()
+class Model(nn.Module):
+    def __init__(self, *parts{annotation}, scale=2):
+        super().__init__()
+        self.parts = {kept}
+        self.scale = scale
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x * self.scale
+"""
+
+
+@pytest.mark.parametrize("kept", ["nn.ModuleList(parts)", "tuple(parts)", "parts"])
+def test_a_constructor_that_takes_any_number_of_parts_is_given_some(kept: str, tmp_path: Path) -> None:
+    assert breaks(tmp_path, ANY_NUMBER.format(annotation=": Part", kept=kept)) == 1
+    assert breaks(tmp_path, ANY_NUMBER.format(annotation=": nn.Linear", kept=kept)) == 0
+    assert breaks(tmp_path, ANY_NUMBER.format(annotation="", kept=kept)) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from types import MappingProxyType
 
@@ -13,7 +14,7 @@ from tcready.static.engine.contract import CallSite, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
-from tcready.static.engine.scope import Frame
+from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -43,7 +44,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
-from tcready.static.index import ClassInfo
+from tcready.static.index import ClassInfo, FunctionInfo
 
 CALLED = (Function, Class, Instance, External, ExternalInstance)
 HOOKS = "_forward_hooks"
@@ -77,6 +78,9 @@ class Calls(Room):
 
     def call(self, function: Value, site: CallSite) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+        if not self.engine.quiet and site.frame.function is not None:
+            if site.frame.function.name == "__init__" and getattr(site.node.func, "attr", "") == "__init__":
+                self._tell_initialised(site, site.frame.function)
         if isinstance(function, Choice) and function.likely:
             self.engine.tell_unresolved(site.node, site.frame, function)
             lower = self.engine.improbable(site.frame)
@@ -124,6 +128,21 @@ class Calls(Room):
                 self.engine.again.called(
                     info, site.node.lineno - info.node.lineno, site.node.col_offset, became
                 )
+
+    def _tell_initialised(self, site: CallSite, info: FunctionInfo) -> None:
+        """The constructor of a module that is made in compiled code calls the one above it."""
+        name = next((arg.arg for arg, _ in positional(info.node.args)), "")
+        made = site.frame.env.get(name)
+        if isinstance(made, Instance) and not self.engine.heap[made].outer and self.engine.is_module(made):
+            if self.engine.again is not None:
+                self.engine.again.read(info)
+            before = (
+                node
+                for node in info.nodes
+                if isinstance(node, ast.Name) and node.id == name and node.lineno < site.node.lineno
+            )
+            first = min(before, key=lambda node: (node.lineno, node.col_offset), default=site.node)
+            self.engine.tell(F.Initialised(self.engine.where(site.frame), first))
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
@@ -282,6 +301,9 @@ class Calls(Room):
                 return self.call_each(self.engine.member(made, name, site.frame), site)
             if name == "__call__" and not mro.is_module:
                 return None
+        set_to = self.engine.member(made, "forward", site.frame)
+        if any(isinstance(option, Function) for option in options(set_to)):
+            return self.call_each(set_to, site)
         return self._inherited_forward(made, site)
 
     def _inherited_forward(self, made: Instance, site: CallSite) -> Value | None:
@@ -501,7 +523,7 @@ class Calls(Room):
             if not (mro.container and name in ("add_module", "register_module")):
                 return NONE
         if mro.container:
-            return self.engine.container_method(made, name, site.args)
+            return self.engine.container_method(made, name, _modules_last(site))
         if mro.is_module:
             inside = site.frame.function
             if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
@@ -580,6 +602,12 @@ class Calls(Room):
             given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             self.call_each(prepare, site.giving(given, {}))
         return result
+
+
+def _modules_last(site: CallSite) -> tuple[Value, ...]:
+    """What a method of a container of modules is given, in order: `add_module(module=part, name="part")`."""
+    by_name = sorted(site.keywords.items(), key=lambda given: given[0] in ("module", "modules"))
+    return (*site.args, *(value for _, value in by_name))
 
 
 def _looks_at_arguments(function: Value) -> bool:

@@ -304,14 +304,23 @@ def _filler(statement: ast.stmt) -> Filler:
     changed: set[str] = set()
     called: list[ast.expr] = []
     for node in ast.walk(statement):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            changed.update(n.id for n in (node.value,) if isinstance(n, ast.Name))
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            changed.add(_root_of(node.value))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            function = node.value.func
-            if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-                changed.add(function.value.id)
+            function, args = node.value.func, node.value.args
+            if isinstance(function, ast.Attribute):
+                changed.add(_root_of(function.value))
+            elif isinstance(function, ast.Name) and function.id == "setattr" and args:
+                changed.add(_root_of(args[0]))
             called.append(function)
-    return Filler(statement, frozenset(changed), tuple(called))
+    return Filler(statement, frozenset(changed - {""}), tuple(called))
+
+
+def _root_of(node: ast.expr) -> str:
+    """The name that `config.model["size"]` begins with; empty if it begins with anything else."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_main(node: ast.stmt) -> bool:

@@ -314,8 +314,10 @@ class Engine(Protocol):
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
         """What the method `name` of an object's class gives; None if nothing in sight defines it."""
 
-    def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
-        """`left op right`, or `left op= right`."""
+    def operated(
+        self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
+    ) -> Value:
+        """`left op right`, or `left op= right`, as `node` has it."""
 
     def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
         """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
@@ -516,8 +518,9 @@ class Engine(Protocol):
         """What a function makes of a text that a class is registered under beside the place of the call, or of a dict
         that holds one, if the function's own code does not tell."""
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
+        anything else as it is."""
 
     def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""

@@ -54,10 +54,18 @@ class Entries(Room):
         mro = self.engine.mro(root.cls)
         defined = mro.functions("forward") or (mro.functions("__call__") if mro.is_module else [])
         if not defined:
-            return self._run_inherited(root, mro)
+            return self._run_set(root) or self._run_inherited(root, mro)
         name = "__call__" if mro.functions("__call__") else "forward"
         called = self.engine.member(root, name, self.engine.module_frame(root.cls.module))
         return self.run_function(called, defined[0], 1, root)
+
+    def _run_set(self, root: Instance) -> int | None:
+        """A module whose `forward` its constructor sets, on it or on its class."""
+        set_to = self.engine.member(root, "forward", self.engine.module_frame(root.cls.module))
+        for option in options(set_to):
+            if isinstance(option, Function):
+                return self.run_function(set_to, option.info, int(option.bound is not None), root)
+        return None
 
     def _run_inherited(self, root: Instance, mro: Mro) -> int | None:
         """A module whose `forward` is that of a class of torch.nn: what runs of the user's code are the members of a

@@ -115,7 +115,7 @@ class Expressions(Room):
             frame.resume()
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
             self.engine.tell(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
-        result = self.engine.operated(type(node.op).__name__, left, right, frame)
+        result = self.engine.operated(type(node.op).__name__, left, right, node, frame)
         subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
         if subclass is None or self.engine.is_overriding():
             return result

@@ -304,6 +304,28 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Initialised:
+    """The constructor of a module that is made in compiled code asks for it before the one above has set anything on
+    it, mostly to call that. It breaks where Python runs the constructor, and so only if something else breaks."""
+
+    where: Where
+    node: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class Overloaded:
+    """An operator that the class of an object overloads, between that and a tensor (`other`), or `@` with anything;
+    `written` as an operator, or called as a function."""
+
+    where: Where
+    node: ast.expr
+    other: Value
+    sure: bool
+    """It can be no other operator."""
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
 
@@ -358,6 +380,8 @@ Fact: TypeAlias = (
     | Recurrent
     | Sparse
     | Arithmetic
+    | Initialised
+    | Overloaded
     | Misfit
     | CheckMessage
     | Returned

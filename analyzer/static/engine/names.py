@@ -18,6 +18,7 @@ from tcready.static.engine.values import (
     Class,
     Const,
     External,
+    ExternalInstance,
     Function,
     Instance,
     Mapping,
@@ -106,7 +107,7 @@ class Names(Room):
         for binding in module.switched.get(name, ()):
             value = prefer(value, self._binding(module, binding) or UNKNOWN)
         self._globals[key] = value
-        if isinstance(value, (Mapping, Sequence, Instance)):
+        if isinstance(value, (Mapping, Sequence, Instance, ExternalInstance)):
             self.engine.register_into(module, name)
         return self._globals[key]
 

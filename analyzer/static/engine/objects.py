@@ -82,8 +82,13 @@ class Objects(Room):
         with self.engine.quietly():
             mro = self.engine.mro(made.cls)
             for init in self.engine.initialisers(mro):
-                args, keywords = self._configuration(mro.functions("__init__")[0], made.cls)
-                self.engine.invoke(Function(init.info, made, init.closure), args, keywords, frame, "high")
+                written = mro.functions("__init__")[0]
+                args, keywords = self._configuration(written, made.cls)
+                vararg, rest = written.node.args.vararg, None
+                if vararg is not None and vararg.annotation is not None:
+                    rest = self.engine.annotation(vararg.annotation, written.module, sure=True)
+                function = Function(init.info, made, init.closure)
+                self.engine.invoke(function, args, keywords, frame, "high", rest)
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
         """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
@@ -365,17 +370,33 @@ class Objects(Room):
             self._by_text[key] = class_registered_as(*key, self.engine)
         return self._by_text[key]
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
+        anything else as it is."""
+        return self._copied(value, node, frame, {} if deep else None)
+
+    def _copied(self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None) -> Value:
+        """`done`: what a deep copy has made of objects so far; None for one that is not deep."""
         if isinstance(value, Sequence):
             return dataclasses.replace(value, outer=False, constant=False)
         if isinstance(value, Mapping):
             return dataclasses.replace(value, outer=False)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value
+        if done is not None and value.ident in done:
+            return done[value.ident]
         key = ("copy", node, frame.context, value.ident)
         made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), value.cls)
-        self.engine.heap[made].take(self.engine.heap[value])
+        thing = self.engine.heap[made]
+        thing.take(self.engine.heap[value])
+        if done is not None:
+            done[value.ident] = made
+            for name, held in [*thing.attributes.items()]:
+                if isinstance(held, Instance):
+                    thing.put(name, self._copied(held, node, frame, done), replace=True)
+            if isinstance(thing.members, Mapping):
+                entries = tuple((k, self._copied(v, node, frame, done)) for k, v in thing.members.entries)
+                thing.members = dataclasses.replace(thing.members, entries=entries)
         return made
 
 

@@ -69,6 +69,8 @@ COMPARISONS: MappingProxyType[type[ast.cmpop], tuple[str, str]] = MappingProxyTy
 UNARY = MappingProxyType({ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"})
 CONSTANTS = frozenset({"str", "bytes", "int", "float", "tuple"})
 """Types whose subclasses give objects that Dynamo takes for constants, or may."""
+NUMBERS = CONSTANTS - {"tuple"}
+"""Types whose subclasses give objects that stand in a graph as the numbers or texts that they are."""
 NOT_IMPLEMENTED = External("NotImplemented")
 
 
@@ -111,8 +113,12 @@ class Protocols(Room):
         whole = NOT_IMPLEMENTED not in options(made)
         return (made if whole else keep(made, lambda v: v != NOT_IMPLEMENTED)), whole
 
-    def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
-        """`left op right`, or `left op= right`."""
+    def operated(
+        self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
+    ) -> Value:
+        """`left op right`, or `left op= right`, as `node` has it."""
+        if not self.engine.quiet and (_has_object(left) or _has_object(right)):
+            self._tell_overloaded(op, left, right, node, frame)
         made = self._operated_on(op, left, right, frame, in_place)
         before = self.engine.quiet and K.ARRAY not in (*options(left), *options(right))
         return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
@@ -130,6 +136,27 @@ class Protocols(Room):
             return join(*(self._operated(op, one, other, frame, in_place) for one, other in pairs))
 
         return lift(apply, left, right)
+
+    def _tell_overloaded(self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
+        """Of a tensor and an object, Dynamo puts the operator of tensors into its graph; it knows no other `@`."""
+        stem = ARITHMETIC.get(op, "")
+        for owner, name, other in ((left, f"__{stem}__", right), (right, f"__r{stem}__", left)):
+            usual, tensor = options(likely(owner)), tensor_of(likely(other))
+            fitting = tensor.subclass is None if tensor is not None else op == "MatMult"
+            overloading = [v for v in usual if isinstance(v, Instance) and self._overloads(v, name)]
+            if overloading and fitting:
+                sure = len(overloading) == len(usual)
+                written = not isinstance(node, ast.Call)
+                self.engine.tell(F.Overloaded(self.engine.where(frame), node, other, sure, written))
+                return
+
+    def _overloads(self, value: Instance, name: str) -> bool:
+        """Whether an object has a method of its own for an operator, and is none that Dynamo computes with."""
+        mro = self.engine.mro(value.cls)
+        if not any(name in c.functions or name in c.assigned for c in mro.classes):
+            return False
+        constant = not NUMBERS.isdisjoint(mro.external) or self.engine.is_enum(mro)
+        return not (constant or self.engine.row(value) is not None or mro.functions("__torch_function__"))
 
     def _operated(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         stem = ARITHMETIC.get(op)

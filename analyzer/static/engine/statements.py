@@ -27,6 +27,7 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Plain,
     Sequence,
     Unknown,
     Value,
@@ -146,7 +147,7 @@ class Statements(Room):
         value = self.engine.eval(node.value, frame)
         self.engine.tell_sparse(target, frame, old, value)
         self.engine.tell_unresolved(target, frame, old, value, walked=True)
-        result = self.engine.operated(type(node.op).__name__, old, value, frame, in_place=True)
+        result = self.engine.operated(type(node.op).__name__, old, value, target, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
@@ -171,7 +172,10 @@ class Statements(Room):
         frame.guarding = False
         undecided = answer.decided is None and frame.asked in DECIDED_OUTSIDE
         guess = answer.likely
-        if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
+        one_of_many = undecided and guess is None and _asks_for_one(node.test)
+        if one_of_many and self._is_walked(node.test, frame):
+            one_of_many = False
+        elif one_of_many and not node.orelse:
             guess = False
         if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
             guess = False
@@ -190,7 +194,7 @@ class Statements(Room):
         lower = self.engine.improbable(frame)
         confidence, before, parted = frame.confidence, frame.conditional, frame.parted
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
-        rare = undecided and guess is None and _arms_by_literal(node) > 2
+        rare = one_of_many and guess is None and _arms_by_literal(node) > 2
         conditions = frame.conditions
         usual = answer
         filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
@@ -243,6 +247,22 @@ class Statements(Room):
             frame.conditions = (*conditions, *under[left[0]])  # on the other way the function has ended
         frame.env = merged
         return True
+
+    def _is_walked(self, test: ast.expr, frame: Frame) -> bool:
+        """Whether a test asks for one of the constants that a loop of this function goes through: each has its turn."""
+        left = test.left if isinstance(test, ast.Compare) else None
+        if not isinstance(left, ast.Name) or frame.function is None:
+            return False
+        if not all(
+            isinstance(v, Plain) and v.origin == "constant" for v in options(frame.env.get(left.id, NONE))
+        ):
+            return False
+        return any(
+            isinstance(inner, ast.Name) and inner.id == left.id
+            for loop in frame.function.nodes
+            if isinstance(loop, (ast.For, ast.comprehension))
+            for inner in ast.walk(loop.target)
+        )
 
     def _loop(
         self,

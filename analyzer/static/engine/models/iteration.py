@@ -181,7 +181,7 @@ def _binary(name: str, *, in_place: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.operated(name, site.args[0], site.args[1], site.frame, in_place=in_place)
+        return engine.operated(name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place)
 
     return handler
 

@@ -249,13 +249,18 @@ def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> V
     return made
 
 
-def _copy(engine: Engine, site: CallSite) -> Value | None:
-    if not site.args:
-        return None
-    return lift(
-        lambda value: join(*(engine.copied(option, site.node, site.frame) for option in options(value))),
-        site.args[0],
-    )
+def _copied(*, deep: bool) -> Handler:
+    def handler(engine: Engine, site: CallSite) -> Value | None:
+        if not site.args:
+            return None
+        return lift(
+            lambda value: join(
+                *(engine.copied(option, site.node, site.frame, deep=deep) for option in options(value))
+            ),
+            site.args[0],
+        )
+
+    return handler
 
 
 def _bound_by_hand(_engine: Engine, site: CallSite) -> Value | None:
@@ -366,7 +371,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call
         ),
         "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
-        **dict.fromkeys(("copy.copy", "copy.deepcopy"), _copy),
+        "copy.copy": _copied(deep=False),
+        "copy.deepcopy": _copied(deep=True),
         "torch.jit.script": _scripted("torch.jit.ScriptModule"),
         "torch.jit.freeze": _scripted("torch.jit.ScriptModule"),
         "torch.jit.trace": _scripted("torch.jit.TracedModule"),

@@ -1,0 +1,159 @@
+"""An operator that the class of an object overloads, between that object and a tensor.
+
+## What it does
+Finds `+`, `@`, `*` and every other arithmetic operator between a tensor and an object whose class has a method for
+it (`__add__`, `__rmatmul__`), the forms with `=` and the functions of `operator` too; `@` also between such an object and
+anything else.
+
+## Why it hurts torch.compile
+Where one side is a tensor, Dynamo takes the operator for the one of tensors and puts it into the graph, which cannot
+hold the other side. It does not come to the method of the class. The function that the operator is written in
+runs as eager code, whole.
+
+## Use instead
+A method that is called by its name: `rotation.apply(x)` in place of `rotation @ x`. The operator may stay for eager
+code and call that method.
+
+## Limits
+Comparisons are traced, and so are all operators but `@` between two such objects, or with a number. So are named
+tuples, members of an enum, subclasses of `int` and `float`, and classes with a `__torch_function__`.
+"""
+
+from tcready.static.engine.facts import Overloaded
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Overloaded) -> Claim:
+    return Claim(
+        "an operator that the class of an object overloads: Dynamo takes it for one of tensors",
+        effect="frame_skip" if fact.written else None,
+        confidence=None if fact.sure else "medium",
+    )
+
+
+RULE = Rule(
+    code="TCR331",
+    name="operator-with-object",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0055", "GB0059"),
+    facts=(Overloaded,),
+    check=check,
+    no_rewrite="The method has to be given a name in a class that may be anybody's.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Rotation:
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def __matmul__(self, points):
+        return self.matrix @ points
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turn = Rotation(torch.eye(4))
+
+    def forward(self, x):
+        y = x * 2
+        return self.turn @ y  # BAD
+"""
+        ),
+        Sample(
+            """
+class Gain:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __rmul__(self, signal):
+        return signal * self.factor
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y *= Gain(x.mean())  # BAD
+        return y
+"""
+        ),
+        Sample(
+            """
+import operator
+
+
+class Gain(nn.Module):
+    def __mul__(self, signal):
+        return signal * 3
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = Gain()
+
+    def forward(self, x):
+        y = x * 2
+        return operator.mul(self.gain, y) + 1  # BAD
+"""
+        ),
+        Sample(
+            """
+class Rotation:
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def __matmul__(self, other):
+        return Rotation(self.matrix @ other.matrix)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        turn = Rotation(torch.eye(4)) @ Rotation(y)  # BAD
+        return turn.matrix
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+from typing import NamedTuple
+
+
+class Rotation:
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def apply(self, points):
+        return self.matrix @ points
+
+    def __add__(self, other):
+        return Rotation(self.matrix + other.matrix)
+
+    def __mul__(self, count):
+        return Rotation(self.matrix * count)
+
+    def __gt__(self, points):
+        return self.matrix > points
+
+
+class Pair(NamedTuple):
+    low: float
+    high: float
+
+    def __mul__(self, points):
+        return points.clamp(self.low, self.high)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        turn = (Rotation(torch.eye(4)) + Rotation(torch.ones(4, 4))) * x.shape[0]
+        return turn.apply(y) + Pair(0.0, 1.0) * y + (turn > y[:, :4]).sum()
+"""
+        ),
+    ),
+)
