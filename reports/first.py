@@ -88,7 +88,8 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
             why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
             made = "; say how it is made with --model 'Net(...)', or with get_init_inputs() in its file"
-            known = report.in_process or _is_named_model(target)  # how it is made
+            # how it is made is known, or the option that is to blame names itself
+            known = report.in_process or _is_named_model(target) or "--" in why
             how = made if stage.stage == "build" and not known else ""
             yield Step(f"{stage.stage} has to pass: {why}{how}")
             return

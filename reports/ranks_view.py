@@ -13,7 +13,10 @@ MANY = 6
 
 
 def shared_sentence(found: ParallelRun) -> str:
-    """How the processes share the model: `FSDP2: sharded apart are blocks.0, blocks.1`."""
+    """How the processes share the model: `FSDP2: sharded by themselves are blocks.0, blocks.1`; the word alone where no
+    model came to be shared."""
+    if not found.plan_from:
+        return WORDS[found.kind]
     if found.kind == "fsdp":
         return f"{WORDS['fsdp']}: " + (
             f"sharded by themselves are {_some(found.sharded)}"

@@ -24,7 +24,18 @@ from typing import IO, TypeAlias, TypeVar
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import NAME_LENGTH, Copy, ForkServer
-from tcready.dynamic.ranks import ended_by, first_dead, left_in, suffix, together, where
+from tcready.dynamic.ranks import (
+    ended_by,
+    exit_words,
+    exits_in,
+    first_dead,
+    left_in,
+    signal_name,
+    suffix,
+    together,
+    where,
+    without_a_word,
+)
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
@@ -134,6 +145,8 @@ class Ending:
     warnings: tuple[str, ...] = ()
     dead: int | None = None
     """The rank that died of a signal."""
+    exits: Mapping[int, int] = field(default_factory=dict)
+    """Of several processes, those that ended with an error: the rank and its exit code (negative: the signal)."""
 
 
 @dataclass(frozen=True)
@@ -355,7 +368,7 @@ def _once(
         return origin_of(path, work.root, request.own_packages)
 
     kind = request.options.parallel or "ddp"
-    return together(seen, left, ended, ending.reason, origin, kind), state
+    return together(seen, left, ended, ending.reason, origin, kind, ending.exits), state
 
 
 def _with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> Observation:
@@ -526,7 +539,8 @@ def _with_detail(ending: Ending, running: _Running) -> Ending:
     output = bytes(running.tail).decode("utf-8", "replace")
     detail, reason = _by_itself(running.process.wait(), output)
     rank, code = first_dead(output) or (0, 0)
-    return replace(ending, detail=detail, reason=reason, dead=rank if code < 0 else None)
+    dead = rank if code < 0 else None
+    return replace(ending, detail=detail, reason=reason, dead=dead, exits=exits_in(output))
 
 
 def _command(request: RunRequest, room: Path) -> list[str]:
@@ -734,7 +748,9 @@ def _observation(
             return replace(found, warnings=(*found.warnings, end))
     detail: str = ending.detail
     reason: StageReason | None = ending.reason
-    if other is not None and not ending.limit:
+    if without_a_word(0, ending.exits):
+        detail, reason = exit_words(0, 0), "exit"
+    elif other is not None and not ending.limit:
         detail, reason = other.detail, other.reason
     if ending.limit and state is not None:
         detail += f", while in stage {doing}"
@@ -747,23 +763,13 @@ def _observation(
 def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
     """How a worker ended that nobody ended, in one line and as a word."""
     if code < 0:
-        return f"the process died by {_signal(-code)}", "crash"
+        return f"the process died by {signal_name(-code)}", "crash"
     if (dead := first_dead(output)) is not None:
-        rank, code = dead
-        if code < 0:
-            return f"rank {rank} died by {_signal(-code)}", "crash"
-        return f"rank {rank} exited with code {code}", "exit"
+        return exit_words(*dead), "crash" if dead[1] < 0 else "exit"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = f": {lines[-1][:300]}" if lines else ""
     early = " before it was done" if code == 0 else ""
     return f"the process exited with code {code}{early}{last}", "exit"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _blank(request: RunRequest) -> Observation:

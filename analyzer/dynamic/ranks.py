@@ -89,9 +89,36 @@ def suffix(rank: int) -> str:
 def first_dead(output: str) -> tuple[int, int] | None:
     """The rank that died of a signal, else the one that ended first, and its exit code (negative: the signal), by what
     the agent printed. It ends the others by SIGTERM itself, and others end since the first is gone."""
-    found = [(int(rank), int(code)) for rank, code in FAILURES.findall(output)]
+    found = _failures(output)
     killed = [each for each in found if each[1] < 0 and each[1] != -signal.SIGTERM]
     return next(reversed(killed or found), None)
+
+
+def exits_in(output: str) -> Mapping[int, int]:
+    """The ranks that ended with an error, each with its exit code, by what the agent printed."""
+    return dict(_failures(output))
+
+
+def _failures(output: str) -> list[tuple[int, int]]:
+    return [(int(rank), int(code)) for rank, code in FAILURES.findall(output)]
+
+
+def exit_words(rank: int, code: int) -> str:
+    """`rank 1 died by SIGKILL`, `rank 1 exited with code 1`."""
+    return f"rank {rank} died by {signal_name(-code)}" if code < 0 else f"rank {rank} exited with code {code}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def without_a_word(rank: int, exits: Mapping[int, int]) -> bool:
+    """Whether a rank that came to no end of its own ended with exit code 0: the agent names those that ended with an
+    error, as others do which wait for that one."""
+    return bool(exits) and rank not in exits
 
 
 def ended_by(dead: State | None, first: State | None) -> State | None:
@@ -122,11 +149,13 @@ def together(
     reason: StageReason | None,
     origin: Callable[[str], Origin],
     kind: Parallelism,
+    exits: Mapping[int, int],
 ) -> Observation:
     """The first rank's observation with what the others showed.
 
     `ended` and `reason` say how the run ended, if it did not end by itself: what a rank that says nothing came to.
-    `origin` says whose code a file of this machine is; `kind` is how the model was to be shared.
+    `origin` says whose code a file of this machine is; `kind` is how the model was to be shared. `exits` are the ranks
+    that ended with an error, and their exit codes.
     """
     others = [each.state.observation for each in left[1:] if each.state is not None]
     for other in others:
@@ -141,7 +170,7 @@ def together(
         replace(each, origin=origin(files.get(each.place.path, each.place.path))) if each.place else each
         for each in _differences(left)
     )
-    seen = replace(seen, stages=_stages(seen, left, differences, ended, reason))
+    seen = replace(seen, stages=_stages(seen, left, differences, ended, reason, exits))
     shared = shared or ParallelRun(kind)
     ranks = tuple(_rank_run(each, ended) for each in left)
     return replace(seen, parallel=replace(shared, ranks=ranks, differences=differences, hooks=tuple(hooks)))
@@ -185,8 +214,10 @@ def _stages(
     differences: Sequence[RankDifference],
     ended: str,
     reason: StageReason | None,
+    exits: Mapping[int, int],
 ) -> tuple[Stage, ...]:
-    """The stages of the first rank, failed where another one failed or ended, or where collectives differ."""
+    """The stages of the first rank, failed where another one failed or ended, or where collectives differ; what another
+    one did not run did not pass."""
     stages = {stage.stage: stage for stage in seen.stages}
     for each in left[1:]:
         failed = each.failed
@@ -196,10 +227,16 @@ def _stages(
         if failed is not None and stages[failed.stage].state == "pass":
             stages[failed.stage] = replace(failed, detail=f"on rank {each.rank}: {failed.detail}")
         elif failed is None and each.state is not None and each.state.doing is not None:
-            doing = each.state.doing  # it went without a word, with exit code 0 perhaps
+            doing = each.state.doing
+            detail = _end_of(each.rank, ended, exits)
             if stages[doing].state == "pass":
-                detail = f"on rank {each.rank}: {ended or 'its process ended'}"
                 stages[doing] = Stage(doing, "fail", detail, reason=reason or "exit")
+            elif stages[doing].state == "fail" and without_a_word(each.rank, exits):
+                detail += f"; then {stages[doing].detail}"  # which only tells that it is gone
+                stages[doing] = replace(stages[doing], detail=detail, reason="exit")
+        for stage in each.state.observation.stages if each.state is not None else ():
+            if stage.state == "not_run" and stages[stage.stage].state == "pass":
+                stages[stage.stage] = replace(stage, detail=f"on rank {each.rank}: {stage.detail}")
     capture = stages["capture"]
     apart = next((each for each in differences if each.collectives), None)
     if capture.state != "not_run" and apart is not None:
@@ -208,6 +245,16 @@ def _stages(
             detail = f"{capture.detail}; {detail}"
         stages["capture"] = replace(capture, state="fail", detail=detail, reason="mismatch")
     return tuple(stages.values())
+
+
+def _end_of(rank: int, ended: str, exits: Mapping[int, int]) -> str:
+    """How a rank ended that says nothing of it."""
+    code = exits.get(rank)
+    if without_a_word(rank, exits):
+        return exit_words(rank, 0)
+    if code == -signal.SIGTERM:
+        return f"rank {rank} was stopped, since {ended}"
+    return exit_words(rank, code) if code is not None else f"on rank {rank}: {ended or 'its process ended'}"
 
 
 def _rank_run(each: Left, ended: str) -> RankRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,10 @@ def run(name: str, **options: object) -> Observation:
 
 def state_of(seen: Observation, name: StageName) -> str:
     return next(stage.state for stage in seen.stages if stage.stage == name)
+
+
+def detail_of(seen: Observation, name: StageName) -> str:
+    return next(stage.detail for stage in seen.stages if stage.stage == name)
 
 
 def checked(report: Report) -> str:
@@ -191,6 +196,36 @@ class TestARankThatDies:
         assert failed == [("eager", "crash", "rank 1 died by SIGKILL")]
         assert [state_of(seen, name) for name in ("import", "build")] == ["pass", "pass"]
 
+    def test_a_rank_that_ends_without_an_error(self) -> None:
+        """The agent names the first rank alone, which failed since the other one was gone."""
+        seen = run("Leaves")
+        failed = [(stage.stage, stage.reason, stage.detail) for stage in seen.stages if stage.state == "fail"]
+        assert failed[0][:2] == ("eager", "exit")
+        assert failed[0][2].startswith("rank 1 exited with code 0; then RuntimeError: ")
+
+
+class TestABreakOfOneRank:
+    pytestmark = gloo
+
+    def test_the_whole_graph_is_asked_of_no_rank(self) -> None:
+        seen = run("Prints")
+        assert seen.parallel is not None
+        assert [len(rank.breaks) for rank in seen.parallel.ranks] == [0, 1]
+        assert [stage.detail for stage in seen.stages if stage.state == "fail"] == []
+        assert (state_of(seen, "fullgraph"), state_of(seen, "parity")) == ("not_run", "pass")
+        assert detail_of(seen, "fullgraph").startswith("the default run of another rank has breaks")
+
+
+class TestAPlanThatIsNone:
+    pytestmark = gloo
+
+    def test_what_is_said_of_it(self) -> None:
+        seen = run("Net", parallel="tp", tp_plan="models.py::wrong_styles")
+        text = api.render(report_of(seen), "text", width=240)
+        why = "--parallel tp: blocks.*.up: an object of type object is no style of torch's"
+        assert f"build has to pass: {why}; it stands in that of --tp-plan\n" in text
+        assert "shared by      tensor parallel\n" in text
+
 
 # What ranks left, put together
 
@@ -200,8 +235,8 @@ def observation(**stages: str) -> Observation:
         Stage(
             name,
             stages.get(name, "pass"),  # type: ignore[arg-type]
-            f"{name} went wrong" if stages.get(name) == "fail" else "",
-            reason="error" if stages.get(name) == "fail" else None,
+            f"{name} went wrong" if name in stages else "",
+            reason="error" if name in stages else None,
         )
         for name in STAGES
     )
@@ -223,10 +258,14 @@ def left(
     return Left(rank, state, tuple(RankGraph(None, graph) for graph in graphs), None)
 
 
-def put(*ranks: Left, ended: str = "") -> Observation:
+NONE_ENDED: Mapping[int, int] = {}
+
+
+def put(*ranks: Left, ended: str = "", exits: Mapping[int, int] = NONE_ENDED) -> Observation:
     first = ranks[0].state
     assert first is not None
-    return together(first.observation, ranks, ended, "timeout" if ended else None, lambda _: "own", "ddp")
+    reason = "timeout" if ended else None
+    return together(first.observation, ranks, ended, reason, lambda _: "own", "ddp", exits)
 
 
 LINEAR, RELU = operation("linear float32[2, 4]", 3), operation("relu float32[2, 4]", 4)
@@ -297,6 +336,26 @@ def test_a_rank_that_fails_or_is_ended_after_the_first_one_passed() -> None:
         "timeout",
     )
     assert report_of(seen).targets[0].verdict == "unknown"
+
+
+def test_a_rank_that_ended_is_named_and_not_the_one_that_waited_for_it() -> None:
+    gone = left(1, seen=observation(eager="not_run"), doing="eager")
+    seen = put(left(0), gone, ended="rank 0 exited with code 1", exits={0: 1})
+    assert detail_of(seen, "eager") == "rank 1 exited with code 0"
+    seen = put(left(0), gone, ended="rank 1 exited with code 3", exits={0: -15, 1: 3})
+    assert detail_of(seen, "eager") == "rank 1 exited with code 3"
+    seen = put(left(0), gone, ended="rank 0 died by SIGKILL", exits={0: -9, 1: -15})
+    assert detail_of(seen, "eager") == "rank 1 was stopped, since rank 0 died by SIGKILL"
+    failed = left(0, seen=observation(eager="fail"))
+    seen = put(failed, gone, ended="rank 0 exited with code 1", exits={0: 1})
+    assert detail_of(seen, "eager") == "rank 1 exited with code 0; then eager went wrong"
+
+
+def test_a_stage_that_another_rank_did_not_run_is_no_pass() -> None:
+    seen = put(left(0), left(1, seen=observation(fullgraph="not_run")))
+    assert state_of(seen, "fullgraph") == "not_run"
+    assert detail_of(seen, "fullgraph") == "on rank 1: fullgraph went wrong"
+    assert state_of(put(left(0, seen=observation(fullgraph="fail")), left(1)), "fullgraph") == "fail"
 
 
 def test_a_break_of_another_rank_is_one_of_the_run() -> None:

@@ -70,6 +70,15 @@ def agreed(seconds: float, work: Work) -> float:
     return float(first.item())
 
 
+def on_any(flag: bool, work: Work) -> bool:
+    """Whether it is so on any rank. Each has to ask: a rank that went on alone would wait in its next collective."""
+    if not work.options.processes:
+        return flag
+    flags = torch.tensor([int(flag)], device=work.options.device)
+    distributed.all_reduce(flags, distributed.ReduceOp.MAX)
+    return bool(flags.item())
+
+
 # How the model is spread over the ranks
 
 
@@ -171,13 +180,13 @@ def plan_of(model: nn.Module, given: Any) -> dict[str, Any]:
     for name, style in plan.items():
         if isinstance(style, styles.ParallelStyle):
             made[name] = style
-        elif style in OWN_STYLES:
+        elif isinstance(style, str) and style in OWN_STYLES:
             kind, layouts = OWN_STYLES[style]
             made[name] = getattr(styles, kind)(**{key: Replicate() for key in layouts})
         else:
-            raise RunError(
-                f"--parallel tp: {name}: {style!r} is no style of torch's; name a plan with --tp-plan"
-            )
+            word = repr(style) if isinstance(style, str) else f"an object of type {type(style).__name__}"
+            other = "it stands in that of --tp-plan" if given is not None else "name a plan with --tp-plan"
+            raise RunError(f"--parallel tp: {name}: {word} is no style of torch's; {other}")
     return made
 
 

@@ -27,6 +27,9 @@ BUDGET_SPENT = "the budget was spent"
 BUDGETED: frozenset[StageName] = frozenset({"fullgraph", "shapes", "plan", "backend"})
 """The stages that share a budget."""
 
+SHORT = 200
+"""The characters up to which a message of several lines is told as a whole."""
+
 
 class StageFailedError(Exception):
     """The stage under way failed, and what requires it cannot run; the journal has it already."""
@@ -149,15 +152,17 @@ def counted(number: int, noun: str) -> str:
 
 
 def one_line(error: BaseException, root: str) -> str:
-    """An exception in one line, with the user's file and line where one is known."""
+    """An exception in one line, with the user's file and line where one is known: of a long message of several lines the
+    first, as torch writes its advice and its stacks behind that."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg} ({display_path(error.filename, root)}:{error.lineno or 1})"
     if isinstance(error, SystemExit):
         text = f"the code called sys.exit({'' if error.code is None else repr(error.code)})"
     else:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        name = type(error).__name__
-        text = f"{name}: {lines[0]}" if lines else name
+        name, whole = type(error).__name__, " ".join(lines)
+        shown = whole if len(whole) <= SHORT else f"{lines[0]} ..." if len(lines) > 1 else lines[0]
+        text = f"{name}: {shown}" if lines else name
     place = user_place(error)
     return f"{text} ({display_path(place[0], root)}:{place[1]})" if place else text
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from tcready.dynamic.worker import distributed
 from tcready.dynamic.worker.calling import call, compile_error
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 
 def run(context: Context) -> None:
     """Where the default run broke, only if that was asked for."""
-    seen = context.journal.observation
-    broke = seen.break_sites or any(not frame.benign for frame in seen.skipped_frames)
-    if broke and not context.work.options.fullgraph:
-        context.journal.skip(
-            "fullgraph", "the default run has breaks (--fullgraph tries all the same)", "not_asked"
-        )
+    journal, asked = context.journal, context.work.options.fullgraph
+    seen = journal.observation
+    broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
+    with failing(context, "fullgraph"):
+        elsewhere = distributed.on_any(broke, context.work)
+    if elsewhere and not asked:
+        whose = "" if broke else "of another rank "
+        why = f"the default run {whose}has breaks (--fullgraph tries all the same)"
+        journal.end("not_run", why, "not_asked")
         return
-    context.journal.begin("fullgraph")
     try:
         for case in context.cases:
             dynamo.reset()
@@ -27,9 +30,9 @@ def run(context: Context) -> None:
             )
             call(context, whole, case)
     except Exception as error:
-        context.journal.end("fail", compile_error(error, context), "compile_error")
+        journal.end("fail", compile_error(error, context), "compile_error")
     else:
-        context.journal.end("pass")
+        journal.end("pass")
     finally:
         dynamo.reset()
 
