@@ -258,6 +258,8 @@ def measured(
                 work.cut.append(f"soak: not run: {alone}")
             elif wanted.soak is not None:
                 schedule.soak(work, _to_soak(work.arms, _found(work, about, began)), wanted.soak)
+        elif wanted.soak is not None:
+            work.cut.append(f"soak: {schedule.NOTHING_TIMED}")
         return _found(work, about, began)
 
 

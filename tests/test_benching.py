@@ -218,6 +218,7 @@ class Processes:
         self.device, self.fails = device, fails
         self.ends = ends
         """A kind of process, and the arm in whose code it ends."""
+        self.untimed = False
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -238,7 +239,7 @@ class Processes:
     def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
         for arm in request.arms:
             took = 1.0 if arm.name == "eager" else 0.5
-            if arm.name == self.fails:
+            if arm.name == self.fails or self.untimed:
                 yield ArmMeasured(arm.name, error="it gave up")
                 continue
             yield ArmMeasured(
@@ -352,6 +353,15 @@ def test_eager_code_that_was_not_timed_is_no_baseline(monkeypatch: pytest.Monkey
     found = measured(processes, DEFAULT)
     assert processes.kinds() == ["steady eager+default"]
     assert found.cases[0].arms[0].verdict == "failed"
+
+
+def test_what_was_asked_for_is_named_where_nothing_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=1)
+    processes.untimed = True
+    found = measured(processes, DEFAULT, soak=600.0, loader="m.py::batches")
+    assert processes.kinds() == ["steady eager+default"]
+    asked = ("loader m.py::batches", "profile", "outputs against eager", "cold start, and memory", "soak")
+    assert found.cut == tuple(f"{words}: not run: the first process timed nothing" for words in asked)
 
 
 def test_what_the_budget_cuts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

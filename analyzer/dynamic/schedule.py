@@ -41,6 +41,9 @@ NEED_PROCESSES = (
     "cold start with a warm cache",
 )
 """What one process alone does not tell."""
+NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
+"""What is not measured where the first process timed nothing."""
+NOTHING_TIMED = "not run: the first process timed nothing"
 
 
 @dataclass
@@ -144,6 +147,8 @@ def measure(work: Schedule) -> bool:
     """Every process that the arms need, as far as the budget reaches; whether anything was timed."""
     wanted, budget = work.wanted, max(work.left(), LEAST)
     if not _steady(work, 0):
+        asked = [*([f"loader {wanted.loader}"] if wanted.loader is not None else []), *NEED_TIMES]
+        work.cut += [f"{words}: {NOTHING_TIMED}" for words in asked]
         return False
     if wanted.loader is not None:
         _fed(work, wanted.loader)
