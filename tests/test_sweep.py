@@ -910,6 +910,34 @@ def test_a_sweep_that_finds_no_model_is_one_line(
     )
 
 
+def test_a_stored_bench_gives_a_model_of_a_sweep_its_gain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1) + PLAIN.format(n=2))
+    assert run("sweep", *READ, "--output-format", "json", "-o", "sweep.json") == 0
+    bench = json.loads((ROOT / "fixtures" / "cuda" / "bench" / "cnn_fp32.json").read_text())
+
+    def gains(target: str, device: str = "", **other: object) -> list[float | None] | None:
+        (tmp_path / "bench.json").write_text(json.dumps({**bench, "target": target, **other}))
+        swept = json.loads((tmp_path / "sweep.json").read_text())
+        for row in swept["sweep"]["models"]:
+            row["device"] = device
+        (tmp_path / "swept.json").write_text(json.dumps(swept))
+        both = api.combine(["swept.json", "bench.json"])
+        text = api.render(both, "text")
+        if both.sweep is not None:
+            assert (" gain\n" in text) == any(row.gain is not None for row in both.sweep.models)
+        return both.sweep and [row.gain for row in both.sweep.models]
+
+    last = bench["bench"]["cases"][-1]["arms"]
+    best = max(arm["speedup"]["median"] for arm in last if arm["verdict"] not in ("baseline", "failed"))
+    assert best > 1
+    assert gains("net.py::Net2") == gains("net.py::Net2", "cuda:0") == [None, best]
+    assert gains("net.py::Net2", "cpu") == gains("net.py::Net2", mode="train") == [None, None]
+    assert gains("other.py::Net") is gains("net.py::Net2", bench=None) is None
+
+
 def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/b\xff.py", "wb") as file:
         file.write(READY.encode())

@@ -18,6 +18,8 @@ from tcready.schema import (
     SourceText,
     StaticResult,
     StaticTarget,
+    Sweep,
+    SweptModel,
     TcreadyError,
 )
 
@@ -57,7 +59,36 @@ def combined(
         checkout=checkouts.pop() if len(checkouts) == 1 else None,
         readings=tuple(dict.fromkeys(reading for report in given for reading in report.readings)),
         hidden=tuple(sorted({*merged.hidden, *_hidden_before(given)})),
+        sweep=_benched(given, runs),
     )
+
+
+def _benched(reports: Sequence[Report], runs: Sequence[Observation]) -> Sweep | None:
+    """The sweep that one of the reports holds, with the gains that the others measured of its models; None if there are
+    several, or the others hold anything else, of which its tables say nothing."""
+    sweeps = [report.sweep for report in reports if report.sweep is not None]
+    others = [report for report in reports if report.sweep is None]
+    benches = [seen for report in others for seen in (t.observation for t in report.targets) if seen.was_run]
+    benches += runs
+    if len(sweeps) != 1 or not {seen.target for seen in benches} <= {row.target for row in sweeps[0].models}:
+        return None
+    if any(seen.bench is None for seen in benches):
+        return None
+    return dataclasses.replace(
+        sweeps[0],
+        models=tuple(dataclasses.replace(row, gain=_gain(row, benches)) for row in sweeps[0].models),
+    )
+
+
+def _gain(row: SweptModel, benches: Sequence[Observation]) -> float | None:
+    """What the last bench of a model shows that was made in the mode of its row, and on the device if it has one."""
+    gain = row.gain
+    for seen in benches:
+        device = str((seen.environment or {}).get("device") or "").partition(":")[0]
+        alike = (seen.target, seen.mode) == (row.target, row.mode)
+        if alike and seen.bench is not None and row.device.partition(":")[0] in ("", "auto", device):
+            gain = seen.bench.gain
+    return gain
 
 
 def _runs(reports: Sequence[Report], runs: Sequence[Observation]) -> tuple[Observation, ...]:

@@ -415,6 +415,15 @@ class Bench:
     """What a reader must know of how it was measured."""
 
     @property
+    def gain(self) -> float | None:
+        """How many times as fast as eager the fastest arm is that did not fail, over all cases; None without one."""
+        arms = self.cases[-1].arms if self.cases else ()
+        found = [
+            arm.speedup.median for arm in arms if arm.verdict not in ("baseline", "failed") and arm.speedup
+        ]
+        return max(found, default=None)
+
+    @property
     def failed(self) -> bool:
         """Whether every compiled arm did, whatever their times were."""
         arms = [arm for arm in self.cases[-1].arms if arm.arm != EAGER] if self.cases else []

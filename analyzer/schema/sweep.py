@@ -61,7 +61,8 @@ class SweptModel:
     compile_seconds: float | None = None
     """Of all its graphs, by torch's own count; None if nothing was compiled."""
     gain: float | None = None
-    """How many times as fast as eager the best arm of a bench was; None if it was not measured."""
+    """How many times as fast as eager the fastest arm of a bench was, put there by `tcready report SWEEP BENCH`; None if
+    none was."""
     seconds: float | None = None
     """That its run took, when it was made."""
     stored: bool = False

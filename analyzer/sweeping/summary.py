@@ -203,8 +203,6 @@ def _model(row: Row, found: _Found) -> SweptModel:
     failed = next((stage for stage in seen.stages if stage.state == "fail"), None)
     stopped = failed if state in ("failed", "inputs_unknown") else None
     seconds = [graph.compile_seconds for graph in seen.graphs if graph.compile_seconds is not None]
-    arms = [arm for case in seen.bench.cases for arm in case.arms] if seen.bench is not None else []
-    gains = [arm.speedup.median for arm in arms if arm.speedup is not None]
     return SweptModel(
         target=target.target,
         mode=target.mode,
@@ -216,7 +214,6 @@ def _model(row: Row, found: _Found) -> SweptModel:
         word=stopped.reason if stopped is not None else None,
         time_share=target.coverage.time_share if target.coverage is not None else None,
         compile_seconds=sum(seconds) if seconds else None,
-        gain=max(gains, default=None),
         seconds=row.seconds,
         stored=row.stored,
         before=row.before,
