@@ -64,7 +64,9 @@ class Trace:
 
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
-    """The calls of the model that took a side which none before had taken, or raised what none before had raised."""
+    """The calls of the model that took a side which none before had taken."""
+    raising: list[Key] = field(default_factory=list)
+    """Those that raised what none before had raised."""
     alone: list[Key] = field(default_factory=list)
     """The calls of functions alone that did so, or that an exception of the user's own ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -109,9 +111,10 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                     counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
-                raises = key.function is None and seen.error not in raised and not _says_nothing(key, seen)
-                raised.add(seen.error)
-                if key.function is None and (sides.ways() != known or is_of_a_type or raises):
+                if key.function is None and seen.error not in raised and not _says_nothing(key, seen):
+                    trace.raising.append(key)
+                    raised.add(seen.error)
+                if key.function is None and (sides.ways() != known or is_of_a_type):
                     trace.telling.append(key)
                 elif key.function is not None and (sides.ways() != known or seen.raised):
                     trace.alone.append(key)
@@ -317,9 +320,11 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
     first = [key for key in calls if key.seed == request.seeds[0] and key not in chosen]
-    # what stays as long as it is comes first: another size is compiled anew
+    raising = {replace(key, mode=mode) for key in trace.raising}
+    # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(
-        (key for key in first if key.variation != IN_DOUBLE), key=lambda key: key.variation in RESIZED
+        (key for key in first if key.variation != IN_DOUBLE),
+        key=lambda key: (key not in raising, key.variation in RESIZED),
     )
     until: float | None = None
     compared = 0
@@ -346,7 +351,8 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
             actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
-            trial = _with_exceptions(trial, key, expected, actual)
+            if key in chosen or expected.raised:
+                trial = _with_exceptions(trial, key, expected, actual)
             values = key in chosen or key.variation in FINITE
             if found := (
                 compiled_difference(expected, actual, ignored) if values else ends_otherwise(expected, actual)
