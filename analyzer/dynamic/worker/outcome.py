@@ -86,7 +86,8 @@ def difference(
     for number, ((label, one), (_, other), reference) in enumerate(
         zip(expected.leaves, actual.leaves, references, strict=True)
     ):
-        if is_discrete(one) and type(one) is type(other):
+        are_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        if is_discrete(one) and (are_tensors or type(one) is type(other)):
             this = _discrete_difference(one, other, [each.leaves[number][1] for each in rounded])
             found = replace(
                 _with_text(found, this.text and f"{label}: {this.text}", this.unsure),

@@ -45,8 +45,8 @@ SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 LEARNING_RATE = 1e-3
 """Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
 REPLAYED = 3
-"""So many calls are compared: CUDA graphs are recorded on the second one and replayed on the third, and a size that varies
-is met on the second."""
+"""So many calls are compared: a size that varies is met on the second, and CUDA graphs are recorded on it and replayed on
+the third."""
 EAGER_RUNS = 4
 """Of eager code and arms, that so many calls each have to be quick enough for; on CUDA they are made in any case."""
 
