@@ -149,6 +149,66 @@ def test_a_case_does_not_see_what_another_one_left(trained: Path, tools: Path) -
     assert [(found.parity or ParityMeasured(None)).same for found in answer.measured] == [True, True]
 
 
+CALLED_AGAIN = """\
+import random
+
+import numpy
+import torch
+from torch import nn
+
+compiling = torch.compiler.is_compiling
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+        self.calls = 0
+
+    def forward(self, x, kind, cache=None):
+        if kind == "ties":
+            share = torch.softmax(x, -1)
+            ordered = share.flip(-1) if compiling() else share  # the same sum, rounded otherwise
+            sums = ordered.sum(-1)
+            return sums >= 1.0, torch.stack([sums, share.cumsum(-1)[:, -1]]).argmax(0)
+        out = self.layer(x)
+        if kind == "wrong":
+            return out.argmax(-1) + (1 if compiling() else 0)
+        if kind == "grows":
+            cache["keys"] = torch.cat([cache["keys"], out])
+            return cache["keys"].sum(0) * (2 if compiling() and len(cache["keys"]) > 9 else 1)
+        if kind == "draws":
+            return out * random.random() * float(numpy.random.rand())
+        self.calls += 1
+        return out * (2 if compiling() and self.calls > 1 else 1)
+
+
+def inputs():
+    cases = {kind: {"x": torch.randn(64, 16), "kind": kind} for kind in ("ties", "wrong", "later", "draws")}
+    cases["grows"] = {"x": torch.randn(1, 16), "kind": "grows", "cache": {"keys": torch.randn(8, 16)}}
+    return {"cases": cases}
+"""
+
+
+@pytest.mark.dynamo
+def test_later_calls_are_compared_and_whole_numbers_that_hang_on_rounding_are_not_decided(
+    tmp_path: Path, tools: Path
+) -> None:
+    (tmp_path / "model.py").write_text(CALLED_AGAIN)
+    answer = measure(
+        "parity", "model.py::Model", CAPTURED, tools=tools, root=tmp_path, inputs="model.py::inputs"
+    )
+    found = {row.case: row.parity or ParityMeasured(None, row.error) for row in answer.measured}
+    assert found["ties"].same is None
+    assert found["ties"].detail.startswith("not decided: output 0 of call 1: ")
+    assert "in eager code that rounds otherwise" in found["ties"].detail
+    assert (found["wrong"].same, found["later"].same, found["grows"].same) == (False, False, False)
+    assert "64 of 64 values of torch.int64 differ" in found["wrong"].detail
+    assert found["later"].detail.startswith("output 0 of call 2: ")
+    assert found["grows"].detail.startswith("output 0 of call 2: ")
+    assert (found["draws"].eager_differs, found["draws"].same) == (False, True), found["draws"].detail
+
+
 class _Cache:
     def __init__(self) -> None:
         self.layers = [{"keys": torch.ones(2, dtype=torch.bfloat16), "length": torch.tensor(2)}]

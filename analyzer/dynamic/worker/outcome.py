@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,22 +56,44 @@ class Difference:
     eager code itself is too far from float64."""
 
 
+def is_discrete(leaf: Any) -> bool:
+    """Whether it is made of whole numbers or truth values."""
+    if isinstance(leaf, torch.Tensor):
+        return not (leaf.is_floating_point() or leaf.is_complex() or leaf.is_quantized)
+    return isinstance(leaf, int)
+
+
 def difference(
-    expected: Outcome, actual: Outcome, tolerance: float, exact: Outcome | None = None
+    expected: Outcome,
+    actual: Outcome,
+    tolerance: float,
+    exact: Outcome | None = None,
+    near: Sequence[Outcome] = (),
 ) -> Difference:
     """The largest difference between two outcomes, each tensor relative to its own largest value.
 
     `exact`: what `expected` is in float64. A tensor that has a counterpart there may be as far from it as the tolerance
     and a few times the distance of `expected`; every other may differ by the tolerance. Integers, booleans and other
-    values must be equal; so must the places of NaN and infinity.
+    values must be equal; so must the places of NaN and infinity. `near`: what `expected` is under other rounding.
+    Integers and booleans that differ there, or in float64, hang on rounding: few more of them may differ, unsurely.
     """
     if expected.structure != actual.structure or len(expected.leaves) != len(actual.leaves):
         return Difference(None, "the outputs have another structure")
     floors = _floors(expected)
     references = _references(expected, exact)
+    rounded = [each for each in (exact, *near) if each is not None and _labels(each) == _labels(expected)]
     found = Difference(None, None)
-    for (label, one), (_, other), reference in zip(expected.leaves, actual.leaves, references, strict=True):
-        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+    for number, ((label, one), (_, other), reference) in enumerate(
+        zip(expected.leaves, actual.leaves, references, strict=True)
+    ):
+        are_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        if is_discrete(one) and (are_tensors or type(one) is type(other)):
+            this = _discrete_difference(one, other, [each.leaves[number][1] for each in rounded])
+            found = replace(
+                _with_text(found, this.text and f"{label}: {this.text}", this.unsure),
+                share=_worse(found.share, this.share),
+            )
+        elif isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
             floor = floors.get(_kind(label), 0.0)
             this = _tensor_difference(one, other, floor, tolerance, reference)
             found = replace(
@@ -89,7 +112,7 @@ def difference(
         elif isinstance(one, (float, complex)):
             if not cmath.isclose(one, other, rel_tol=tolerance) and not (one != one and other != other):
                 found = _with_text(found, f"{label}: {one!r} became {other!r}")
-        elif isinstance(one, (bool, int, str, bytes)) and one != other:
+        elif isinstance(one, (str, bytes)) and one != other:
             found = _with_text(found, f"{label}: {one!r} became {other!r}")
     return found
 
@@ -120,7 +143,7 @@ def _worse(one: float | None, other: float | None) -> float | None:
 
 def _references(expected: Outcome, exact: Outcome | None) -> list[torch.Tensor | None]:
     """For each leaf its value in float64; None where there is none: it was computed in less after all."""
-    if exact is None or [label for label, _ in exact.leaves] != [label for label, _ in expected.leaves]:
+    if exact is None or _labels(exact) != _labels(expected):
         return [None] * len(expected.leaves)
     return [
         other
@@ -133,6 +156,44 @@ def _references(expected: Outcome, exact: Outcome | None) -> list[torch.Tensor |
         else None
         for (_, one), (_, other) in zip(expected.leaves, exact.leaves, strict=True)
     ]
+
+
+def _labels(outcome: Outcome) -> list[str]:
+    return [label for label, _ in outcome.leaves]
+
+
+def _discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Difference:
+    """Of whole numbers or truth values; `rounded` is what `one` is under other rounding."""
+    if not isinstance(one, torch.Tensor):
+        text = None if one == other else f"{one!r} became {other!r}"
+        return Difference(None, text, unsure=any(type(each) is type(one) and each != one for each in rounded))
+    if unlike := _unlike(one, other):
+        return Difference(math.inf, unlike)
+    if one.layout != torch.strided:
+        return (
+            _discrete_difference(one.to_dense(), other.to_dense(), ())
+            if one.is_sparse
+            else Difference(None, None)
+        )
+    wrong = int((one != other).sum())
+    if not wrong:
+        return Difference(0.0, None)
+    hanging = torch.zeros_like(one, dtype=torch.bool)
+    for each in rounded:
+        if isinstance(each, torch.Tensor) and not _unlike(one, each):
+            hanging |= one != each
+    own = int(hanging.sum())
+    text = f"{wrong} of {one.numel()} values of {one.dtype} differ"
+    if own:
+        text += f", and {own} {'does' if own == 1 else 'do'} in eager code that rounds otherwise"
+    return Difference(1.0, text, unsure=wrong <= TIMES_OF_FEW * own)
+
+
+def _unlike(one: torch.Tensor, other: torch.Tensor) -> str:
+    """What became of its dtype, shape or layout; empty if these are the same."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"{one.dtype} {tuple(one.shape)} became {other.dtype} {tuple(other.shape)}"
+    return f"{one.layout} became {other.layout}" if one.layout != other.layout else ""
 
 
 def _error(tensor: torch.Tensor, exact: torch.Tensor, floor: float) -> float | None:
@@ -150,19 +211,12 @@ def _error(tensor: torch.Tensor, exact: torch.Tensor, floor: float) -> float | N
 def _tensor_difference(
     one: torch.Tensor, other: torch.Tensor, floor: float, tolerance: float, exact: torch.Tensor | None
 ) -> Difference:
-    if one.shape != other.shape or one.dtype != other.dtype:
-        became = f"{one.dtype} {tuple(one.shape)} became {other.dtype} {tuple(other.shape)}"
-        return Difference(math.inf, became)
-    if one.layout != other.layout:
-        return Difference(math.inf, f"{one.layout} became {other.layout}")
+    if unlike := _unlike(one, other):
+        return Difference(math.inf, unlike)
     if one.is_sparse:
         return _tensor_difference(one.to_dense(), other.to_dense(), floor, tolerance, exact)
     if one.layout != torch.strided or one.is_quantized:
         return Difference(None, None)
-    if not (one.is_floating_point() or one.is_complex()):
-        wrong = int((one != other).sum())
-        text = f"{wrong} of {one.numel()} values of {one.dtype} differ" if wrong else None
-        return Difference(float(bool(wrong)), text)
     left, right = _wide(one), _wide(other)
     finite = torch.isfinite(left)
     same = torch.equal(finite, torch.isfinite(right)) and torch.equal(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import pickle
+import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.calling import SEED_CALL, call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.loading import dtype_of
+from tcready.dynamic.worker.loading import dtype_of, fresh
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
-from tcready.dynamic.worker.outcome import EXACT, Outcome
+from tcready.dynamic.worker.outcome import EXACT, ROUNDED, UNTOUCHED, Outcome, is_discrete
 from tcready.dynamic.worker.parity import DEPTH, flatten, seen
 from tcready.dynamic.worker.torch_internals import placement, pytree
 from tcready.dynamic.worker.torch_internals.layers import CONVOLUTION
@@ -38,20 +41,42 @@ COPIES = 3
 inputs."""
 
 
+KEPT_VALUES = 1 << 26
+"""Of several calls each is kept if one gives no more values than that, else the last alone."""
+NEARBY = 2
+"""Eager calls with inputs and weights rounded otherwise, beside whole numbers and truth values that may hang on it."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How calls follow each other."""
+
+    number: int = 1
+    in_a_row: bool = False
+    """Whether each takes the inputs as the one before left them, as a cache that grows; else each gets its own copy."""
+    after: bool = False
+    """Whether the arguments and the model's buffers, as a call leaves them, are part of what it gave."""
+
+
+ONE_CALL = Calls()
+
+
 @dataclass(frozen=True)
 class Called:
     """What calls gave."""
 
     outcome: Outcome
-    """Of the last one."""
+    """Of all of them; of the last one, if that is more than KEPT_VALUES."""
     loss: Loss | None
     """What the backward began from; None if there was none."""
     draws: bool
-    """Whether the call drew random numbers."""
+    """Whether a call drew random numbers."""
     random: tuple[torch.Tensor, ...]
-    """The states of the generators after it."""
+    """The states of the generators after each."""
     wrote: bool = False
-    """Whether it changed its arguments."""
+    """Whether one changed its arguments."""
+    gradients: int = 0
+    """Of one call."""
 
 
 def called(
@@ -60,54 +85,89 @@ def called(
     model: Any,
     case: Case,
     loss: Loss | None = None,
-    calls: int = 1,
-    after: bool = False,
+    how: Calls = ONE_CALL,
 ) -> Called:
     """Calls of `function`, which is `model` or its compiled form, in training each with its backward.
 
-    The leaves are copies: a CUDA graph writes over its outputs. `loss`: None for that of the output. `after`: whether
-    the arguments and the model's buffers, as the last call leaves them, are part of what it gave.
+    The leaves are copies: a CUDA graph writes over its outputs. `loss`: None for that of the output. Each call begins
+    with the same seeds, of torch, Python and numpy.
     """
-    for _ in range(calls):
+    one = fresh(case) if how.in_a_row else None
+    named: list[tuple[str, Any]] = []
+    structure: list[str] = []
+    draws = wrote = False
+    states: list[torch.Tensor] = []
+    gradients: dict[str, torch.Tensor] = {}
+    each = how.number > 1
+    for number in range(1, how.number + 1):
         before: tuple[torch.Tensor, ...] = ()
         given: tuple[Any, Any] = ((), {})
         written: list[Any] = []
 
         def seeded(*args: Any, **kwargs: Any) -> Any:
             nonlocal before, given, written
-            given, written = (args, kwargs), _written((args, kwargs))
+            given = (one.args, one.kwargs) if one is not None else (args, kwargs)
+            written = _written(given)
+            _seed_others()
             before = _generators(context.work.options.device)
-            return function(*args, **kwargs)
+            return function(*given[0], **given[1])
 
         result = call(context, seeded, case)
-        random = _generators(context.work.options.device)
-        gradients: dict[str, torch.Tensor] = {}
-        if context.work.options.mode == "train":
-            with contextlib.suppress(NotTrainedError):
-                loss = loss or loss_of(result)
-                loss(result).backward()
-            if isinstance(model, nn.Module):
-                for name, parameter in model.named_parameters():
-                    if parameter.grad is not None:
-                        gradients[f"gradient of {name}"] = parameter.grad
-                        parameter.grad = None
-            for index, leaf in enumerate(flatten(given)[0]):
-                if isinstance(leaf, torch.Tensor) and leaf.is_leaf and leaf.grad is not None:
-                    gradients[f"gradient of argument {index}"] = leaf.grad
-    leaves, structure = flatten(result)
-    labels = [f"output {index}" for index in range(len(leaves))]
-    copied = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-    copied += [gradient.detach().clone() for gradient in gradients.values()]
-    named = [*zip(labels + list(gradients), copied, strict=True)]
-    if after:
-        arguments, shape = flatten(given)  # of this call alone: nobody else has them
-        named += [(f"argument {index}", _detached(leaf)) for index, leaf in enumerate(arguments)]
-        buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
-        named += [(f"buffer {name}", buffer.detach().clone()) for name, buffer in buffers]
-        structure = [*structure, *shape]
-    outcome = Outcome(tuple(named), tuple(structure))
-    draws = any(not torch.equal(one, other) for one, other in zip(before, random, strict=True))
-    return Called(outcome, loss, draws, random, _written(given) != written)
+        after = _generators(context.work.options.device)
+        loss, gradients = _gradients(context, model, result, given, loss)
+        leaves, shape = flatten(result)
+        own = [(f"output {index}", _copied(leaf)) for index, leaf in enumerate(leaves)]
+        own += [(name, gradient.detach().clone()) for name, gradient in gradients.items()]
+        if how.after:
+            arguments, others = flatten(given)
+            keep = _copied if how.in_a_row else _detached  # else of this call alone: nobody else has them
+            own += [(f"argument {index}", keep(leaf)) for index, leaf in enumerate(arguments)]
+            buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
+            own += [(f"buffer {name}", buffer.detach().clone()) for name, buffer in buffers]
+            shape = [*shape, *others]
+        each = each and (number > 1 or _values(own) <= KEPT_VALUES)
+        if each:
+            named += [(f"{label} of call {number}", leaf) for label, leaf in own]
+            structure += shape
+        else:
+            named, structure = own, [*shape]
+        draws |= any(not torch.equal(left, right) for left, right in zip(before, after, strict=True))
+        wrote |= _written(given) != written
+        states += after
+    return Called(Outcome(tuple(named), tuple(structure)), loss, draws, tuple(states), wrote, len(gradients))
+
+
+def _gradients(
+    context: Context, model: Any, result: Any, given: tuple[Any, Any], loss: Loss | None
+) -> tuple[Loss | None, dict[str, torch.Tensor]]:
+    """In training the loss, and what its backward leaves: taken off, so that the next one adds to nothing."""
+    found: dict[str, torch.Tensor] = {}
+    if context.work.options.mode != "train":
+        return loss, found
+    with contextlib.suppress(NotTrainedError):
+        loss = loss or loss_of(result)
+        loss(result).backward()
+    named = model.named_parameters() if isinstance(model, nn.Module) else ()
+    leaves = [(f"gradient of {name}", parameter) for name, parameter in named]
+    leaves += [
+        (f"gradient of argument {index}", leaf)
+        for index, leaf in enumerate(flatten(given)[0])
+        if isinstance(leaf, torch.Tensor) and leaf.is_leaf
+    ]
+    for name, leaf in leaves:
+        if leaf.grad is not None:
+            found[name] = leaf.grad
+    for _, leaf in leaves:
+        leaf.grad = None
+    return loss, found
+
+
+def _values(named: list[tuple[str, Any]]) -> int:
+    return sum(leaf.numel() for _, leaf in named if isinstance(leaf, torch.Tensor))
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _detached(leaf: Any) -> Any:
@@ -128,19 +188,31 @@ def _written(value: Any) -> list[Any]:
 
 
 def _generators(device: str) -> tuple[torch.Tensor, ...]:
-    states = [torch.get_rng_state()]
+    states = [torch.get_rng_state(), _as_bytes(random.getstate())]
+    numpy = sys.modules.get("numpy")
+    states.append(_as_bytes(numpy.random.get_state() if numpy is not None else None))
     if torch.device(device).type == "cuda":
         states.append(torch.cuda.get_rng_state(torch.device(device)))
     return tuple(states)
 
 
-def called_eagerly(
-    context: Context, build: Callable[[], Any], case: Case, calls: int = 1, after: bool = False
-) -> Called:
+def _as_bytes(state: Any) -> torch.Tensor:
+    return torch.frombuffer(bytearray(pickle.dumps(state)), dtype=torch.uint8)
+
+
+def _seed_others() -> None:
+    """The generators beside torch's, which is seeded for every call."""
+    random.seed(SEED_CALL)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(SEED_CALL)
+
+
+def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: Calls = ONE_CALL) -> Called:
     """The same of eager code; `build` gives the model, which every call changes if it likes."""
     model = build()
     with torch.compiler.set_stance("force_eager"):
-        return called(context, model, model, case, calls=calls, after=after)
+        return called(context, model, model, case, how=how)
 
 
 def exactly(
@@ -148,8 +220,7 @@ def exactly(
     build: Callable[[], Any],
     case: Case,
     eager: Called,
-    calls: int = 1,
-    after: bool = False,
+    how: Calls = ONE_CALL,
 ) -> tuple[Outcome | None, str]:
     """What eager code gives in float64 for the same weights and inputs; None with the reason if that cannot be had."""
     if eager.draws:
@@ -161,13 +232,51 @@ def exactly(
         wide = in_float64(model)
         loss = None if eager.loss is None else loss_in_float64(eager.loss)
         with torch.compiler.set_stance("force_eager"), created_in_float64():
-            outcome = called(context, wide, wide, case_in_float64(case), loss, calls, after).outcome
+            outcome = called(context, wide, wide, case_in_float64(case), loss, how).outcome
     except Exception as error:  # an operation that has no float64, a dtype that the code names, memory
         return None, f"in float64 it raises {type(error).__name__}"
-    gave = (leaf for label, leaf in outcome.leaves if not label.startswith(("argument", "buffer")))
-    if not any(isinstance(leaf, torch.Tensor) and leaf.dtype in EXACT for leaf in gave):
+    if _has(eager.outcome, ROUNDED) and not _has(outcome, EXACT):
         return None, "its outputs are of less than float64 whatever it is given"
     return outcome, ""
+
+
+def _has(outcome: Outcome, kinds: tuple[torch.dtype, ...]) -> bool:
+    """Whether outputs or gradients are of such a dtype."""
+    gave = (leaf for label, leaf in outcome.leaves if not label.startswith(UNTOUCHED))
+    return any(isinstance(leaf, torch.Tensor) and leaf.dtype in kinds for leaf in gave)
+
+
+def nearby(
+    context: Context, build: Callable[[], Any], case: Case, eager: Called, how: Calls = ONE_CALL
+) -> tuple[Outcome, ...]:
+    """What eager code gives with inputs and weights that are rounded otherwise: whole numbers and truth values that
+    differ there hang on rounding. Nothing if no output is one, or if it raises."""
+    leaves = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(UNTOUCHED)]
+    if not any(is_discrete(leaf) for leaf in leaves):
+        return ()
+    found = []
+    for seed in range(NEARBY):
+        with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
+            model = copy.deepcopy(build())
+            moved = fresh(case)
+            tensors: list[torch.Tensor] = list(model.parameters()) if isinstance(model, nn.Module) else []
+            list(seen((moved.args, moved.kwargs), DEPTH, set(), tensors.append))
+            for number, tensor in enumerate(tensors):
+                with contextlib.suppress(Exception):  # it has no memory of its own, as an expanded one
+                    _round_otherwise(tensor, seed * len(tensors) + number)
+            found.append(called(context, model, model, moved, eager.loss, how).outcome)
+    return tuple(found)
+
+
+def _round_otherwise(tensor: torch.Tensor, seed: int) -> None:
+    """In place, up or down by one rounding; whole numbers stay, as those of a mask or an index."""
+    if not tensor.is_floating_point():
+        return
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    signs = torch.randint(0, 2, tensor.shape, generator=generator, device=tensor.device) * 2 - 1
+    with torch.no_grad():
+        moved = tensor * (1 + torch.finfo(tensor.dtype).eps * signs).to(tensor.dtype)
+        tensor.copy_(torch.where(tensor == tensor.round(), tensor, moved))
 
 
 def in_float64(model: Any) -> Any:

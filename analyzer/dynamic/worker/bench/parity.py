@@ -24,6 +24,7 @@ from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.outcome import TIMES_OF_FEW, TOO_FAR, Difference, Outcome, difference
 from tcready.dynamic.worker.precision import (
     Called,
+    Calls,
     called,
     called_eagerly,
     case_in_float64,
@@ -31,6 +32,7 @@ from tcready.dynamic.worker.precision import (
     exactly,
     in_float64,
     loss_in_float64,
+    nearby,
     tolerance,
 )
 from tcready.dynamic.worker.torch_internals import inductor, placement, pytree
@@ -43,9 +45,12 @@ SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 LEARNING_RATE = 1e-3
 """Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
 REPLAYED = 3
-"""On CUDA the last of so many calls is compared: CUDA graphs are recorded on the second one and replayed on the third."""
+"""So many calls are compared: a size that varies is met on the second, and CUDA graphs are recorded on it and replayed on
+the third."""
+EAGER_RUNS = 4
+"""Of eager code and arms, that so many calls each have to be quick enough for; on CUDA they are made in any case."""
 
-
+FIRST_ALONE = "outputs of first calls alone: calls are too slow to compare later ones as well"
 NOTHING_COMPARED = (
     "nothing was compared: the outputs hold no tensor with a value that is neither NaN nor infinite"
 )
@@ -67,9 +72,12 @@ class _Reference:
     comparable: bool
     """Whether such a difference is within the tolerance."""
     exact: Outcome | None
+    near: tuple[Outcome, ...]
+    """What eager code gives under other rounding, where that may decide."""
     why: str
     """Why there is nothing in float64."""
     tolerance: float
+    how: Calls
     stateful: bool = False
     """Whether a call changes the model: then each case begins with a model of its own."""
 
@@ -98,7 +106,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 break
             context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as they are'}")
             seeded = _seeded(context, seed)
-            references = _references(context, seeded, seed, layout, found)
+            references = _references(context, seeded, seed, layout, found, request.seconds)
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
@@ -148,7 +156,7 @@ def _raises(found: Found, arm: Arm, index: int, why: str) -> None:
 
 
 def _references(
-    context: Context, seeded: Context, seed: int, layout: str | None, found: Found
+    context: Context, seeded: Context, seed: int, layout: str | None, found: Found, seconds: float
 ) -> list[_Reference]:
     """Those of the cases that eager code takes. What it raises is an error of all arms, unless it took others."""
     drawn = [case for case in context.draw(seed) if case.name not in context.work.leave_out]
@@ -159,7 +167,7 @@ def _references(
         try:
             if layout is not None:
                 given = LAYOUTS[layout](given)
-            references.append(_reference(seeded, given, index, words, layout))
+            reference = _reference(seeded, given, index, words, layout, seconds)
         except _NotOtherwiseError:
             continue
         except Exception as error:
@@ -168,21 +176,36 @@ def _references(
                     if number == index:
                         why = f"eager code raises {one_line(error, context.work.root)}"
                         found[name, number] = replace(found[name, number], error=why)
+            continue
+        references.append(reference)
+        if reference.how.number == 1:
+            for key in (key for key in found if key[1] == index):
+                found[key] = replace(found[key], notes=(FIRST_ALONE,))
     return references
 
 
-def _calls(context: Context) -> int:
-    return REPLAYED if torch.device(context.work.options.device).type == "cuda" else 1
-
-
-def _reference(context: Context, case: Case, index: int, words: str, layout: str | None) -> _Reference:
-    calls = _calls(context)
+def _reference(
+    context: Context, case: Case, index: int, words: str, layout: str | None, seconds: float
+) -> _Reference:
     model = context.build()
     before = state.marks(model)
-    eager = called_eagerly(context, lambda: model, case, calls, after=True)
+    how = Calls(after=True)
+    began = time.monotonic()
+    eager = called_eagerly(context, lambda: model, case, how)
+    took = time.monotonic() - began
     stateful = state.marks(model) != before
-    again = called_eagerly(context, context.build, case, calls, after=True)
-    exact, why = exactly(context, context.build, case, eager, calls, after=True)
+    is_cuda = torch.device(context.work.options.device).type == "cuda"
+    if is_cuda or took * REPLAYED * EAGER_RUNS <= seconds:
+        how = replace(how, number=REPLAYED, in_a_row=eager.wrote)
+        try:
+            eager = called_eagerly(context, context.build, case, how)
+        except Exception:
+            if not how.in_a_row:
+                raise
+            how = replace(how, in_a_row=False)  # it does not take what it leaves
+            eager = called_eagerly(context, context.build, case, how)
+    again = called_eagerly(context, context.build, case, how)
+    exact, why = exactly(context, context.build, case, eager, how)
     allowed = tolerance(context, context.build(), eager.outcome, exact=exact is not None)
     twice = difference(eager.outcome, again.outcome, allowed)
     return _Reference(
@@ -194,8 +217,10 @@ def _reference(context: Context, case: Case, index: int, words: str, layout: str
         bool(twice.share) or twice.text is not None,
         twice.text is None,
         exact,
+        nearby(context, context.build, case, eager, how),
         why,
         allowed,
+        how,
         stateful,
     )
 
@@ -244,8 +269,7 @@ def _called(context: Context, running: Running, reference: _Reference) -> Called
             running.model,
             reference.case,
             reference.eager.loss,
-            _calls(context),
-            after=True,
+            reference.how,
         )
 
 
@@ -270,7 +294,9 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
 
 
 def _judged(reference: _Reference, actual: Called) -> Difference:
-    return difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
+    return difference(
+        reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact, reference.near
+    )
 
 
 def _joined(
@@ -285,8 +311,8 @@ def _joined(
         tolerance=_worse(parity.tolerance, reference.tolerance),
     )
     if reference.layout is None:
-        gradients = sum(label.startswith("gradient") for label, _ in reference.eager.outcome.leaves)
-        parity = replace(parity, seeds=parity.seeds + 1, gradients=max(parity.gradients, gradients))
+        gradients = max(parity.gradients, reference.eager.gradients)
+        parity = replace(parity, seeds=parity.seeds + 1, gradients=gradients)
     elif reference.layout not in parity.layouts:
         parity = replace(parity, layouts=(*parity.layouts, reference.layout))
     if judged.text is None:

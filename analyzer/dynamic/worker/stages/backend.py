@@ -206,7 +206,8 @@ def _compared(
             return found
         exact, why = exactly(context, context.build, case, eager)
         tolerance = precision.tolerance(context, model, eager.outcome, exact=exact is not None)
-        judged = difference(eager.outcome, outcome, tolerance, exact)
+        near = precision.nearby(context, context.build, case, eager)
+        judged = difference(eager.outcome, outcome, tolerance, exact, near)
     if result.share is not None and math.isfinite(result.share):
         found = replace(found, difference=result.share, tolerance=tolerance)
     if judged.unsure:
