@@ -200,7 +200,7 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
     if beside:
         folded.append("\n".join(f"- {label}: {plain(text)}" for label, text in beside))
     if bench.command:
-        folded.append(f"Again:\n\n{_block(bench.command, 'sh')}")
+        folded.append(f"Again:\n\n{_block(visible(bench.command), 'sh')}")
     if bench.checklist:
         boxes = "\n".join(
             f"- [{'x' if item.state == 'pass' else ' '}] {plain(item.item)}: {CHECK_WORD[item.state]}"
