@@ -19,7 +19,7 @@ from tcready.schema import (
 )
 
 STATE: Mapping[ServedState, str] = MappingProxyType(
-    {"handled": "handled", "hit": "hit", "not_compiled": "not compiled"}
+    {"handled": "handled", "hit": "hit", "not_read": "not read", "not_compiled": "not compiled"}
 )
 REASON: Mapping[ServedReason, str] = MappingProxyType(
     {
@@ -33,7 +33,8 @@ REASON: Mapping[ServedReason, str] = MappingProxyType(
         "whole_graph": "{by} is compiled with fullgraph=True: the break is an error when the engine starts",
         "as_elsewhere": "{by} is compiled, and it does there what it does under torch.compile",
         "not_decorated": "no class on the way to it is decorated with support_torch_compile: it runs eagerly there",
-        "not_enabled": "{by} is decorated with ignore_torch_compile: it runs eagerly there",
+        "not_enabled": "ignore_torch_compile keeps {by} from being compiled: it runs eagerly there",
+        "decoration_unread": "whether {by} is compiled is decided as it runs",
     }
 )
 
@@ -60,10 +61,14 @@ def counts_sentence(found: Serving) -> str:
 
 def class_sentence(found: ServedClass) -> str:
     """`LlamaModel (vllm/...:3): dynamic are input_ids 0, positions -1; compiled if ...`."""
-    dims = ", ".join(f"{name} {dimension}" for name, dimension in found.dynamic)
+    if found.unread:
+        return f"{found.name} ({found.path}:{found.line}): not read is {found.unread}"
+    dims = ", ".join(f"{name} {dimension}" for name, dimension in found.dynamic) or found.dynamic_unread
     condition = f"; compiled if {found.enable_if}" if found.enable_if else ""
     taken = "; taken back by ignore_torch_compile" if found.ignored else ""
-    return f"{found.name} ({found.path}:{found.line}): dynamic are {dims or 'none that is told'}{condition}{taken}"
+    above = f", as {found.inherits} is" if found.inherits else ""
+    told = dims or "none that is told"
+    return f"{found.name} ({found.path}:{found.line}){above}: dynamic are {told}{condition}{taken}"
 
 
 def operator_sentence(found: ServedOperator) -> str:
@@ -112,5 +117,5 @@ def by_finding(report: Report) -> tuple[tuple[Finding, ServedFinding], ...]:
     """The findings that are told, with what is made of each; those that are hit first."""
     known = {each.fingerprint: each for each in (report.serving.findings if report.serving else ())}
     pairs = [(each, known[each.fingerprint]) for each in report.findings if each.fingerprint in known]
-    order: tuple[ServedState, ...] = ("hit", "handled", "not_compiled")
+    order: tuple[ServedState, ...] = ("hit", "not_read", "handled", "not_compiled")
     return tuple(sorted(pairs, key=lambda pair: order.index(pair[1].state)))

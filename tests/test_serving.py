@@ -145,3 +145,152 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         "whether it compiles with fullgraph is decided as it runs: envs.WHOLE",
     )
     assert found.whole_graph is None
+
+
+DECORATED = """\
+import functools
+import torch
+from torch import nn
+import vllm.compilation.decorators as d
+from vllm.compilation.decorators import ignore_torch_compile
+from vllm.compilation.decorators import support_torch_compile
+from vllm.compilation.decorators import support_torch_compile as renamed
+
+stored = support_torch_compile(dynamic_arg_dims={"x": 0})
+DIMS = {"x": 1}
+
+
+class Plain(nn.Module):
+    def forward(self, x: torch.Tensor, rest: list[torch.Tensor] | None = None):
+        if x.max() > 9:  # inherited
+            x = x + 1
+        return x
+
+    def alone(self, x):
+        return x + 1 if x.max() > 5 else x  # called by itself
+
+
+@renamed
+class Renamed(Plain): ...
+@d.support_torch_compile(dynamic_arg_dims=dict(x=0))
+class Dotted(Plain): ...
+@stored
+class Stored(Plain): ...
+class Later(Plain): ...
+Later = support_torch_compile(Later)
+@functools.partial(support_torch_compile, dynamic_arg_dims=DIMS)
+class Partial(Plain): ...
+@support_torch_compile(dynamic_arg_dims=dims())
+class Computed(Plain): ...
+class Child(Partial): ...
+@ignore_torch_compile
+class Left(Child): ...
+class LeftToo(Left): ...
+@support_torch_compile
+class Again(Left): ...
+@support_torch_compile
+@ignore_torch_compile
+class Last(Plain): ...
+@(lambda cls: support_torch_compile(cls))
+class Lambda(Plain): ...
+class OfLambda(Lambda): ...
+def helper(cls):
+    return support_torch_compile(cls)
+@helper
+class Helped(Plain): ...
+class Sometimes(Plain): ...
+if DIMS:
+    support_torch_compile(Sometimes)
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Renamed()
+
+    def forward(self, x):
+        return self.inner.alone(x)
+"""
+
+
+@pytest.fixture(scope="module", name="spelled")
+def in_other_spellings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spelled")
+    shutil.copytree(ENGINE / "vllm", folder / "vllm")
+    (folder / "vllm" / "models" / "spelled.py").write_text(DECORATED)
+    (folder / "mine.py").write_text(
+        "from vllm.models.spelled import Partial as Base\n\n\nclass Mine(Base):\n"
+        "    def forward(self, y):\n        return y + 1 if y.max() > 9 else y  # of an imported class\n"
+    )
+    return folder
+
+
+def test_decorators_in_other_spellings_and_those_of_classes_above(spelled: Path) -> None:
+    found = {each.name: each for each in read_engine(spelled / "vllm", {}, spelled).classes}
+    for name in ("Renamed", "Dotted", "Stored", "Later", "Again", "Last"):
+        each = found[name]
+        assert (each.ignored, each.inherits, each.unread, each.dynamic) == (False, "", "", (("x", "0"),)), (
+            name
+        )
+    assert found["Partial"].dynamic == found["Child"].dynamic == (("x", "1"),)
+    assert (found["Child"].inherits, found["Child"].ignored) == ("Partial", False)
+    assert found["Left"].ignored
+    assert found["LeftToo"].ignored, "what takes it back is inherited too"
+    assert (found["Computed"].dynamic, found["Computed"].dynamic_unread) == ((), "dims()")
+    assert [name for name, each in found.items() if each.unread] == [
+        "Lambda",
+        "OfLambda",
+        "Helped",
+        "Sometimes",
+    ]
+    assert "Plain" not in found
+    assert "Outer" not in found
+
+
+def test_what_is_not_read_of_decorations_is_listed(spelled: Path) -> None:
+    lines = DECORATED.splitlines()
+    where = {text: f"vllm/models/spelled.py:{number}" for number, text in enumerate(lines, 1)}
+    decided = "whether it is compiled is decided as it runs"
+    assert read_engine(spelled / "vllm", {}, spelled).unread == (
+        f"{where['class Computed(Plain): ...']} Computed: dynamic_arg_dims is decided as it runs: dims()",
+        f"{where['class Lambda(Plain): ...']} Lambda: {decided}: lambda cls: support_torch_compile(cls)",
+        f"{where['class Helped(Plain): ...']} Helped: {decided}: helper",
+        f"{where['class Sometimes(Plain): ...']} Sometimes: {decided}: support_torch_compile(Sometimes)",
+        f"{where['    return support_torch_compile(cls)']}: what support_torch_compile is used for",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "reason", "by"),
+    [
+        ("Child", "hit", "whole_graph", "Child"),
+        ("Later", "hit", "whole_graph", "Later"),
+        ("LeftToo", "not_compiled", "not_enabled", "LeftToo"),
+        ("OfLambda", "not_read", "decoration_unread", "OfLambda"),
+        ("Plain", "not_compiled", "not_decorated", ""),
+    ],
+)
+def test_a_forward_is_compiled_as_the_class_of_its_object_is(
+    spelled: Path, name: str, state: str, reason: str, by: str
+) -> None:
+    report = checked(f"vllm/models/spelled.py::{name}", root=spelled)
+    found = judged(report, "inherited")
+    assert (found.state, found.reason, found.by) == (state, reason, by)
+    shown = json.loads(api.render(report, "json"))
+    for schema in SCHEMAS:
+        jsonschema.validate(shown, schema)
+
+
+def test_a_method_that_is_called_past_the_forward_runs_eagerly(spelled: Path) -> None:
+    found = judged(checked("vllm/models/spelled.py::Outer", root=spelled), "called by itself")
+    assert (found.state, found.reason) == ("not_compiled", "not_decorated")
+
+
+def test_a_class_of_ones_own_inherits_it_from_the_engine(spelled: Path) -> None:
+    report = checked("mine.py", root=spelled)
+    found = judged(report, "of an imported class")
+    assert (found.state, found.by) == ("hit", "Mine")
+    (mine,) = [each for each in serving_of(report).classes if each.name == "Mine"]
+    assert (mine.inherits, mine.dynamic) == ("Partial", ()), (
+        "its argument has another name, and is not marked"
+    )

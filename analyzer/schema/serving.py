@@ -8,9 +8,10 @@ from typing import Literal
 from tcready.schema.frame import Frame
 
 Engine = Literal["vllm"]
-ServedState = Literal["handled", "hit", "not_compiled"]
+ServedState = Literal["handled", "hit", "not_read", "not_compiled"]
 """`handled`: the pipeline keeps it out of what Dynamo traces, or makes it harmless; `hit`: it stands in what the pipeline
-compiles; `not_compiled`: nothing on the way to it is compiled there."""
+compiles; `not_read`: whether a class on the way to it is compiled is decided as it runs; `not_compiled`: nothing on the
+way to it is compiled there."""
 ServedReason = Literal[
     "custom_operator",
     "splitting_operator",
@@ -23,17 +24,19 @@ ServedReason = Literal[
     "as_elsewhere",
     "not_decorated",
     "not_enabled",
+    "decoration_unread",
 ]
 """Why: it stands in the code of a registered operator, or of one at which graphs are split; it calls an operator that is
 registered there with an implementation for fake tensors, or one at which graphs are split; it stands in a forward of a
 custom operator's class that is not compiled by default; it makes a constant of a size that is marked as dynamic; guards
 are dropped, so that nothing is compiled again and what the first call found holds for all; no break is allowed; it is as
-under any torch.compile; no class on the way is decorated; the one that is, is not compiled."""
+under any torch.compile; no class on the way is decorated; the one that is, is not compiled; how one is decorated was
+not read."""
 
 
 @dataclass(frozen=True)
 class ServedClass:
-    """A class that the engine compiles: its decorator says so."""
+    """A class that the engine compiles: a decorator of its own, or of a class above it, says so."""
 
     name: str
     path: str
@@ -44,6 +47,14 @@ class ServedClass:
     """The condition under which it is compiled, as it is written; empty if it always is."""
     ignored: bool = False
     """Whether another decorator takes it back."""
+    inherits: str = ""
+    """The class above it that has the decorator; empty if it has its own."""
+    bases: tuple[str, ...] = ()
+    """The classes above it, as far as the files that were read have them."""
+    dynamic_unread: str = ""
+    """What gives the dynamic dimensions, as it is written, where that was not read."""
+    unread: str = ""
+    """What decides whether it is compiled, as it is written, where that was not read."""
 
 
 @dataclass(frozen=True)

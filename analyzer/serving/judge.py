@@ -27,6 +27,8 @@ CONSTANT_SIZE = "TCR501"
 """The rule of code that makes a constant of a size: of a size that is marked as dynamic, Dynamo refuses that."""
 FAKE = "TCR404"
 """The rule that misses an implementation for fake tensors."""
+CALLS = ("forward", "__call__")
+"""The methods through which an object is compiled."""
 CALLED = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
 LIBRARY, BACKEND = "transformers/", "/transformers"
 """Models of transformers that the engine has no class for are compiled by a decorated class of its own, in a file of that
@@ -54,12 +56,15 @@ def served(report: Report, pipeline: Pipeline | None) -> Serving:
         return Serving(ENGINE, None, False)
     classes = _by_name(pipeline.classes, [Target.parse(target.target) for target in report.targets])
     lines = {source.path: source.text.splitlines() for source in report.sources}
-    judged = tuple(_judged(finding, pipeline, classes, lines) for finding in report.findings)
-    by = {each.by for each in judged} | {
-        *(Target.parse(target.target).name for target in report.targets),
-        *(module.type for target in report.targets for module in target.observation.modules),
-        *(symbol.partition(".")[0] for finding in report.findings for symbol in finding.reached_by),
-    }
+    types = frozenset(
+        {
+            *(_class_name(Target.parse(target.target).name or "") for target in report.targets),
+            *(module.type for target in report.targets for module in target.observation.modules),
+        }
+    )
+    judged = tuple(_judged(finding, pipeline, classes, types, lines) for finding in report.findings)
+    by = {each.by for each in judged} | types
+    by |= {_class_name(step.rpartition(".")[0]) for each in report.findings for step in each.reached_by}
     return Serving(
         ENGINE,
         pipeline.version,
@@ -68,7 +73,7 @@ def served(report: Report, pipeline: Pipeline | None) -> Serving:
         pipeline.drops_guards,
         pipeline.splitting,
         tuple(each for name, each in classes.items() if name in by),
-        len(pipeline.classes),
+        sum(not each.inherits and not each.unread for each in pipeline.classes),
         tuple(each for each in pipeline.operators if each.splits or not each.fake or each.name in by),
         len(pipeline.operators),
         pipeline.unread,
@@ -89,6 +94,7 @@ def _judged(
     finding: Finding,
     pipeline: Pipeline,
     classes: Mapping[str, ServedClass],
+    types: frozenset[str],
     lines: Mapping[str, Sequence[str]],
 ) -> ServedFinding:
     chain = (*finding.reached_by, finding.symbol)
@@ -105,9 +111,11 @@ def _judged(
             inside = each.path == finding.path and first <= finding.line <= last
             if inside or f"{each.name}.{method}" in chain:
                 return ServedFinding(finding.fingerprint, "handled", "other_forward", f"{each.name}.{method}")
-    compiled = _compiled(finding, chain, classes)
+    compiled = _compiled(finding, chain, classes, types)
     if compiled is None:
         return ServedFinding(finding.fingerprint, "not_compiled", "not_decorated")
+    if compiled.unread and not compiled.ignored:
+        return ServedFinding(finding.fingerprint, "not_read", "decoration_unread", compiled.name)
     if compiled.ignored:
         return ServedFinding(finding.fingerprint, "not_compiled", "not_enabled", compiled.name)
     state, reason = _met(finding, pipeline, compiled)
@@ -117,7 +125,7 @@ def _judged(
 def _met(finding: Finding, pipeline: Pipeline, compiled: ServedClass) -> tuple[ServedState, ServedReason]:
     """Of what stands in code that is compiled."""
     if finding.effect == "recompile":
-        if finding.rule == CONSTANT_SIZE and compiled.dynamic:
+        if finding.rule == CONSTANT_SIZE and (compiled.dynamic or compiled.dynamic_unread):
             return "hit", "sizes_marked"
         return ("hit", "guards_dropped") if pipeline.drops_guards else ("hit", "as_elsewhere")
     if finding.effect in BREAKING or finding.effect == "intent":
@@ -153,14 +161,40 @@ def _called(
 
 
 def _compiled(
-    finding: Finding, chain: Sequence[str], classes: Mapping[str, ServedClass]
+    finding: Finding, chain: Sequence[str], classes: Mapping[str, ServedClass], types: frozenset[str]
 ) -> ServedClass | None:
-    """The decorated class that compiles a finding: the first on the way to it."""
+    """The class that compiles a finding: the first on the way to it whose forward is called, and that is compiled; else
+    one that would, if it were not taken back or could be read."""
+    found: list[ServedClass] = []
     for symbol in chain:
-        found = classes.get(symbol.partition(".")[0])
-        # Of the code that it stands in the file is known: a class of the same name elsewhere is another one.
-        if found is not None and (symbol != finding.symbol or found.path == finding.path):
-            return found
+        called = _called_as(symbol, finding, classes, types)
+        # The forward of a class above one that is kept from being compiled runs as a part of that one's.
+        found += [
+            each for each in called if not any(each.name in above.bases for above in found if above.ignored)
+        ]
     if finding.path.startswith(LIBRARY):
-        return next((each for each in classes.values() if BACKEND in each.path), None)
-    return None
+        found += [each for each in classes.values() if BACKEND in each.path]
+    return min(found, key=lambda each: (each.ignored, bool(each.unread)), default=None)
+
+
+def _called_as(
+    symbol: str, finding: Finding, classes: Mapping[str, ServedClass], types: frozenset[str]
+) -> list[ServedClass]:
+    """The classes whose objects a step on the way to a finding calls: only calls of the object itself are compiled, and
+    the forward may be one that the object's class inherits."""
+    inside, _, _ = symbol.partition(".<locals>.")
+    owner, _, method = inside.rpartition(".")
+    name = _class_name(owner)
+    if not name or method not in CALLS:
+        return []
+    known = [each for each in classes.values() if each.name in types and name in (each.name, *each.bases)]
+    own = classes.get(name)
+    # Of the code that it stands in the file is known: a class of the same name elsewhere is another one.
+    if own is None or known or (symbol == finding.symbol and own.path != finding.path):
+        return known
+    return [own]
+
+
+def _class_name(owner: str) -> str:
+    """`Inner` of `Outer.Inner`, and of `build.<locals>.Inner`."""
+    return owner.rpartition(".")[2]

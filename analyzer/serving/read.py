@@ -8,25 +8,23 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tcready.schema import Frame, ServedClass, ServedOperator, display_path
+from tcready.schema import Frame, ServedClass, ServedOperator, display_path, import_name
+from tcready.serving.decoration import DECORATOR, IGNORED, Text, decorated
 from tcready.static.locate import default_search_path, find_module
 
 PACKAGE = "vllm"
-DECORATOR, IGNORED = "support_torch_compile", "ignore_torch_compile"
 REGISTERING = "direct_register_custom_op"
 SETTINGS = "CompilationConfig"
 SPLITTING = "splitting_ops"
 CUSTOM_OP = "CustomOp"
 DROPPING = ("guard_filter_fn", "register_bytecode_hook")
 """Either is how guards are dropped: by a filter, or by calling what was compiled first in place of asking them."""
-MARKS = (DECORATOR, IGNORED, REGISTERING, SETTINGS, CUSTOM_OP, *DROPPING)
+MARKS = (REGISTERING, SETTINGS, CUSTOM_OP, *DROPPING)
 OPERATOR = re.compile(r"^(\w+)(?:::|\.)(\w+)$")
-TENSOR = re.compile(r"\b(?:Tensor|IntermediateTensors)\b")
-"""What the annotation of an argument names whose first dimension is taken for dynamic where nothing is said."""
 VERSION = re.compile(r"^(?:__version__ = )?version = ['\"]([^'\"]+)['\"]", re.MULTILINE)
 OF_BACKENDS = "forward_"
 NATIVE = "forward_native"
@@ -61,7 +59,6 @@ class Pipeline:
 class _File:
     """What one file adds."""
 
-    classes: tuple[ServedClass, ...] = ()
     operators: tuple[ServedOperator, ...] = ()
     operator_classes: tuple[OperatorClass, ...] = ()
     splitting: tuple[str, ...] = ()
@@ -83,6 +80,7 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
     """
     files: list[_File] = []
     unread: list[str] = []
+    texts: dict[str, Text] = {}
     read: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
         shown = display_path(str(path), str(root))
@@ -92,13 +90,18 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
             unread.append(f"{shown}: {error.strerror or error}")
             continue
         read.add(shown)
+        name = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+        texts[name] = Text(shown, name, text)
         _add(files, unread, shown, text)
     engine_files = len(files)
     for shown, text in sorted(own.items()):
         if shown in read:
             continue
+        name = import_name(root / shown)[0]
+        texts.setdefault(name, Text(shown, name, text))
         _add(files, [], shown, text)  # the report itself says which of the user's files cannot be parsed
     engine = files[:engine_files]
+    found = decorated(texts)
     # Other files compile small functions of their own; the one that drops guards compiles models.
     whole = [text for each in engine if each.drops_guards for text in each.whole_graph]
     splitting = tuple(dict.fromkeys(name for each in engine for name in each.splitting))
@@ -114,19 +117,15 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
         None if decided is not None or not whole else "True" in whole,
         any(each.drops_guards for each in engine),
         splitting,
-        _distinct(each for file in files for each in file.classes),
+        found.classes,
         tuple(replace(each, splits=each.name in splitting) for file in files for each in file.operators),
         tuple(each for file in files for each in file.operator_classes),
-        tuple(unread),
+        (*unread, *found.unread),
     )
 
 
-def _distinct(classes: Iterable[ServedClass]) -> tuple[ServedClass, ...]:
-    return tuple({(each.path, each.line): each for each in classes}.values())
-
-
 def _add(files: list[_File], unread: list[str], shown: str, text: str) -> None:
-    if not any(mark in text for mark in MARKS):
+    if not any(mark in text for mark in (*MARKS, DECORATOR, IGNORED)):
         return
     try:
         files.append(_read(ast.parse(text), shown))
@@ -143,7 +142,6 @@ def _read(tree: ast.Module, shown: str) -> _File:
         if isinstance(node, ast.ClassDef):
             found = replace(
                 found,
-                classes=(*found.classes, *_decorated(node, shown)),
                 operator_classes=(*found.operator_classes, *_operator_class(node, shown)),
                 splitting=(*found.splitting, *(_splitting(node) if node.name == SETTINGS else ())),
             )
@@ -158,54 +156,6 @@ def _read(tree: ast.Module, shown: str) -> _File:
         ):
             found = replace(found, drops_guards=True)
     return found
-
-
-# Decorated classes
-
-
-def _decorated(node: ast.ClassDef, shown: str) -> Iterator[ServedClass]:
-    names = {_last_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list}
-    if DECORATOR not in names:
-        return
-    call = next(
-        (
-            each
-            for each in node.decorator_list
-            if isinstance(each, ast.Call) and _last_name(each.func) == DECORATOR
-        ),
-        None,
-    )
-    dims = _argument(call, "dynamic_arg_dims") if call is not None else None
-    condition = _argument(call, "enable_if") if call is not None else None
-    forward = next(
-        (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
-    )
-    yield ServedClass(
-        node.name,
-        shown,
-        node.lineno,
-        _dims(dims) if isinstance(dims, ast.Dict) else _inferred(forward) if dims is None else (),
-        ast.unparse(condition) if condition is not None else "",
-        IGNORED in names,
-    )
-
-
-def _dims(given: ast.Dict) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (str(key.value), ast.unparse(value))
-        for key, value in zip(given.keys, given.values, strict=True)
-        if isinstance(key, ast.Constant)
-    )
-
-
-def _inferred(forward: ast.FunctionDef | None) -> tuple[tuple[str, str], ...]:
-    """The first dimension of each argument that is annotated as a tensor."""
-    arguments = [*forward.args.posonlyargs, *forward.args.args, *forward.args.kwonlyargs] if forward else []
-    return tuple(
-        (each.arg, "0")
-        for each in arguments
-        if each.annotation is not None and TENSOR.search(ast.unparse(each.annotation))
-    )
 
 
 # Operators
