@@ -37,6 +37,8 @@ def test_a_model_that_is_compiled_in_each_call_is_found(tools: Path) -> None:
 
 
 LABELLED = """\
+import time
+
 import torch
 from torch import nn
 
@@ -55,6 +57,16 @@ def inputs():
 
 
 BATCHES = [{"y": torch.ones(4, 8)}]
+FEW = [torch.ones(4, 8)] * 2
+
+
+def never():
+    while True:
+        try:
+            time.sleep(0.1)
+        except Exception:
+            pass
+    yield
 """
 
 
@@ -78,6 +90,21 @@ def test_batches_that_the_model_does_not_take_are_said(tmp_path: Path) -> None:
     assert answer.loader is None
     assert answer.failure is not None
     assert answer.failure.startswith("the model does not take a batch of the loader: TypeError")
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(
+    ("loader", "why"),
+    [
+        ("FEW", "model.py::FEW gives 2 batches: the first 2 do not count"),
+        ("never", "model.py::never gives no batches within 2 s"),
+    ],
+)
+def test_a_loader_that_gives_too_few_batches_says_nothing(tmp_path: Path, loader: str, why: str) -> None:
+    (tmp_path / "model.py").write_text(LABELLED)
+    asked = {"loader": f"model.py::{loader}", "seconds": 2.0}
+    answer = measure("loader", "model.py::Model", root=tmp_path, asked=asked, inputs="model.py::inputs")
+    assert (answer.loader, answer.failure) == (None, why)
 
 
 def soaked(sizes: Sequence[int], recompiles: Sequence[int] = (), drifted: float = 0.0) -> Soak:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -21,13 +24,16 @@ from tcready.schema import EAGER, Arm, BenchAnswer, BenchRequest, LoaderShare
 
 BATCHES = 50
 FIRST = 2
-"""Batches that count only if there are no more: a loader starts its processes for the first, and the model warms up."""
+"""Batches that do not count: a loader starts its processes for the first, and the model warms up."""
+ASK_AGAIN = 1.0
+"""Seconds after which a loader that takes no notice is interrupted once more."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
     """Some batches, each waited for, moved to the device and put through the eager model.
 
-    Raises Unmeasured if the loader gives nothing that the model takes, and what the loader raises.
+    Raises Unmeasured if the loader gives nothing that the model takes, or too few batches in `request.seconds`, and what
+    the loader raises.
     """
     del keep  # there is nothing before the last batch
     if request.loader is None:
@@ -38,8 +44,15 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     copies: list[float] = []
     calls: list[float] = []
     until = time.monotonic() + request.seconds
-    began = time.perf_counter()
-    for batch in _batches(request.loader, context):
+    batches: Iterator[Any] | None = None
+    while len(calls) < BATCHES:
+        began = time.perf_counter()
+        try:
+            with _interrupted(until - time.monotonic()):
+                batches = batches or iter(_batches(request.loader, context))
+                batch = next(batches)
+        except (StopIteration, _LateError):
+            break
         waits.append(time.perf_counter() - began)
         began = time.perf_counter()
         moved = placed(_inputs(batch, request.loader), context.work)
@@ -51,13 +64,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             step(inputs)
             settle(context)
             calls.append(time.perf_counter() - began)
-        if len(calls) >= BATCHES or time.monotonic() > until:
-            break
-        began = time.perf_counter()
-    if not calls:
-        raise Unmeasured(f"{request.loader} gives no batch")
-    first = FIRST if len(calls) > FIRST else 0
-    wait, copy, model = (statistics.median(times[first:]) for times in (waits, copies, calls))
+    if len(calls) <= FIRST:
+        late = f" within {request.seconds:g} s" if time.monotonic() >= until else ""
+        few = "1 batch" if len(calls) == 1 else f"{len(calls) or 'no'} batches"
+        first = f": the first {FIRST} do not count" if calls else ""
+        raise Unmeasured(f"{request.loader} gives {few}{late}{first}")
+    wait, copy, model = (statistics.median(times[FIRST:]) for times in (waits, copies, calls))
     rest = wait + copy
     return BenchAnswer(
         request.kind,
@@ -65,6 +77,34 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             request.loader, len(calls), wait, copy, model, (rest + model) / rest if rest > 0 else None
         ),
     )
+
+
+class _LateError(BaseException):
+    """The time of a loader is over; no `except Exception` of its own is to take it."""
+
+
+@contextlib.contextmanager
+def _interrupted(seconds: float) -> Iterator[None]:
+    """Raises _LateError in what runs inside once so many seconds are over: a loader may wait for ever.
+
+    Where there is no such signal, or in a thread, the limit of the process is the only one.
+    """
+    if seconds <= 0:
+        raise _LateError
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(_number: int, _frame: object) -> None:
+        raise _LateError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds, ASK_AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _batches(text: str, context: Context) -> Iterable[Any]:
