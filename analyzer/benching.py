@@ -283,7 +283,8 @@ def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
 
 
 def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
-    """The settings of the check that comes first: with the sizes of a file, and with a plan if that is an arm.
+    """The settings of the check that comes first: with the sizes of a file, with a plan if that is an arm, and within a
+    budget that was given.
 
     Raises TcreadyError for what would be wrong only after everything was measured: no scipy, a stored bench that cannot
     be read, a smallest effect that is no share.
@@ -311,6 +312,10 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
         raise TcreadyError("--lengths goes with --inputs: what it names is called with the sizes")
     makes_plan = wanted.plan_from is None and any(name_and_code(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
+    if (
+        wanted.bench_budget is not None
+    ):  # by default the check keeps its own limit, of which each case has a share
+        values["timeout"] = min(chosen.run.timeout, max(wanted.bench_budget, schedule.LEAST))
     return dataclasses.replace(chosen, values=values)
 
 

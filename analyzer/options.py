@@ -704,7 +704,8 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "number",
-            "For everything but --soak, the check included; 300 by default. What it cuts is told.",
+            "For everything but --soak, the check included; 300 by default. What it cuts is told. The check and one"
+            " process have 20 each in any case.",
             name="budget",
             metavar="SECONDS",
             takes="a number of seconds above 0",

@@ -387,6 +387,12 @@ def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytes
     assert processes.asked[-1].seconds == 600.0
 
 
+@pytest.mark.parametrize(("budget", "timeout"), [(None, 600.0), (1e-300, 20.0), (90.0, 90.0), (900.0, 600.0)])
+def test_the_check_keeps_to_the_budget(tmp_path: Path, budget: float | None, timeout: float) -> None:
+    options = BenchOptions(bench_budget=budget)
+    assert benching.settings_for(options, resolve({}, root=tmp_path)).run.timeout == timeout
+
+
 def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(monkeypatch, takes=10)
     options = BenchOptions(bench_budget=100.0)
