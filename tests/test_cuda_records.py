@@ -1,7 +1,7 @@
-"""Runs recorded on an NVIDIA H200 (torch 2.11, CUDA 13.0), merged and rendered where there is no GPU.
+"""Runs recorded on NVIDIA GPUs (torch 2.11, CUDA 13.0), merged and rendered where there is no GPU.
 
-The records were made with the travelling worker from `fixtures/cuda/models.py` and two fixture models; only the folders
-of the machine were taken out of them.
+The records of an H200 were made with the travelling worker from `fixtures/cuda/models.py` and two fixture models, those of
+two H100s by `benchmarks/two_gpus.sh`; only the folders of the machines were taken out of them.
 """
 
 from __future__ import annotations
@@ -159,3 +159,79 @@ def test_a_bench_of_a_gpu_is_shown_as_it_was_measured(path: Path) -> None:
             shown = f"{arm.speedup.median:.3f} ({arm.speedup.low:.3f} to {arm.speedup.high:.3f})"
             (row,) = (line for line in PAGE.splitlines() if shown in line)
             assert row.endswith(f"| {arm.verdict.replace('_', ' ')} |")
+
+
+SEVERAL = sorted((FOLDER / "several").glob("*.json"))
+MODELS = (FOLDER.parent / "several" / "models.py").read_text("utf-8").splitlines()
+
+
+def over_nccl(name: str) -> Observation:
+    return from_json(Observation, json.loads((FOLDER / "several" / f"{name}.json").read_text("utf-8")))
+
+
+def line_of(text: str) -> int:
+    (found,) = (number for number, line in enumerate(MODELS, 1) if text in line)
+    return found
+
+
+@pytest.mark.parametrize("path", SEVERAL, ids=lambda path: path.stem)
+def test_a_record_over_nccl_in_every_format(path: Path) -> None:
+    recorded = over_nccl(path.stem)
+    assert recorded.environment is not None
+    assert recorded.environment["gpu"] == "NVIDIA H100 80GB HBM3"
+    assert recorded.parallel is not None
+    assert [rank.rank for rank in recorded.parallel.ranks] == [0, 1]
+    report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
+    for form in sorted(reports.FORMATS):
+        text = reports.render(report, form)
+        if form in ("text", "html", "json"):
+            assert "NVIDIA H100" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "graphs"),
+    [("ddp", 1.0, 1), ("fsdp", 6 / 7, 1), ("fsdp-train", 0.875, 2), ("tp", 1.0, 1), ("tp-own", 1.0, 1)],
+)
+def test_two_gpus_capture_what_two_processes_on_a_cpu_do(name: str, share: float, graphs: int) -> None:
+    recorded = over_nccl(name)
+    assert recorded.ddp is not None
+    assert (recorded.ddp.processes, recorded.ddp.backend) == (2, "nccl")
+    assert recorded.parallel is not None
+    assert recorded.parallel.differences == ()
+    for rank in recorded.parallel.ranks:
+        assert (rank.share, rank.graphs) == (share, graphs)
+    assert {stage.stage: stage.state for stage in recorded.stages}["parity"] == "pass"
+
+
+def test_the_parts_of_a_graph_over_nccl() -> None:
+    recorded = over_nccl("ddp")
+    assert recorded.ddp is not None
+    assert [split.buckets for split in recorded.ddp.splits] == [(3151872, 1050624)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "collectives"),
+    [("uneven", "x = x * 2", False), ("apart", "total = total[:8]", True)],
+)
+def test_ranks_that_compile_different_graphs_over_nccl(name: str, text: str, collectives: bool) -> None:
+    recorded = over_nccl(name)
+    assert recorded.parallel is not None
+    (difference,) = recorded.parallel.differences
+    assert difference.collectives is collectives
+    assert difference.place is not None
+    assert difference.place.line == line_of(text)
+    capture = next(stage for stage in recorded.stages if stage.stage == "capture")
+    assert capture.state == ("fail" if collectives else "pass")
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [("dies", "rank 1 died by SIGKILL"), ("waits", "(rank 0 at models.py:80, rank 1 at models.py:84)")],
+)
+def test_a_rank_that_dies_or_hangs_over_nccl_fails_its_stage(name: str, detail: str) -> None:
+    recorded = over_nccl(name)
+    failed = [stage for stage in recorded.stages if stage.state == "fail"]
+    assert [stage.stage for stage in failed] == ["eager"]
+    assert detail in failed[0].detail
+    report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
+    assert report.targets[0].verdict not in ("ready", "ready_by_region")
