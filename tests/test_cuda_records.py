@@ -1,7 +1,7 @@
 """Runs recorded on NVIDIA GPUs (torch 2.11, CUDA 13.0), merged and rendered where there is no GPU.
 
 The records of an H200 were made with the travelling worker from `fixtures/cuda/models.py` and two fixture models, those of
-two H100s by `benchmarks/two_gpus.sh`; only the folders of the machines were taken out of them.
+two H200s by `benchmarks/two_gpus.sh`; only the folders of the machines were taken out of them.
 """
 
 from __future__ import annotations
@@ -178,14 +178,14 @@ def line_of(text: str) -> int:
 def test_a_record_over_nccl_in_every_format(path: Path) -> None:
     recorded = over_nccl(path.stem)
     assert recorded.environment is not None
-    assert recorded.environment["gpu"] == "NVIDIA H100 80GB HBM3"
+    assert recorded.environment["gpu"] == "NVIDIA H200"
     assert recorded.parallel is not None
     assert [rank.rank for rank in recorded.parallel.ranks] == [0, 1]
     report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
     for form in sorted(reports.FORMATS):
         text = reports.render(report, form)
         if form in ("text", "html", "json"):
-            assert "NVIDIA H100" in text
+            assert "NVIDIA H200" in text
 
 
 @pytest.mark.parametrize(
