@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import itertools
-from collections.abc import Mapping
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from tcready.dynamic import Prover, RunRequest, prove
+from tcready.dynamic.worker.proof import children
 from tcready.dynamic.worker.proof.sides import Sides
+from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
+from tcready.refactor.judgement import Judgement, judged
 from tcready.schema import Progress, ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.static import source
 
@@ -573,3 +580,30 @@ def test_integers_of_few_bits_are_tried_at_their_end() -> None:
         value = torch.zeros(3, dtype=dtype)
         assert name in fitting(value)
         assert every()[name](value, torch.Generator()).tolist() == [most, 0, 0]
+
+
+def test_a_trial_that_is_ended_for_time_is_not_run_and_one_that_dies_is_refuted(tmp_path: Path) -> None:
+    work, variant = Work("model.py::Model", RunOptions(), str(tmp_path)), Variant("a change")
+
+    def trial(doing: Callable[[], Trial]) -> Judgement:
+        ended = children._in_child(
+            Trial,
+            tmp_path / "trial.json",
+            doing,
+            0.3,
+            functools.partial(children._without_answer, work, variant),
+        )
+        return judged(ended.observation, ended, ProofResult(), ProofRequest((variant,)), (), {}, {})
+
+    def late() -> Trial:
+        time.sleep(60)
+        raise AssertionError("it was not ended")
+
+    def dies() -> Trial:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it was not ended")
+
+    ended = trial(late)
+    assert (ended.state, ended.proof) == ("not_run", None)
+    assert ended.reason == "no answer within 0 s; --timeout SECONDS gives more"
+    assert (trial(dies).state, trial(dies).reason) == ("refuted", "the process died by SIGKILL")

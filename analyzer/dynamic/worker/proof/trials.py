@@ -351,8 +351,7 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
             actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
-            if key in chosen or expected.raised:
-                trial = _with_exceptions(trial, key, expected, actual)
+            trial = _with_exceptions(trial, key, expected, actual)
             values = key in chosen or key.variation in FINITE
             if found := (
                 compiled_difference(expected, actual, ignored) if values else ends_otherwise(expected, actual)
@@ -363,10 +362,9 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
-    """The trial with another exception that compiled code raises; what torch is given wrongly Dynamo says in its way."""
-    if eager.error is None or compiled.error is None or eager.error == compiled.error:
-        return trial
-    if dynamo.is_failure(compiled.error) and not eager.raised:
+    """The trial with another exception that compiled code raises, of those that a statement of the user's own raises:
+    what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
+    if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
     text = f"where it is compiled, {eager.error} became {compiled.error} ({key.words})"
     return replace(trial, raises=trial.raises or text)
@@ -400,7 +398,7 @@ def _compiled_alone(
         if key not in expected or dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
-        trial = _with_exceptions(trial, key, expected[key], actual) if expected[key].raised else trial
+        trial = _with_exceptions(trial, key, expected[key], actual)
         if found := compiled_difference(expected[key], actual, trace.restless):
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
