@@ -446,6 +446,45 @@ def proved(project: Path, text: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+PARTS = """\
+import torch
+from torch import nn
+
+
+def attend(q, k, v, attention_mask=None):
+    scores = q @ k.transpose(2, 3)
+    scores = scores if attention_mask is None else scores + attention_mask
+    return (scores.softmax(-1) @ v).transpose(1, 2), scores
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x, sizes):
+        q, k, v = (each.unflatten(-1, (2, 4)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        splits = [torch.split(t, sizes.tolist(), dim=2) for t in (q, k, v)]
+        parts = [attend(a, b, c, attention_mask=None)[0] for a, b, c in zip(*splits)]
+        return torch.cat(parts, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(1, 7, 8), torch.tensor([3, 4])]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.long
+def test_padded_parts_are_proved_in_a_model_whose_parts_always_fit(project: Path) -> None:
+    (project / "model.py").write_text(PARTS)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    (change,) = json.loads(done.stdout)["changes"]
+    assert (change["state"], change["reason"]) == ("proved", None)
+    assert change["proof"]["breaks_after"] == 0
+
+
 BREAK_BEHIND = """\
 import torch
 from torch import nn
