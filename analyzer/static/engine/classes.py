@@ -187,6 +187,9 @@ class Classes(Room):
             for name, attrs in stored.items():
                 for attr in attrs if name not in building else ():
                     changed[attr] = changed.get(attr, False) or name in called or "forward" not in named
+            for info in setters:
+                for attr in info.attributes[0]:
+                    changed.setdefault(attr, False)
             self._changing[mro] = changed
         return self._changing[mro]
 
