@@ -607,3 +607,41 @@ def test_a_trial_that_is_ended_for_time_is_not_run_and_one_that_dies_is_refuted(
     assert (ended.state, ended.proof) == ("not_run", None)
     assert ended.reason == "no answer within 0 s; --timeout SECONDS gives more"
     assert (trial(dies).state, trial(dies).reason) == ("refuted", "the process died by SIGKILL")
+
+
+TRANSLATED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x, rows):
+        x = self.lin(x)
+        kept = x[x > 0]
+        try:
+            return kept.sum() + x.index_select(0, rows)
+        except IndexError as error:
+            raise ValueError("rows of something else") from error
+
+
+def get_inputs():
+    return [torch.randn(4, 8), torch.tensor([0, 3])]
+"""
+
+
+@pytest.mark.dynamo
+def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(TRANSLATED)
+    cured = Variant("a setting", settings=("capture_dynamic_output_shape_ops",))
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((cured,)),
+    )
+    (trial,) = found.trials
+    assert (trial.difference, trial.raises) == (None, None)
+    assert trial.observation.break_sites == ()

@@ -75,6 +75,9 @@ class Trace:
     these calls did not take both sides of every test: a branch may decide on it."""
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
+    compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
+    """Of calls of the model that an exception of the user's own ended: the type of what the code as it stands raises
+    where it is compiled."""
     seconds: float | None = None
     """Of the shortest eager call."""
     threads: int = 1
@@ -127,6 +130,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         trace.shared = _shared(trace, sides)
         trace.threads, trace.seconds = _quickest(models, request, trace)
+        trace.compiled_errors = _compiled_errors(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -307,11 +311,56 @@ def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]
     }
 
 
+class _Compiling:
+    """A model in eager mode and compiled, both with the weights of the seed of each call."""
+
+    def __init__(self, models: Models, request: ProofRequest, trace: Trace) -> None:
+        self.models = models
+        self.watched = reached_modules({place.path for place in request.functions})
+        self.restless = trace.restless
+        self.ignored = trace.restless
+        """And what torch notes in a module that it compiles."""
+        self._seed: int | None = None
+        self._eager: Any = None
+        self._model: Any = None
+        self._compiled: Any = None
+        dynamo.reset()
+
+    def called(self, key: Key) -> tuple[Behaviour, Behaviour]:
+        """A call, eager and compiled."""
+        context, mode = self.models.context, self.models.context.work.options.mode
+        if key.seed != self._seed:
+            self._seed, self._eager = key.seed, self.models.built(mode, key.seed)
+            if self._model is None or not _takes_over(self._model, self._eager, self.ignored):
+                self._model = context.build_as(mode, key.seed)
+                own = state_of(self._model).keys()
+                self._compiled = compile_callable(self._model, backend="eager")
+                self.ignored = self.restless | (state_of(self._model).keys() - own)
+        case = self.models.drawn(key.seed)[key.case]
+        return (
+            called(context, self._eager, self._eager, case, key, self.watched),
+            called(context, self._model, self._compiled, case, key, self.watched, counts=False),
+        )
+
+
+def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dict[Key, str | None]:
+    """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
+    each type, those that take a side, and further ones as time allows."""
+    mode = models.context.work.options.mode
+    raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
+    wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
+    compiling = _Compiling(models, request, trace)
+    until = time.monotonic() + request.seconds * SHARE
+    found: dict[Key, str | None] = {}
+    for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
+        if key in wanted or time.monotonic() < until:
+            found[key] = compiling.called(key)[1].error
+    return found
+
+
 def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace) -> Trial:
     """Compiled against eager: with the inputs as given, and with those that took each side."""
-    context = models.context
-    mode = context.work.options.mode
-    watched = reached_modules({place.path for place in request.functions})
+    mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
         replace(key, mode=mode) for key in trace.telling
@@ -328,18 +377,8 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
     )
     until: float | None = None
     compared = 0
-    dynamo.reset()
-    model: Any = None
-    ignored = trace.restless
+    compiling = _Compiling(models, request, trace)
     for seed in dict.fromkeys(key.seed for key in keys):
-        eager_model = models.built(mode, seed)
-        if model is None or not _takes_over(model, eager_model, ignored):
-            model = context.build_as(mode, seed)
-            own = state_of(model).keys()
-            compiled = compile_callable(model, backend="eager")
-            # what torch notes in a module that it compiles
-            ignored = trace.restless | (state_of(model).keys() - own)
-        cases = models.drawn(seed)
         for key in (
             *(each for each in keys if each.seed == seed),
             *(each for each in more if each.seed == seed),
@@ -349,12 +388,14 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
                 if time.monotonic() > until:
                     break
             compared += 1
-            expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
-            actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
-            trial = _with_exceptions(trial, key, expected, actual)
+            expected, actual = compiling.called(key)
+            if key in trace.compiled_errors and actual.error != trace.compiled_errors[key]:
+                trial = _with_exceptions(trial, key, expected, actual)
             values = key in chosen or key.variation in FINITE
             if found := (
-                compiled_difference(expected, actual, ignored) if values else ends_otherwise(expected, actual)
+                compiled_difference(expected, actual, compiling.ignored)
+                if values
+                else ends_otherwise(expected, actual)
             ):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
