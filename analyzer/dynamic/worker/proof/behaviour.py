@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.calling import seed_generators
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare, flatten
@@ -38,7 +39,6 @@ from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundin
 from tcready.schema import Differs, Mode
 from torch import nn
 
-SEED_CALL = 1
 LONG = 400
 """Characters of a printed value that are kept."""
 
@@ -103,7 +103,7 @@ def behaviour(
     are, or are computed from, whose gradients are looked at. Calls of modules are counted where it `counts`: by a hook,
     which is not for compiled calls.
     """
-    seeded()
+    seed_generators()
     before = _names(watched)
     written = _versions(model)
     error: BaseException | None = None
@@ -190,14 +190,6 @@ def _type_of(error: BaseException) -> str:
     kind = type(error)
     known = kind.__module__.partition(".")[0] in ("builtins", "torch")
     return kind.__name__ if known else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def seeded() -> None:
-    """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
-    torch.manual_seed(SEED_CALL)
-    random.seed(SEED_CALL)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(SEED_CALL)
 
 
 def _drawn() -> str:
