@@ -645,3 +645,56 @@ def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_pa
     (trial,) = found.trials
     assert (trial.difference, trial.raises) == (None, None)
     assert trial.observation.break_sites == ()
+
+
+REPLACED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(8, 8)) for _ in range(6))
+        self.made = False
+
+    def forward(self, x):
+        if not self.made:
+            for number, layer in enumerate(self.layers):
+                made = nn.Sequential(layer[0]).train(self.training)
+                self.layers[number] = made
+            self.made = True
+        for layer in self.layers:
+            x = layer(x)
+        print("done")
+        return x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+def test_modules_that_a_first_call_makes_are_counted_by_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(REPLACED)
+    before = source.of_text(path, REPLACED)
+    text = REPLACED.replace('        print("done")\n', "")
+    differs = changed(str(path), before, source.of_text(path, text))
+    quiet = REPLACED.replace("                made = ", "                made = junk = ")
+    same = changed(str(path), before, source.of_text(path, quiet))
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest(
+            (
+                Variant("before", functions=same.functions, called_before=True),
+                Variant("a name more", ((str(path), quiet),), (), same.functions),
+                Variant("no print", ((str(path), text),), (), differs.functions),
+            ),
+            differs.functions,
+        ),
+    )
+    assert found.failure is None
+    assert [trial.difference for trial in found.trials][:2] == [None, None]
+    assert found.trials[2].differs == "state"

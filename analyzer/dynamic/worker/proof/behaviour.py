@@ -166,17 +166,26 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
-    """Counts the calls of modules, by the names that the model knows them by."""
-    names = {id(each): name for name, each in model.named_modules()} if isinstance(model, nn.Module) else {}
+    """Counts the calls of modules, by the names that the model knows them by, before the call or after it."""
+    calls: list[nn.Module] = []  # kept: a module made during the call could have the id of one that is gone
+
+    def named() -> dict[int, tuple[str, nn.Module]]:
+        found = model.named_modules() if isinstance(model, nn.Module) else ()
+        return {id(module): (name, module) for name, module in found}
 
     def noting(module: nn.Module, _args: Any) -> None:
-        called[names.get(id(module)) or f"<{type(module).__name__}>"] += 1
+        calls.append(module)
 
+    before = named()
     handle = nn.modules.module.register_module_forward_pre_hook(noting)
     try:
         yield
     finally:
         handle.remove()
+        known = named() | before
+        for module in calls:
+            name, _ = known.get(id(module), ("", module))
+            called[name or f"<{type(module).__name__}>"] += 1
 
 
 def _strides(leaf: Any) -> Any:
