@@ -527,6 +527,32 @@ def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> Non
     assert not any("is not here" in text for text in found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (NET.replace("nn\n\n", "nn\n\x0c\n").encode(), "if x.sum() > 0:"),
+        (NET.replace("self.steps = 0", "self.steps = 0  # a\u2028b\x85c").encode(), "if x.sum() > 0:"),
+        (NET.replace("\n", "\r").encode(), "if x.sum() > 0:"),
+        (
+            NET.replace("import torch\n", "# coding: latin-1\n", 1)
+            .replace("> 0:", "> 0:  # \xe9")
+            .encode("latin-1"),
+            "if x.sum() > 0:  # \xe9",
+        ),
+    ],
+    ids=["form feed", "U+2028", "carriage return", "latin-1"],
+)
+def test_lines_of_a_source_are_those_of_python(project: Path, tmp_path: Path, data: bytes, line: str) -> None:
+    (project / "net.py").write_bytes(data)
+    job = Job()
+    ids = job.start(0, 0, PATH, FORWARD)
+    job.broke(ids, PATH, 12, line)
+    job.end(ids, PATH, FORWARD)
+    seen, found = seen_in(job.written(tmp_path / "trace"), project)
+    assert found.warnings == ()
+    assert [(site.path, site.line) for site in seen.break_sites] == [("net.py", 12)]
+
+
 def test_installed_packages_are_found_by_their_place_below_site_packages(
     project: Path, tmp_path: Path
 ) -> None:
