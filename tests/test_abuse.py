@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import stat
@@ -204,17 +205,25 @@ def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) ->
         'cp model.py "$1/" && cd "$1" && echo kept > out.txt && { cat /dev/zero > filler; true; } 2>/dev/null; '
         '"$2" -m tcready check model.py --no-run -q; echo "full: $?"; '
         '"$2" -m tcready check model.py --no-run -q --html page.html; echo "page: $?"; '
+        '"$2" -m tcready sweep . --no-run -q; echo "full, sweep: $?"; '
         'cat out.txt; rm filler; mount -o remount,ro "$1"; '
         '"$2" -m tcready check model.py --no-run -q; echo "read-only: $?"; '
         '"$2" -m tcready check model.py --no-run -q -o out.txt; echo "report: $?"; '
-        '"$2" -m tcready fix model.py --unsafe --apply --allow-dirty -q; echo "fix: $?"; cat out.txt; ls; exit 0'
+        '"$2" -m tcready fix model.py --unsafe --apply --allow-dirty -q; echo "fix: $?"; cat out.txt; '
+        '"$2" -m tcready sweep . --no-run -q; echo "read-only, sweep: $?"; '
+        '"$2" -m tcready sweep . --no-run -q --store "$1/../elsewhere.sqlite"; echo "elsewhere, sweep: $?"; ls; exit 0'
     )
     done = _in_namespace(script, str(disk), sys.executable)
     lines = done.stdout.splitlines()
-    codes = [
-        line for line in lines if line.partition(":")[0] in ("full", "page", "read-only", "report", "fix")
-    ]
-    assert codes == ["full: 1", "page: 2", "read-only: 1", "report: 2", "fix: 2"], done.stdout + done.stderr
+    codes = [line for line in lines if re.fullmatch(r"[a-z-]+(, sweep)?: \d", line)]
+    of_checks = ["full: 1", "page: 2", "read-only: 1", "report: 2", "fix: 2"]
+    of_sweeps = ["full, sweep: 2", "read-only, sweep: 2", "elsewhere, sweep: 1"]
+    assert codes == [*of_checks[:2], *of_sweeps[:1], *of_checks[2:], *of_sweeps[1:]], (
+        done.stdout + done.stderr
+    )
+    refused = [line for line in done.stderr.splitlines() if "the store" in line]
+    assert len(refused) == 2
+    assert all(line.endswith("; --store names another place") for line in refused)
     assert lines.count("kept") == 2
     assert "page.html" not in lines
     assert "Traceback" not in done.stderr
