@@ -21,8 +21,8 @@ import mutated
 import pytest
 from commands import run
 from fixture_markers import ROOT
-from tcready import api
-from tcready.schema import Report, as_json, from_json
+from tcready import api, stored
+from tcready.schema import Observation, Report, as_json, from_json
 from tcready.static import cache
 from trace_events import Job
 
@@ -57,6 +57,17 @@ def test_mutated_input_is_refused_or_told(kind: str, tmp_path: Path) -> None:
         room = tmp_path / str(number)
         room.mkdir()
         assert mutated.wrong_with_case(kind, number, room, mutated.Corpus()) == [], f"{kind}:{number}"
+
+
+def test_each_report_that_is_mutated_is_one_that_is_read(tmp_path: Path) -> None:
+    """And one of each kind is there; else all that comes of a change is a refusal."""
+    read = [stored.parsed(json.dumps(value), "it") for value in mutated.reports()]
+    whole = [each for each in read if isinstance(each, Report)]
+    assert any(each.sweep is not None for each in whole)
+    assert any(each.serving is not None for each in whole)
+    seen = [each for each in read if isinstance(each, Observation)]
+    assert any(each.parallel is not None for each in seen)
+    assert len(whole) + len(seen) == len(read)
 
 
 # where results are written
