@@ -116,8 +116,8 @@ class Table:
         )
 
     def named(self, each: SweptModel) -> str:
-        """The target, with its setting if there are several."""
-        return f"{each.target} ({self._setting(each)})" if self.differs else each.target
+        """The target, with its setting if there are several; what cannot be read is in none."""
+        return f"{each.target} ({self._setting(each)})" if self.differs and each.device else each.target
 
     def _setting(self, each: SweptModel) -> str:
         mine = (
