@@ -22,7 +22,7 @@ import pytest
 from commands import run
 from fixture_markers import ROOT
 from tcready import api, stored
-from tcready.schema import Observation, Report, as_json, from_json
+from tcready.schema import Observation, Report, TcreadyError, as_json, from_json
 from tcready.static import cache
 from trace_events import Job
 
@@ -407,6 +407,42 @@ def test_what_a_forged_report_names_stays_in_its_line(name: str) -> None:
             assert not [line for line in text.splitlines() if line.startswith("::error::planted")]
     github = api.render(forged, "github").splitlines()
     assert not [line for line in github if line.startswith("::error::planted")]
+
+
+def test_a_finding_of_more_lines_than_there_are_fills_no_memory() -> None:
+    data = json.loads((ROOT / "fixtures" / "reports" / "static.json").read_text(encoding="utf-8"))
+    for each in data["findings"]:
+        each["end_line"] = 1 << 62
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, limit[1]))
+    try:
+        page = api.render(from_json(Report, data), "html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+    assert str(1 << 62) in page
+
+
+def test_a_forged_run_has_fewer_parts_than_buckets(project: Path) -> None:
+    data = json.loads((ROOT / "fixtures" / "cuda" / "several" / "ddp.json").read_text(encoding="utf-8"))
+    for split in data["ddp"]["splits"]:
+        assert len(split["parts"]) == 2
+        split["buckets"].append(7)
+    (project / "seen.json").write_text(json.dumps(data))
+    page = api.render(api.combine(["seen.json"], root=project), "html")
+    assert "part 2 of 3" in page
+    assert "part 3 of 3" not in page
+
+
+def test_a_share_that_is_no_number_is_refused_in_a_line(project: Path) -> None:
+    """JSON of a report has null for it, which would not be read back; where a report may have null, it is read."""
+    seen = json.loads((ROOT / "fixtures" / "cuda" / "bert.json").read_text(encoding="utf-8"))
+    seen["coverage"]["time_share"] = float("inf")
+    (project / "seen.json").write_text(json.dumps(seen))
+    api.combine(["seen.json"], root=project)
+    seen["coverage"]["share"] = float("nan")
+    (project / "seen.json").write_text(json.dumps(seen))
+    with pytest.raises(TcreadyError, match="share: expected a number"):
+        api.combine(["seen.json"], root=project)
 
 
 def test_names_of_a_trace_stay_in_their_line(
