@@ -100,6 +100,7 @@ class TestSharded:
         assert seen.parallel.hooks == (call,)
         (finding,) = [each for each in report_of(seen).findings if each.line == call.line]
         assert (finding.name, finding.effect, finding.level) == ("fsdp-hooks", "intent", "note")
+        assert "1 break site (of FSDP's hooks, skipping 1 frame)" in report_of(seen).targets[0].verdict_reason
 
     def test_the_line_that_one_rank_alone_has(self, seen: Observation) -> None:
         assert seen.parallel is not None
