@@ -246,7 +246,7 @@ def full(_kills: int, _seed: int) -> Iterator[str]:
         'cd "$1/p" && export TMPDIR="$1/tmp" && shift 4 && "$@"; echo "exit $?"; '
         'for f in page.html report.json; do test -e "$f" && tail -c 20 "$f"; done; cat model.py | tail -n 3; exit 0'
     )
-    for victim in VICTIMS:
+    for victim in VICTIMS.values():
         for size in (16, 32, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096, 65536):
             with tempfile.TemporaryDirectory() as made:
                 command = [

@@ -68,6 +68,7 @@ class Wants(nn.Module):
 PLAIN = (
     "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
 )
+PRINTS = PLAIN.format(n=1).replace("return", "print(x)\n        return")
 STORE = ".tcready_cache/sweep.sqlite"
 FILES = 14
 DEEP = "[" * 800 + "]" * 800
@@ -426,6 +427,93 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     settings = resolve({}, root=tmp_path)
     found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
+
+
+ASSIGNED = """\
+from torch import nn
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        print(x.sum().item())
+        return x + 1
+
+
+class Same(nn.Module):
+    forward = Noisy.forward
+
+
+class Below(Same):
+    pass
+
+
+class Renamed(nn.Module):
+    def run(self, x):
+        print(x.sum().item())
+        return x * 2
+
+    forward = run
+
+
+class Nearer(Noisy):
+    forward = Renamed.forward
+
+
+class Row(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(4, 4), Noisy())
+
+
+class Wide(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 4)
+
+
+class Taken(Noisy):
+    forward = None
+
+
+class Members(nn.ModuleList):
+    pass
+
+
+class Empty(nn.Module):
+    pass
+"""
+FOUND = {"Same", "Below", "Renamed", "Nearer", "Row", "Wide"}
+
+
+def test_a_class_whose_forward_is_assigned_or_comes_with_torch_is_swept(tmp_path: Path) -> None:
+    (tmp_path / "src" / "pkg").mkdir(parents=True)
+    (tmp_path / "src" / "pkg" / "__init__.py").write_text(ASSIGNED)
+    (tmp_path / "net.py").write_text(ASSIGNED)
+    found = rows(api.sweep("pkg", run=False, root=tmp_path, checkout=False))
+    assert set(found) == {f"pkg::{name}" for name in FOUND | {"Noisy"}}
+    sites = {name.partition("::")[2]: each.outcome.own_sites for name, each in found.items()}
+    assert sites == {name: int(name != "Wide") for name in FOUND | {"Noisy"}}
+    found = rows(api.sweep("net.py", run=False, root=tmp_path, checkout=False))
+    assert set(found) == {
+        f"net.py::{name}" for name in ("Below", "Nearer", "Row", "Wide")
+    }  # that no other names
+
+
+@pytest.mark.dynamo
+def test_what_a_run_shows_of_a_forward_that_is_assigned(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(ASSIGNED)
+    names = [f"net.py::{name}" for name in ("Nearer", "Row")]
+    report = api.sweep(names, root=tmp_path, checkout=False)
+    assert {name: each.outcome.own_sites for name, each in rows(report).items()} == dict.fromkeys(names, 1)
+    assert {(each.path, each.line, each.status) for each in report.findings} == {
+        ("net.py", line, "confirmed") for line in (6, 20)
+    }
+
+
+def test_the_change_that_comes_first_is_of_the_first_site_of_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(PRINTS + "\n\n" + PRINTS.replace("Net1", "Net2"))
+    found = api.sweep(".", run=False, root=tmp_path, checkout=False).sweep
+    assert found is not None
+    assert [each.line for each in found.sites] == [6, 15]
+    assert [each.what for each in found.fixes] == [f"TCR301 at a.py:{line}: Remove it" for line in (6, 15)]
 
 
 def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> None:
