@@ -218,7 +218,7 @@ class Questions(Room):
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
                 wanted = self.engine.instance_value(node.args[1], frame)
-                change = lambda v: _narrow_to(v, wanted, assume)  # noqa: E731
+                change = lambda v: _narrow_to(self._of_kind(v, wanted, assume), wanted, assume)  # noqa: E731
             elif test in ("torch.is_tensor", "is_tensor"):
                 change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
         elif key is not None:
@@ -229,6 +229,31 @@ class Questions(Room):
             current = self.engine.eval(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
+
+    def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
+        """`value` with each object of which only the class is known as one of the class that isinstance names, if that
+        derives from its own; without the objects that isinstance rules out."""
+        asked = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
+        if not asked:
+            return value
+        found = [self._as_one_of(option, asked, assume) for option in options(value)]
+        usual = [self._as_one_of(option, asked, assume) for option in options(likely(value))]
+        left, first = (join(*(v for v in each if v is not None)) for each in (found, usual))
+        if all(v is None for v in found):
+            return value
+        return left if all(v is None for v in usual) or first == left else prefer(first, left)
+
+    def _as_one_of(self, option: Value, asked: list[Instance], assume: bool) -> Value | None:
+        """One alternative, as an object of one of these classes or not; None if it is ruled out."""
+        if not isinstance(option, Instance):
+            return option
+        above = self.engine.mro(option.cls).classes
+        if any(w.cls in above for w in asked):
+            return option if assume else None
+        if not assume or not self.engine.heap[option].assumed:
+            return option
+        below = [w for w in asked if option.cls in self.engine.mro(w.cls).classes]
+        return join(*below) if below else option
 
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
         """The kind of number that a data type, or each of several, stands for."""
