@@ -469,3 +469,18 @@ def test_a_call_that_stands_behind_a_module(bases: str, expected: dict[str, str]
         before="class Called:\n    def __call__(self, x): raise NotImplementedError\n",
     ).replace("(nn.Module)", f"({bases})")
     assert known(tmp_path, source) == expected
+
+
+@pytest.mark.parametrize("name", ["Filter", "shorten", "_hidden"])
+def test_a_star_over_a_compiled_module(name: str, tmp_path: Path) -> None:
+    """`from ._core import *` over an extension brings what no other star binds; not what begins with an underscore."""
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    (package / "_core.cpython-311-x86_64-linux-gnu.so").touch()
+    (package / "_python.py").write_text("def shorten(x):\n    return x\n", "utf-8")
+    (package / "__init__.py").write_text("from ._core import *\nfrom ._python import *\n", "utf-8")
+    text = f"import pkg\n{HEAD}{forward(f'return pkg.{name}(x)')}"
+    (package / "model.py").write_text(text, "utf-8")
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    found = read(["pkg.model::Model"], options).findings
+    assert [f.rule for f in found] == (["TCR403"] if name == "Filter" else [])
