@@ -19,10 +19,12 @@ from tcready.static.engine.values import (
     TAINTED,
     Answer,
     Choice,
+    Class,
     Const,
     DType,
     External,
     ExternalInstance,
+    Function,
     Instance,
     Mapping,
     Origin,
@@ -60,6 +62,7 @@ OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
 """Kinds of tests that are what a statement, or `a if b else c`, asks."""
 MAX_TEST = 70
 """Characters of a test that a report shows."""
+TYPE = External("type")
 
 
 class Questions(Room):
@@ -265,6 +268,8 @@ class Questions(Room):
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self.engine.instance_value(node, frame)
         if wanted is None:
+            if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
+                return agreed({_is_type(option) for option in options(value)})
             if isinstance(node, ast.Tuple):  # one that is in sight may do
                 answers_to_each = [self.is_instance(value, item, frame) for item in node.elts]
                 for answer in answers_to_each:
@@ -339,6 +344,13 @@ class Questions(Room):
         """Text is asked for, and what a compiled call hands around is rarely text."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
         return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
+
+
+def _is_type(value: Value) -> bool | None:
+    """Whether a value is a class; None if that is not known."""
+    if isinstance(value, (Class, Function, Instance, Tensor, Const, Sequence, Mapping)):
+        return isinstance(value, Class)
+    return None
 
 
 def _about(value: Value) -> About:
