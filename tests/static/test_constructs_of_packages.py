@@ -484,3 +484,42 @@ def test_a_star_over_a_compiled_module(name: str, tmp_path: Path) -> None:
     options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
     found = read(["pkg.model::Model"], options).findings
     assert [f.rule for f in found] == (["TCR403"] if name == "Filter" else [])
+
+
+PLANS = """
+class Gate(nn.Module):
+    def forward(self, x): return x
+def make_gate(): return Gate()
+class Plan:
+    def __init__(self):
+        self.first, self.second, self.third = make_gate, Gate, nn.ReLU
+class Part:
+    def __init__(self):
+        self.first, self.other = nn.GELU, 3
+"""
+GIVEN = {
+    "in the same file": ("", "", "first second", "Gate"),
+    "in a file that is imported": ("from pkg.plans import Part\n", "plans", "first second", "Gate"),
+    "in another file of the folder": ("", "plans", "first second third", "Gate"),
+    "of which too little is read to look further": ("", "plans", "first second", "unknown"),
+    "of which one thing is read": ("", "", "first", "unknown"),
+    "of which no class has all": ("", "", "first second none", "unknown"),
+}
+"""Where the class of an object stands that is given without a type, what is read of it, and what its `first` makes."""
+
+
+@pytest.mark.parametrize("case", GIVEN)
+def test_an_object_that_is_given_without_a_type(case: str, tmp_path: Path) -> None:
+    imports, file, read_of_it, expected = GIVEN[case]
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    if file:
+        (package / f"{file}.py").write_text(HEAD + PLANS, "utf-8")
+    made = "\n".join(f"        self.{name} = plan.{name}()" for name in read_of_it.split())
+    source = (
+        f"{imports}{'' if file else PLANS}\nclass Net(nn.Module):\n"
+        f"    def __init__(self, plan):\n        super().__init__()\n{made}\n"
+        "    def forward(self, x):\n        see(self.first, 'a')\n        return x\n"
+    )
+    assert known(package, source, name="Net") == {"a": expected}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -46,6 +46,8 @@ OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""
 MAX_IMPORTS = 100
 """Names of a file that are looked at for such a class."""
+TELLING = 2
+"""So many attributes that are read of an argument tell its class, if it is no module."""
 MAX_FITTING = 3
 """Of the classes that fit what is read of an argument, more say nothing."""
 
@@ -152,7 +154,8 @@ class Objects(Room):
 
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
-        else of those of the same package that the file imports, by themselves or in a module."""
+        else of those of the same package that the file imports, by themselves or in a module. Any other object, if
+        several things are read of it; of many the class may stand in another file of the same folder."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
@@ -161,12 +164,33 @@ class Objects(Room):
         found = [c for c in info.module.classes() if c is not cls and self._has(c, read)]
         if not found:
             found = [c for c in self.imported_with(info.module, read) if c is not cls and self._has(c, read)]
+        if not found and len(read) >= TELLING:
+            found = self._first(c for c in info.module.classes() if c is not cls and self._owns(c, read))
+            found = found or [c for c in self.imported_with(info.module, read) if c is not cls]
+        if not found and len(read) > TELLING:
+            found = self._beside_with(info.module, read)
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
+
+    def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+        """The classes in other files of the same folder that have all of `names`."""
+        package = module.name.rpartition(".")[0]
+        found: list[ClassInfo] = []
+        for path in sorted(module.path.parent.glob("*.py"))[:MAX_IMPORTS] if package else ():
+            full = f"{package}.{path.stem}"
+            if path == module.path or not all(self.engine.program.mentions(full, name) for name in names):
+                continue
+            beside = self.engine.program.module(full)
+            found += [c for c in beside.classes() if self._owns(c, names)] if beside is not None else []
+        return self._first(found)
+
+    def _first(self, classes: Iterable[ClassInfo]) -> list[ClassInfo]:
+        """Of a class and one that derives from it the first."""
+        found = [*classes]
+        return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
 
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
-        near = [c for c in self._imported_classes(module) if self._owns(c, names)]
-        return [c for c in near if not {*self.engine.mro(c).classes[1:]} & {*near}]
+        return self._first(c for c in self._imported_classes(module) if self._owns(c, names))
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
         """The one class of that name near a file; None if there is none, or several."""
