@@ -508,6 +508,9 @@ class Engine(Protocol):
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
+    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
         """The one class of that name near a file; None if there is none, or several."""
 

@@ -59,6 +59,7 @@ class Objects(Room):
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
+        self._deriving: dict[ClassInfo, list[ClassInfo]] = {}
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
         self._alike = Alike(engine)
 
@@ -173,15 +174,23 @@ class Objects(Room):
 
     def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes in other files of the same folder that have all of `names`."""
+        return self._first(c for c in self._classes_beside(module, names) if self._owns(c, names))
+
+    def _classes_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ClassInfo]:
+        """The classes in other files of the same folder that mention all of `names`."""
         package = module.name.rpartition(".")[0]
-        found: list[ClassInfo] = []
         for path in sorted(module.path.parent.glob("*.py"))[:MAX_IMPORTS] if package else ():
             full = f"{package}.{path.stem}"
-            if path == module.path or not all(self.engine.program.mentions(full, name) for name in names):
-                continue
-            beside = self.engine.program.module(full)
-            found += [c for c in beside.classes() if self._owns(c, names)] if beside is not None else []
-        return self._first(found)
+            if path != module.path and all(self.engine.program.mentions(full, name) for name in names):
+                beside = self.engine.program.module(full)
+                yield from beside.classes() if beside is not None else ()
+
+    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+        if cls not in self._deriving:
+            near = (*cls.module.classes(), *self._classes_beside(cls.module, (cls.name,)))
+            self._deriving[cls] = [c for c in near if cls in self.engine.mro(c).classes[1:]]
+        return self._deriving[cls]
 
     def _first(self, classes: Iterable[ClassInfo]) -> list[ClassInfo]:
         """Of a class and one that derives from it the first."""
