@@ -523,3 +523,43 @@ def test_an_object_that_is_given_without_a_type(case: str, tmp_path: Path) -> No
         "    def forward(self, x):\n        see(self.first, 'a')\n        return x\n"
     )
     assert known(package, source, name="Net") == {"a": expected}
+
+
+BUILT = {
+    "a function of the file": (
+        "def build(size):\n    part = Gate(size)\n    return Net(part, 3)\n",
+        "",
+        "Gate",
+    ),
+    "a list of modules": (
+        "def build(n):\n    return Net(other=n, part=[Gate(1), Gate(2)])\n",
+        "",
+        "list(Gate, Gate)",
+    ),
+    "one that hands on what it is given": (
+        "def inner(part):\n    return Net(part, 3)\ndef build():\n    return inner(Gate(2))\n",
+        "",
+        "plain@config",
+    ),
+    "a class method": (
+        "",
+        "    @classmethod\n    def of(cls, size): return cls(other=1, part=Gate(size))\n",
+        "Gate",
+    ),
+    "no class method": ("", "    def of(self, size): return cls(other=1, part=Gate(size))\n", "plain@config"),
+    "a number": ("def build(size):\n    return Net(size + 1, 3)\n", "", "plain@config"),
+}
+"""What makes an object of a class, functions and methods, and what of it is known of its part."""
+
+
+@pytest.mark.parametrize("case", BUILT)
+def test_what_those_who_build_a_model_give_it(case: str, tmp_path: Path) -> None:
+    functions, methods, expected = BUILT[case]
+    source = (
+        "\nclass Gate(nn.Module):\n    def __init__(self, size):\n        super().__init__()\n"
+        "    def forward(self, x): return x\n"
+        "class Net(nn.Module):\n    def __init__(self, part, other):\n        super().__init__()\n"
+        f"        self.part, self.other = part, other\n{methods}"
+        f"    def forward(self, x):\n        see(self.part, 'a')\n        return x\n{functions}"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}

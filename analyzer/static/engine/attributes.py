@@ -340,20 +340,20 @@ class Attributes(Room):
         None if it does not, or if they are many."""
         mro = self.engine.mro(owner.cls)
         defined = mro.functions(name)
-        if defined:
-            if not all(map(_is_left_to_others, defined)):
-                return None
-        elif mro.holder(name) is not None or name.startswith("__") or hasattr(object, name):
-            return None
-        elif mro.is_module and name != "forward" and K.module_method(name, owner) is not None:
-            return None
-        elif not PLAIN_BASES.issuperset(mro.external):
+        left = all(map(_is_left_to_others, defined)) if defined else self._lacks(owner, mro, name)
+        if not left:
             return None
         found = [c for c in self.engine.deriving(owner.cls) if self._gives(c, name)]
         found = [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
         if not 0 < len(found) <= MAX_DERIVING:
             return None
         return join(*(self.member(self.engine.assumed(c), name, frame) for c in found))
+
+    def _lacks(self, owner: Instance, mro: Mro, name: str) -> bool:
+        """Whether nothing in a class says what an attribute is that no method gives."""
+        inherited = hasattr(object, name) or not PLAIN_BASES.issuperset(mro.external)
+        of_modules = mro.is_module and name != "forward" and K.module_method(name, owner) is not None
+        return not (inherited or of_modules or name.startswith("__") or mro.holder(name) is not None)
 
     def _gives(self, cls: ClassInfo, name: str) -> bool:
         """Whether a class has a method or an attribute of that name, and leaves it to no other."""

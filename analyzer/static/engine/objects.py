@@ -13,9 +13,9 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.alike import Alike
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.passed import passed
+from tcready.static.engine.passed import builders, passed
 from tcready.static.engine.registries import class_registered_as, modules_for
-from tcready.static.engine.scope import Frame, narrowing_key, positional
+from tcready.static.engine.scope import Env, Frame, narrowing_key, positional
 from tcready.static.engine.values import (
     MAX_OPTIONS,
     NONE,
@@ -36,6 +36,7 @@ from tcready.static.engine.values import (
     join,
     keep,
     likely,
+    members_of,
     options,
     prefer,
     tensor_of,
@@ -60,6 +61,10 @@ class Objects(Room):
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
         self._deriving: dict[ClassInfo, list[ClassInfo]] = {}
+        self._builders: dict[ClassInfo, Env] = {}
+        """What those who make an object of a class give its constructor."""
+        self._given: list[tuple[ClassInfo, list[Env]]] = []
+        """The classes of which is asked what their constructors are given, and what the first call gave."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
         self._alike = Alike(engine)
 
@@ -129,6 +134,8 @@ class Objects(Room):
                 if 0 < len(found) <= MAX_FITTING:
                     return join(*found)
             module = self._module_given(arg.arg, declared, info, cls) if default is None else None
+            if module is None and default is None and isinstance(declared, Unknown):
+                module = self._built_with(cls).get(arg.arg)
             if module is not None:
                 return module
             if arg.annotation is None and isinstance(declared, Unknown):
@@ -171,6 +178,38 @@ class Objects(Room):
         if not found and len(read) > TELLING:
             found = self._beside_with(info.module, read)
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
+
+    def _built_with(self, cls: ClassInfo) -> Env:
+        """The modules, classes and functions that a function of the file, or a class method, gives the constructor of a
+        class that it makes an object of, by parameter: `def build(size): return Net(Encoder(size), Decoder(size))`."""
+        if cls not in self._builders:
+            self._builders[cls] = {}
+            for builder in builders(cls):
+                self._given.append((cls, []))
+                with self.engine.quietly():
+                    self.engine.invoke(builder, (), {}, self.engine.module_frame(cls.module), "high")
+                _, found = self._given.pop()
+                told = {name: value for env in found[:1] for name, value in env.items() if self._tells(value)}
+                if told:
+                    self._builders[cls] = told
+                    break
+        return self._builders[cls]
+
+    def _tells(self, value: Value) -> bool:
+        """Whether a value is, in any case, a module, a class or a function, or a list of such."""
+        if isinstance(value, Sequence):
+            return bool(value.items) and all(map(self._tells, members_of(value)))
+        return all(
+            isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v)
+            for v in options(value)
+        )
+
+    def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
+        """What a constructor is given while somebody asks."""
+        if self._given and self._given[-1][0] is cls and not self._given[-1][1]:
+            for info in mro.functions("__init__")[:1]:
+                names = [arg.arg for arg, _ in positional(info.node.args)[1:]]
+                self._given[-1][1].append({**dict(zip(names, site.args, strict=False)), **site.keywords})
 
     def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes in other files of the same folder that have all of `names`."""
@@ -262,6 +301,7 @@ class Objects(Room):
         """An object made by calling a class: what `__call__` of its metaclass gives (unless that asks `type` for it),
         what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        self._note_given(cls.info, mro, site)
         called = None if by_type else self._metaclass_call(mro)
         if called is not None:
             given = self.engine.invoke(
