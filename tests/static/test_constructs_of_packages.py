@@ -563,3 +563,19 @@ def test_what_those_who_build_a_model_give_it(case: str, tmp_path: Path) -> None
         f"    def forward(self, x):\n        see(self.part, 'a')\n        return x\n{functions}"
     )
     assert known(tmp_path, source, name="Net") == {"a": expected}
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"), [("from pkg.model import Net", "Linear"), ("Net = dict", "plain@config")]
+)
+def test_what_a_function_in_a_file_beside_gives_a_model(named: str, expected: str, tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    build = f"{HEAD}{named}\ndef build(n):\n    part = nn.Linear(n, n)\n    return Net(part=part)\n"
+    (package / "build.py").write_text(build, "utf-8")
+    source = (
+        "\nclass Net(nn.Module):\n    def __init__(self, part):\n        super().__init__()\n"
+        "        self.part = part\n    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(package, source, name="Net") == {"a": expected}

@@ -180,11 +180,12 @@ class Objects(Room):
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
 
     def _built_with(self, cls: ClassInfo) -> Env:
-        """The modules, classes and functions that a function of the file, or a class method, gives the constructor of a
-        class that it makes an object of, by parameter: `def build(size): return Net(Encoder(size), Decoder(size))`."""
+        """The modules, classes and functions that a class method, or a function in the same file or in one beside it,
+        gives the constructor of a class that it makes an object of, by parameter:
+        `def build(size): return Net(Encoder(size), Decoder(size))`."""
         if cls not in self._builders:
             self._builders[cls] = {}
-            for builder in builders(cls):
+            for builder in self._makers(cls):
                 self._given.append((cls, []))
                 with self.engine.quietly():
                     self.engine.invoke(builder, (), {}, self.engine.module_frame(cls.module), "high")
@@ -194,6 +195,13 @@ class Objects(Room):
                     self._builders[cls] = told
                     break
         return self._builders[cls]
+
+    def _makers(self, cls: ClassInfo) -> Iterator[Function]:
+        """Functions that make an object of a class."""
+        yield from builders(cls, cls.module)
+        for beside in self._modules_beside(cls.module, (cls.name,)):
+            if cls.name in beside.called and self.engine.global_value(beside, cls.name) == Class(cls):
+                yield from builders(cls, beside)
 
     def _tells(self, value: Value) -> bool:
         """Whether a value is, in any case, a module, a class or a function, or a list of such."""
@@ -217,12 +225,18 @@ class Objects(Room):
 
     def _classes_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ClassInfo]:
         """The classes in other files of the same folder that mention all of `names`."""
+        for beside in self._modules_beside(module, names):
+            yield from beside.classes()
+
+    def _modules_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ModuleInfo]:
+        """The other files of the same folder that mention all of `names`."""
         package = module.name.rpartition(".")[0]
         for path in sorted(module.path.parent.glob("*.py"))[:MAX_IMPORTS] if package else ():
             full = f"{package}.{path.stem}"
             if path != module.path and all(self.engine.program.mentions(full, name) for name in names):
                 beside = self.engine.program.module(full)
-                yield from beside.classes() if beside is not None else ()
+                if beside is not None:
+                    yield beside
 
     def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
         """The classes in the file of a class, and in those of the same folder, that derive from it."""

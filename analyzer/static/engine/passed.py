@@ -47,17 +47,15 @@ def _passed(
             yield from (value for value in values if _tells(value))
 
 
-def builders(cls: ClassInfo) -> list[Function]:
-    """The functions of the file, and the class methods, that make an object of a class, in the order of the file."""
-    around = (info for info, _ in _calls(cls.module, cls.name) if info is not None)
+def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
+    """The functions of a file that make an object of a class, in the order of the file; in its own file its class
+    methods, too."""
+    around = (info for info, _ in _calls(module, cls.name) if info is not None)
     found = [Function(info) for info in dict.fromkeys(around)]
-    for info in (f for each in cls.functions.values() for f in each):
-        called = {
-            node.func.id
-            for node in info.nodes
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
-        if any(ast.unparse(d) == "classmethod" for d in info.decorators) and called & {"cls", cls.name}:
+    for info in (f for each in cls.functions.values() for f in each) if module is cls.module else ():
+        called = (node.func for node in info.nodes if isinstance(node, ast.Call))
+        names = {function.id for function in called if isinstance(function, ast.Name)}
+        if any(ast.unparse(d) == "classmethod" for d in info.decorators) and names & {"cls", cls.name}:
             found.append(Function(info, Class(cls)))
     return found[:MAX_BUILDERS]
 
