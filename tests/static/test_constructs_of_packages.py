@@ -469,3 +469,113 @@ def test_a_call_that_stands_behind_a_module(bases: str, expected: dict[str, str]
         before="class Called:\n    def __call__(self, x): raise NotImplementedError\n",
     ).replace("(nn.Module)", f"({bases})")
     assert known(tmp_path, source) == expected
+
+
+@pytest.mark.parametrize("name", ["Filter", "shorten", "_hidden"])
+def test_a_star_over_a_compiled_module(name: str, tmp_path: Path) -> None:
+    """`from ._core import *` over an extension brings what no other star binds; not what begins with an underscore."""
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    (package / "_core.cpython-311-x86_64-linux-gnu.so").touch()
+    (package / "_python.py").write_text("def shorten(x):\n    return x\n", "utf-8")
+    (package / "__init__.py").write_text("from ._core import *\nfrom ._python import *\n", "utf-8")
+    text = f"import pkg\n{HEAD}{forward(f'return pkg.{name}(x)')}"
+    (package / "model.py").write_text(text, "utf-8")
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    found = read(["pkg.model::Model"], options).findings
+    assert [f.rule for f in found] == (["TCR403"] if name == "Filter" else [])
+
+
+PLANS = """
+class Gate(nn.Module):
+    def forward(self, x): return x
+def make_gate(): return Gate()
+class Plan:
+    def __init__(self):
+        self.first, self.second, self.third = make_gate, Gate, nn.ReLU
+class Part:
+    def __init__(self):
+        self.first, self.other = nn.GELU, 3
+"""
+GIVEN = {
+    "in the same file": ("", "", "first second", "Gate"),
+    "in a file that is imported": ("from pkg.plans import Part\n", "plans", "first second", "Gate"),
+    "in another file of the folder": ("", "plans", "first second third", "Gate"),
+    "of which too little is read to look further": ("", "plans", "first second", "unknown"),
+    "of which one thing is read": ("", "", "first", "unknown"),
+    "of which no class has all": ("", "", "first second none", "unknown"),
+}
+"""Where the class of an object stands that is given without a type, what is read of it, and what its `first` makes."""
+
+
+@pytest.mark.parametrize("case", GIVEN)
+def test_an_object_that_is_given_without_a_type(case: str, tmp_path: Path) -> None:
+    imports, file, read_of_it, expected = GIVEN[case]
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    if file:
+        (package / f"{file}.py").write_text(HEAD + PLANS, "utf-8")
+    made = "\n".join(f"        self.{name} = plan.{name}()" for name in read_of_it.split())
+    source = (
+        f"{imports}{'' if file else PLANS}\nclass Net(nn.Module):\n"
+        f"    def __init__(self, plan):\n        super().__init__()\n{made}\n"
+        "    def forward(self, x):\n        see(self.first, 'a')\n        return x\n"
+    )
+    assert known(package, source, name="Net") == {"a": expected}
+
+
+BUILT = {
+    "a function of the file": (
+        "def build(size):\n    part = Gate(size)\n    return Net(part, 3)\n",
+        "",
+        "Gate",
+    ),
+    "a list of modules": (
+        "def build(n):\n    return Net(other=n, part=[Gate(1), Gate(2)])\n",
+        "",
+        "list(Gate, Gate)",
+    ),
+    "one that hands on what it is given": (
+        "def inner(part):\n    return Net(part, 3)\ndef build():\n    return inner(Gate(2))\n",
+        "",
+        "plain@config",
+    ),
+    "a class method": (
+        "",
+        "    @classmethod\n    def of(cls, size): return cls(other=1, part=Gate(size))\n",
+        "Gate",
+    ),
+    "no class method": ("", "    def of(self, size): return cls(other=1, part=Gate(size))\n", "plain@config"),
+    "a number": ("def build(size):\n    return Net(size + 1, 3)\n", "", "plain@config"),
+}
+"""What makes an object of a class, functions and methods, and what of it is known of its part."""
+
+
+@pytest.mark.parametrize("case", BUILT)
+def test_what_those_who_build_a_model_give_it(case: str, tmp_path: Path) -> None:
+    functions, methods, expected = BUILT[case]
+    source = (
+        "\nclass Gate(nn.Module):\n    def __init__(self, size):\n        super().__init__()\n"
+        "    def forward(self, x): return x\n"
+        "class Net(nn.Module):\n    def __init__(self, part, other):\n        super().__init__()\n"
+        f"        self.part, self.other = part, other\n{methods}"
+        f"    def forward(self, x):\n        see(self.part, 'a')\n        return x\n{functions}"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"), [("from pkg.model import Net", "Linear"), ("Net = dict", "plain@config")]
+)
+def test_what_a_function_in_a_file_beside_gives_a_model(named: str, expected: str, tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    build = f"{HEAD}{named}\ndef build(n):\n    part = nn.Linear(n, n)\n    return Net(part=part)\n"
+    (package / "build.py").write_text(build, "utf-8")
+    source = (
+        "\nclass Net(nn.Module):\n    def __init__(self, part):\n        super().__init__()\n"
+        "        self.part = part\n    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(package, source, name="Net") == {"a": expected}

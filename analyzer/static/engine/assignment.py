@@ -249,7 +249,7 @@ class Assignment(Room):
                     F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented)
                 )
         if not isinstance(target.slice, ast.Slice):
-            self.engine.put_item(target, base, index, value, frame)
+            self.engine.put_item(target.value, base, index, value, frame)
         for option in options(base):
             if isinstance(option, (Instance, ExternalInstance)):
                 self._put_item(option, index, value, frame)

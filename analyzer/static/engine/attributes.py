@@ -51,6 +51,11 @@ OF_CLASSES = frozenset({"__name__", "__qualname__", "__module__"})
 """What a class tells of itself in text."""
 VIEWS = frozenset({"keys", "values", "items"})
 """Methods that a dict alone has: they give views of what it holds."""
+ABSTRACT = frozenset({"abstractmethod", "abstractproperty"})
+PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module"})
+"""Bases that give a class no attribute that could be meant."""
+MAX_DERIVING = 3
+"""Of the classes that derive from the one an argument is typed with, more say nothing."""
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
 
@@ -279,6 +284,9 @@ class Attributes(Room):
             if replaced is not None:
                 return replaced.bound_to(owner)
         defined = mro.functions(name, after)
+        below = self._of_deriving(owner, name, frame) if thing.assumed and after is None else None
+        if below is not None:
+            return below
         if defined:
             return self._bind(defined, owner, owner.cls, frame)
         holder = mro.holder(name, after)
@@ -326,6 +334,34 @@ class Attributes(Room):
         if mro.external and mro.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
+
+    def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
+        """What the classes that derive from the one an argument is typed with give for a name that it leaves to them;
+        None if it does not, or if they are many."""
+        mro = self.engine.mro(owner.cls)
+        defined = mro.functions(name)
+        left = all(map(_is_left_to_others, defined)) if defined else self._lacks(owner, mro, name)
+        if not left:
+            return None
+        found = [c for c in self.engine.deriving(owner.cls) if self._gives(c, name)]
+        found = [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
+        if not 0 < len(found) <= MAX_DERIVING:
+            return None
+        return join(*(self.member(self.engine.assumed(c), name, frame) for c in found))
+
+    def _lacks(self, owner: Instance, mro: Mro, name: str) -> bool:
+        """Whether nothing in a class says what an attribute is that no method gives."""
+        inherited = hasattr(object, name) or not PLAIN_BASES.issuperset(mro.external)
+        of_modules = mro.is_module and name != "forward" and K.module_method(name, owner) is not None
+        return not (inherited or of_modules or name.startswith("__") or mro.holder(name) is not None)
+
+    def _gives(self, cls: ClassInfo, name: str) -> bool:
+        """Whether a class has a method or an attribute of that name, and leaves it to no other."""
+        mro = self.engine.mro(cls)
+        defined = mro.functions(name)
+        if defined:
+            return not all(map(_is_left_to_others, defined))
+        return mro.holder(name) is not None or name in self.engine.assigned(mro)
 
     def _of_dictionary(self, owner: Instance, name: str) -> Value:
         """An attribute that an object of a class of dicts has as often as not for one of its keys."""
@@ -474,6 +510,18 @@ class Attributes(Room):
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )
         return join(*modules) if modules else UNKNOWN
+
+
+def _is_left_to_others(info: FunctionInfo) -> bool:
+    """An abstract method, or one that does nothing but raise NotImplementedError."""
+    if any(ast.unparse(d).rpartition(".")[2] in ABSTRACT for d in info.decorators):
+        return True
+    body = info.node.body if isinstance(info.node.body, list) else []
+    rest = [n for n in body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+    if len(rest) != 1 or not isinstance(rest[0], ast.Raise) or rest[0].exc is None:
+        return False
+    raised = rest[0].exc.func if isinstance(rest[0].exc, ast.Call) else rest[0].exc
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
 
 
 def _is_leaf(value: Value) -> bool:

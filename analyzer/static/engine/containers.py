@@ -349,6 +349,11 @@ class Containers(Room):
                 kept = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
                 self._rebind(site.node.func, kept, site.frame)
                 return value
+        elif name == "setdefault" and site.args:
+            value = join(site.first("default", 1) or NONE, *([receiver.element] if receiver.element else []))
+            kept = Mapping(receiver.entries, value, receiver.outer)
+            self._rebind(site.node.func, kept, site.frame)
+            return join(value, *(v for _, v in receiver.entries))
         if name == "clear":
             self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
             return NONE
@@ -399,14 +404,20 @@ class Containers(Room):
             with self.engine.quietly():
                 base = self.engine.eval(node.value, frame)
                 index, *_ = self.engine.index(node.slice, frame)
-            self.put_item(node, base, index, value, frame)
+            self.put_item(node.value, base, index, value, frame)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            if node.func.attr == "setdefault":  # `groups.setdefault(key, []).append(x)`
+                with self.engine.quietly():
+                    base = self.engine.eval(node.func.value, frame)
+                    index = self.engine.eval(node.args[0], frame)
+                self.put_item(node.func.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
             with self.engine.quietly():
                 for arg in node.args:
                     self._put_attributes(self.engine.eval(arg, frame), value, frame)
 
-    def put_item(self, target: ast.Subscript, base: Value, index: Value, value: Value, frame: Frame) -> None:
-        """What a dict, a list or a tuple that `target` is an item of holds once that is `value`."""
+    def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
+        """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
         new: Value
         if isinstance(base, Mapping):
             if isinstance(index, Const):
@@ -426,7 +437,7 @@ class Containers(Room):
                 new = Sequence(base.kind, None, join(self.element(base), value), base.outer)
         else:
             return
-        self.put_back(target.value, new, frame)
+        self.put_back(holder, new, frame)
 
     def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
         """What an object holds once its `__dict__` is `value`."""

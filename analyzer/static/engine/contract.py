@@ -469,8 +469,8 @@ class Engine(Protocol):
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """After `x.append(v)` or `x[k] = v`: what the place `node` holds now."""
 
-    def put_item(self, target: ast.Subscript, base: Value, index: Value, value: Value, frame: Frame) -> None:
-        """What a dict, a list or a tuple that `target` is an item of holds once that is `value`."""
+    def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
+        """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
         """What `forward` stores is not there before it has run."""
@@ -507,6 +507,9 @@ class Engine(Protocol):
 
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
+
+    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The classes in the file of a class, and in those of the same folder, that derive from it."""
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
         """The one class of that name near a file; None if there is none, or several."""

@@ -346,6 +346,18 @@ class Expressions(Room):
     def _collected(
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value:
+        rounds, ordered = self._rounds(node.generators, frame) if kind != "set" else ((), False)
+        if rounds:
+            lazy = kind == "iterator"
+            known = ordered or frame.confidence == "low"
+            made: dict[Value, Value] = {}
+            with frame.no_surer_than(frame.confidence if known else "medium"):
+                for member in dict.fromkeys(rounds):
+                    (made[member],), _ = self._comprehension(
+                        node.generators, [node.elt], frame, lazy=lazy, member=member
+                    )
+            items = tuple(made[member] for member in rounds)
+            return Sequence(kind, items, UNKNOWN) if ordered else Sequence(kind, None, join(*items))
         found, kept = self._comprehension(node.generators, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
         return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
@@ -365,6 +377,20 @@ class Expressions(Room):
         found, kept = self._comprehension(node.generators, [node.key, node.value], frame)
         every = Mapping((), found[1])
         return every if kept.likely is not False else prefer(Mapping((), None), every)
+
+    def _rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[tuple[Value, ...], bool]:
+        """What a comprehension without conditions walks, member by member, and whether in that order; of modules in a
+        container each kind. Nothing if that is not known."""
+        if len(generators) > 1 or generators[0].ifs:
+            return (), True
+        with self.engine.quietly():
+            value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+        members = self.engine.container_members(value)
+        source = members if members is not None else value
+        if isinstance(source, Sequence) and source.items is not None:
+            return (source.items, True) if len(source.items) <= UNROLL else ((), True)
+        element = self.engine.element(value) if members is not None else UNKNOWN
+        return (element.options, False) if isinstance(element, Choice) and not element.likely else ((), True)
 
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...]:
         """What a comprehension walks member by member; nothing if that is not known, or asked."""

@@ -202,7 +202,7 @@ class Interpreter:
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
         self.made_of_text = objects.made_of_text
         self.registered, self.imported_with = objects.registered, objects.imported_with
-        self.near_class = objects.near_class
+        self.near_class, self.deriving = objects.near_class, objects.deriving
         self.copied = objects.copied
         self.decorated = functions.decorated
         self.close = functions.close

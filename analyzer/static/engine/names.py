@@ -148,19 +148,23 @@ class Names(Room):
         return self._starred[key]
 
     def _outside_stars(self, module: ModuleInfo, name: str) -> External | None:
-        """What `from torch.nn import *` binds, however many stars away: a name that torch's tables have."""
+        """What `from torch.nn import *` binds, however many stars away: a name that torch's tables have. A name that no
+        star in sight binds comes of the one star over a compiled module, if there is one."""
         program = self.engine.program
         seen = {module}
         pending = list(reversed(module.stars))
+        compiled: dict[str, None] = {}
         while pending:
             star = pending.pop()
             if self.engine.operations.is_known(f"{star}.{name}"):
                 return External(f"{star}.{name}")
+            if not name.startswith("_") and not program.reads(star) and program.is_native(f"{star}.{name}"):
+                compiled[star] = None
             source = program.module(star) if program.mentions(star, name) else None
             if source is not None and source not in seen and source.exports(name):
                 seen.add(source)
                 pending.extend(reversed(source.stars))
-        return None
+        return External(f"{next(iter(compiled))}.{name}") if len(compiled) == 1 else None
 
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)

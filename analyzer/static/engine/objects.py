@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.alike import Alike
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.passed import passed
+from tcready.static.engine.passed import builders, passed
 from tcready.static.engine.registries import class_registered_as, modules_for
-from tcready.static.engine.scope import Frame, narrowing_key, positional
+from tcready.static.engine.scope import Env, Frame, narrowing_key, positional
 from tcready.static.engine.values import (
     MAX_OPTIONS,
     NONE,
@@ -36,6 +36,7 @@ from tcready.static.engine.values import (
     join,
     keep,
     likely,
+    members_of,
     options,
     prefer,
     tensor_of,
@@ -46,6 +47,8 @@ OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""
 MAX_IMPORTS = 100
 """Names of a file that are looked at for such a class."""
+TELLING = 2
+"""So many attributes that are read of an argument tell its class, if it is no module."""
 MAX_FITTING = 3
 """Of the classes that fit what is read of an argument, more say nothing."""
 
@@ -57,6 +60,11 @@ class Objects(Room):
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
+        self._deriving: dict[ClassInfo, list[ClassInfo]] = {}
+        self._builders: dict[ClassInfo, Env] = {}
+        """What those who make an object of a class give its constructor."""
+        self._given: list[tuple[ClassInfo, list[Env]]] = []
+        """The classes of which is asked what their constructors are given, and what the first call gave."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
         self._alike = Alike(engine)
 
@@ -126,6 +134,8 @@ class Objects(Room):
                 if 0 < len(found) <= MAX_FITTING:
                     return join(*found)
             module = self._module_given(arg.arg, declared, info, cls) if default is None else None
+            if module is None and default is None and isinstance(declared, Unknown):
+                module = self._built_with(cls).get(arg.arg)
             if module is not None:
                 return module
             if arg.annotation is None and isinstance(declared, Unknown):
@@ -152,7 +162,8 @@ class Objects(Room):
 
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
-        else of those of the same package that the file imports, by themselves or in a module."""
+        else of those of the same package that the file imports, by themselves or in a module. Any other object, if
+        several things are read of it; of many the class may stand in another file of the same folder."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
@@ -161,12 +172,87 @@ class Objects(Room):
         found = [c for c in info.module.classes() if c is not cls and self._has(c, read)]
         if not found:
             found = [c for c in self.imported_with(info.module, read) if c is not cls and self._has(c, read)]
+        if not found and len(read) >= TELLING:
+            found = self._first(c for c in info.module.classes() if c is not cls and self._owns(c, read))
+            found = found or [c for c in self.imported_with(info.module, read) if c is not cls]
+        if not found and len(read) > TELLING:
+            found = self._beside_with(info.module, read)
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
+
+    def _built_with(self, cls: ClassInfo) -> Env:
+        """The modules, classes and functions that a class method, or a function in the same file or in one beside it,
+        gives the constructor of a class that it makes an object of, by parameter:
+        `def build(size): return Net(Encoder(size), Decoder(size))`."""
+        if cls not in self._builders:
+            self._builders[cls] = {}
+            for builder in self._makers(cls):
+                self._given.append((cls, []))
+                with self.engine.quietly():
+                    self.engine.invoke(builder, (), {}, self.engine.module_frame(cls.module), "high")
+                _, found = self._given.pop()
+                told = {name: value for env in found[:1] for name, value in env.items() if self._tells(value)}
+                if told:
+                    self._builders[cls] = told
+                    break
+        return self._builders[cls]
+
+    def _makers(self, cls: ClassInfo) -> Iterator[Function]:
+        """Functions that make an object of a class."""
+        yield from builders(cls, cls.module)
+        for beside in self._modules_beside(cls.module, (cls.name,)):
+            if cls.name in beside.called and self.engine.global_value(beside, cls.name) == Class(cls):
+                yield from builders(cls, beside)
+
+    def _tells(self, value: Value) -> bool:
+        """Whether a value is, in any case, a module, a class or a function, or a list of such."""
+        if isinstance(value, Sequence):
+            return bool(value.items) and all(map(self._tells, members_of(value)))
+        return all(
+            isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v)
+            for v in options(value)
+        )
+
+    def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
+        """What a constructor is given while somebody asks."""
+        if self._given and self._given[-1][0] is cls and not self._given[-1][1]:
+            for info in mro.functions("__init__")[:1]:
+                names = [arg.arg for arg, _ in positional(info.node.args)[1:]]
+                self._given[-1][1].append({**dict(zip(names, site.args, strict=False)), **site.keywords})
+
+    def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+        """The classes in other files of the same folder that have all of `names`."""
+        return self._first(c for c in self._classes_beside(module, names) if self._owns(c, names))
+
+    def _classes_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ClassInfo]:
+        """The classes in other files of the same folder that mention all of `names`."""
+        for beside in self._modules_beside(module, names):
+            yield from beside.classes()
+
+    def _modules_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ModuleInfo]:
+        """The other files of the same folder that mention all of `names`."""
+        package = module.name.rpartition(".")[0]
+        for path in sorted(module.path.parent.glob("*.py"))[:MAX_IMPORTS] if package else ():
+            full = f"{package}.{path.stem}"
+            if path != module.path and all(self.engine.program.mentions(full, name) for name in names):
+                beside = self.engine.program.module(full)
+                if beside is not None:
+                    yield beside
+
+    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+        if cls not in self._deriving:
+            near = (*cls.module.classes(), *self._classes_beside(cls.module, (cls.name,)))
+            self._deriving[cls] = [c for c in near if cls in self.engine.mro(c).classes[1:]]
+        return self._deriving[cls]
+
+    def _first(self, classes: Iterable[ClassInfo]) -> list[ClassInfo]:
+        """Of a class and one that derives from it the first."""
+        found = [*classes]
+        return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
 
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
-        near = [c for c in self._imported_classes(module) if self._owns(c, names)]
-        return [c for c in near if not {*self.engine.mro(c).classes[1:]} & {*near}]
+        return self._first(c for c in self._imported_classes(module) if self._owns(c, names))
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
         """The one class of that name near a file; None if there is none, or several."""
@@ -229,6 +315,7 @@ class Objects(Room):
         """An object made by calling a class: what `__call__` of its metaclass gives (unless that asks `type` for it),
         what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        self._note_given(cls.info, mro, site)
         called = None if by_type else self._metaclass_call(mro)
         if called is not None:
             given = self.engine.invoke(

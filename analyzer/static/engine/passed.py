@@ -13,10 +13,12 @@ from tcready.static.engine.contract import Engine
 from tcready.static.engine.knowledge import is_module_class
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import Class, External, Function, Value, options
-from tcready.static.index import FUNCTIONS, FunctionInfo, ModuleInfo
+from tcready.static.index import FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo
 
 MAX_DEPTH = 3
 """Functions that hand an argument on, one to the other, until one names what it is."""
+MAX_BUILDERS = 2
+"""Functions that make an object of a class, of which is asked what they give it: the others do the same."""
 
 
 def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine) -> list[Value]:
@@ -43,6 +45,19 @@ def _passed(
             with engine.quietly():
                 values = options(engine.eval(given, frame))
             yield from (value for value in values if _tells(value))
+
+
+def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
+    """The functions of a file that make an object of a class, in the order of the file; in its own file its class
+    methods, too."""
+    around = (info for info, _ in _calls(module, cls.name) if info is not None)
+    found = [Function(info) for info in dict.fromkeys(around)]
+    for info in (f for each in cls.functions.values() for f in each) if module is cls.module else ():
+        called = (node.func for node in info.nodes if isinstance(node, ast.Call))
+        names = {function.id for function in called if isinstance(function, ast.Name)}
+        if any(ast.unparse(d) == "classmethod" for d in info.decorators) and names & {"cls", cls.name}:
+            found.append(Function(info, Class(cls)))
+    return found[:MAX_BUILDERS]
 
 
 def _tells(value: Value) -> bool:

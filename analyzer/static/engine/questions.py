@@ -19,10 +19,12 @@ from tcready.static.engine.values import (
     TAINTED,
     Answer,
     Choice,
+    Class,
     Const,
     DType,
     External,
     ExternalInstance,
+    Function,
     Instance,
     Mapping,
     Origin,
@@ -60,6 +62,7 @@ OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
 """Kinds of tests that are what a statement, or `a if b else c`, asks."""
 MAX_TEST = 70
 """Characters of a test that a report shows."""
+TYPE = External("type")
 
 
 class Questions(Room):
@@ -218,7 +221,7 @@ class Questions(Room):
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
                 wanted = self.engine.instance_value(node.args[1], frame)
-                change = lambda v: _narrow_to(v, wanted, assume)  # noqa: E731
+                change = lambda v: _narrow_to(self._of_kind(v, wanted, assume), wanted, assume)  # noqa: E731
             elif test in ("torch.is_tensor", "is_tensor"):
                 change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
         elif key is not None:
@@ -230,6 +233,31 @@ class Questions(Room):
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
 
+    def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
+        """`value` with each object of which only the class is known as one of the class that isinstance names, if that
+        derives from its own; without the objects that isinstance rules out."""
+        asked = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
+        if not asked:
+            return value
+        found = [self._as_one_of(option, asked, assume) for option in options(value)]
+        usual = [self._as_one_of(option, asked, assume) for option in options(likely(value))]
+        left, first = (join(*(v for v in each if v is not None)) for each in (found, usual))
+        if all(v is None for v in found):
+            return value
+        return left if all(v is None for v in usual) or first == left else prefer(first, left)
+
+    def _as_one_of(self, option: Value, asked: list[Instance], assume: bool) -> Value | None:
+        """One alternative, as an object of one of these classes or not; None if it is ruled out."""
+        if not isinstance(option, Instance):
+            return option
+        above = self.engine.mro(option.cls).classes
+        if any(w.cls in above for w in asked):
+            return option if assume else None
+        if not assume or not self.engine.heap[option].assumed:
+            return option
+        below = [w for w in asked if option.cls in self.engine.mro(w.cls).classes]
+        return join(*below) if below else option
+
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
         """The kind of number that a data type, or each of several, stands for."""
         with self.engine.quietly():
@@ -240,6 +268,8 @@ class Questions(Room):
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self.engine.instance_value(node, frame)
         if wanted is None:
+            if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
+                return agreed({_is_type(option) for option in options(value)})
             if isinstance(node, ast.Tuple):  # one that is in sight may do
                 answers_to_each = [self.is_instance(value, item, frame) for item in node.elts]
                 for answer in answers_to_each:
@@ -314,6 +344,13 @@ class Questions(Room):
         """Text is asked for, and what a compiled call hands around is rarely text."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
         return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
+
+
+def _is_type(value: Value) -> bool | None:
+    """Whether a value is a class; None if that is not known."""
+    if isinstance(value, (Class, Function, Instance, Tensor, Const, Sequence, Mapping)):
+        return isinstance(value, Class)
+    return None
 
 
 def _about(value: Value) -> About:

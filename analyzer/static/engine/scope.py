@@ -48,6 +48,8 @@ class Frame:
     key: int = 0
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
+    left: list[Env] = field(default_factory=list)
+    """Environments at each `return` of a function that has made others, which may be what these remember."""
     exits: list[Env] = field(default_factory=list)
     """Environments at `break` and `continue` of the innermost loop."""
     enclosing: tuple[Enclosing, ...] = ()
@@ -95,6 +97,10 @@ class Frame:
         while frame is not None:
             if name in frame.env and frame.outside.get(name) is None:
                 return frame.env[name]
+            if frame.left and frame.outside.get(name) is None:
+                found = [env[name] for env in frame.left if name in env]
+                if found:
+                    return join(*found)
             frame = frame.parent
         return None
 
