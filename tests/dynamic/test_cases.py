@@ -127,4 +127,7 @@ def get_inputs():
 def test_random_numbers_of_python_and_numpy_begin_anew_with_each_call(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(DRAWN, "utf-8")
     seen = observe_target("model.py::Model", inputs="model.py::get_inputs", root=tmp_path)
-    assert (stage(seen, "parity").state, stage(seen, "parity").detail) == ("pass", "1 tensor within tolerance")
+    assert (stage(seen, "parity").state, stage(seen, "parity").detail) == (
+        "pass",
+        "1 tensor within tolerance",
+    )

@@ -637,14 +637,19 @@ def get_inputs():
 def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(TRANSLATED)
-    cured = Variant("a setting", settings=("capture_dynamic_output_shape_ops",))
+    settings = ("capture_dynamic_output_shape_ops",)
+    text = TRANSLATED.replace("x > 0", "0 < x")
+    differs = changed(str(path), source.of_text(path, TRANSLATED), source.of_text(path, text))
+    variants = (
+        Variant("a setting", settings=settings),
+        Variant("an edit", ((str(path), text),), settings, differs.functions),
+    )
     found = prove(
         RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
-        ProofRequest((cured,)),
+        ProofRequest(variants, differs.functions),
     )
-    (trial,) = found.trials
-    assert (trial.difference, trial.raises) == (None, None)
-    assert trial.observation.break_sites == ()
+    assert [(trial.difference, trial.raises) for trial in found.trials] == [(None, None), (None, None)]
+    assert [trial.observation.break_sites for trial in found.trials] == [(), ()]
 
 
 REPLACED = """\

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,8 @@ class Trace:
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
     compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
-    """Of calls of the model that an exception of the user's own ended: the type of what the code as it stands raises
-    where it is compiled."""
+    """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
+    compiled."""
     seconds: float | None = None
     """Of the shortest eager call."""
     threads: int = 1
@@ -355,6 +355,12 @@ def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dic
     for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
         if key in wanted or time.monotonic() < until:
             found[key] = compiling.called(key)[1].error
+    own = {key for key, seen in trace.calls if seen.raised}
+    raised_alone = [key for key in trace.alone if key in own]
+    functions = tuple(dict.fromkeys(key.function for key in raised_alone if key.function is not None))
+    if functions:
+        calls = _chosen_alone(models, request, functions, raised_alone, _compiled_by_itself)
+        found |= {key: seen.error for key, seen in calls}
     return found
 
 
@@ -419,31 +425,35 @@ def _compiled_alone(
 ) -> Trial:
     """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
     raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
-    mode = models.context.work.options.mode
-    telling = {
-        replace(key, mode=mode)
-        for key in trace.alone
-        if key.function in variant.functions and key.variation != IN_DOUBLE
-    }
-    one = replace(request, modes=(mode,))
-
-    def chosen(made: Made) -> Iterator[tuple[Key, Behaviour]]:
-        left = dict.fromkeys(variant.functions, COMPILED)
-        for key, call in alone(models, one, variant.functions, made):
-            if key in telling and key.function is not None and left[key.function]:
-                left[key.function] -= 1
-                yield key, call()
-
+    chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
     expected = dict(chosen(_guarded))
     for key, actual in chosen(_compiled_by_itself):
         if key not in expected or dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
-        trial = _with_exceptions(trial, key, expected[key], actual)
+        if key not in trace.compiled_errors or actual.error != trace.compiled_errors[key]:
+            trial = _with_exceptions(trial, key, expected[key], actual)
         if found := compiled_difference(expected[key], actual, trace.restless):
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial
+
+
+def _chosen_alone(
+    models: Models,
+    request: ProofRequest,
+    functions: Sequence[FunctionPlace],
+    telling: Iterable[Key],
+    made: Made,
+) -> Iterator[tuple[Key, Behaviour]]:
+    """What some of the `telling` calls of functions alone do in the mode of the run, as they are `made`."""
+    mode = models.context.work.options.mode
+    wanted = {replace(key, mode=mode) for key in telling if key.variation != IN_DOUBLE}
+    left = dict.fromkeys(functions, COMPILED)
+    for key, call in alone(models, replace(request, modes=(mode,)), functions, made):
+        if key in wanted and key.function is not None and left[key.function]:
+            left[key.function] -= 1
+            yield key, call()
 
 
 def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
