@@ -305,6 +305,25 @@ def test_counts_that_fit_are_not_blamed(tail: str, project: Path) -> None:
     assert "correct these counts" not in str(raised.value)
 
 
+def test_line_ends_that_do_not_fit_are_named(project: Path) -> None:
+    """Nobody sees them, and git says no more than where."""
+    diff = "--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n-import torch\n+import torch as th\n from torch import nn\n \n"
+
+    def refused(text: str) -> str:
+        with pytest.raises(TcreadyError, match=r"does not apply: patch failed: model.py:1") as raised:
+            patched(text, "p", lambda name: project / name)
+        return str(raised.value)
+
+    assert "the lines of model.py end in LF, those of the patch in CRLF" in refused(
+        diff.replace("\n", "\r\n")
+    )
+    assert " end in " not in refused(diff.replace("-import", "-not"))
+    (project / "model.py").write_bytes(MODEL.replace("\n", "\r\n").encode())
+    assert "the lines of model.py end in CRLF, those of the patch in LF" in refused(diff)
+    (found,) = patched(diff.replace("\n", "\r\n"), "p", lambda name: project / name)
+    assert found.after.startswith("import torch as th\r\n")
+
+
 def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> None:
     (project / "sub dir").mkdir()
     (project / "sub dir" / "b.py").write_text("x = 1\n")

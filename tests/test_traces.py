@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -458,6 +459,20 @@ def test_each_function_that_the_job_compiled_is_a_target(project: Path, tmp_path
     found = read([str(job.written(tmp_path / "trace"))], project.resolve())
     assert [seen.target for seen in found.observations] == ["net.py::Net", "net.py::helper"]
     assert [len(seen.graphs) for seen in found.observations] == [3, 1]
+
+
+def test_what_to_do_first_is_of_the_function_that_showed_it(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "loss.py").write_text("def loss(x):\n    return x.numpy()\n")
+    job = broken()
+    ids = job.start(5, 0, f"{APP}/loss.py", 1, "loss")
+    job.broke(ids, f"{APP}/loss.py", 2, "return x.numpy()")
+    job.end(ids, f"{APP}/loss.py", 1, "loss")
+    run("report", "--trace", str(job.written(tmp_path / "trace")))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("VERDICT", "FIRST"))]
+    named = [re.findall(r"\b\w+\.py", line)[0] for line in lines]
+    assert named == ["net.py", "net.py", "loss.py", "loss.py"]
 
 
 def test_what_a_compiled_function_calls_is_of_its_target(project: Path, tmp_path: Path) -> None:
