@@ -371,7 +371,8 @@ def users(_kills: int, seed: int) -> Iterator[str]:
     if os.getuid() or shutil.which("setpriv") is None:
         print("| a cache of two users | not run: it needs root and `setpriv` | |")
         return
-    probe = ["setpriv", "--reuid", "12001", "--regid", "12001", "--clear-groups", *TCREADY, "--version"]
+    through = ["setpriv", "--reuid", "12001", "--regid", "12001", "--clear-groups", "sh", "-c", 'exec "$@"', "sh"]
+    probe = [*through, *TCREADY, "--version"]  # setpriv itself still starts what only root may
     if subprocess.run(probe, cwd="/", capture_output=True, check=False).returncode:
         print("| a cache of two users | not run: other users cannot start this interpreter | |")
         return

@@ -40,6 +40,11 @@ class Wanted:
     read: bool = True
     """Whether its sources were found."""
 
+    @property
+    def is_unspeakable(self) -> bool:
+        """Whether it is a file that no target can name, as its own name holds what parts a file from a class."""
+        return self.kind == "file" and "::" in self.target
+
 
 def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
     """What was named, each once, in order.
@@ -48,7 +53,8 @@ def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
     """
     found: dict[tuple[Kind, str, str], Wanted] = {}
     for each in (each for name in names for each in _wanted(name, settings)):
-        if each.kind == "module" or is_wanted(each.target, settings.root, settings.read.exclude):
+        named = each.kind == "module" or each.is_unspeakable
+        if named or is_wanted(each.target, settings.root, settings.read.exclude):
             found.setdefault((each.kind, each.target, each.table.source if each.table else ""), each)
     return tuple(found.values())
 
