@@ -424,6 +424,14 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     (tmp_path / "pkg").rename(tmp_path / "src" / "pkg")
     report = api.sweep("pkg", run=False, root=tmp_path, checkout=False)
     assert set(rows(report)) == {"pkg.base::Net1", "pkg.more::More", "pkg.more::Outer.Inner"}
+    (tmp_path / "src" / "space" / "inner").mkdir(parents=True)  # a package without an __init__.py
+    (tmp_path / "src" / "space" / "inner" / "net.py").write_text(PLAIN.format(n=2))
+    for name in ("space", "space.inner"):
+        report = api.sweep(name, run=False, root=tmp_path, checkout=False)
+        assert set(rows(report)) == {"space.inner.net::Net2"}
+    (tmp_path / "src" / "empty").mkdir()
+    with pytest.raises(TcreadyError, match="empty: there is no such file, folder, glob or package"):
+        api.sweep("empty", run=False, root=tmp_path, checkout=False)
     settings = resolve({}, root=tmp_path)
     found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
