@@ -424,6 +424,14 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     (tmp_path / "pkg").rename(tmp_path / "src" / "pkg")
     report = api.sweep("pkg", run=False, root=tmp_path, checkout=False)
     assert set(rows(report)) == {"pkg.base::Net1", "pkg.more::More", "pkg.more::Outer.Inner"}
+    (tmp_path / "src" / "space" / "inner").mkdir(parents=True)  # a package without an __init__.py
+    (tmp_path / "src" / "space" / "inner" / "net.py").write_text(PLAIN.format(n=2))
+    for name in ("space", "space.inner"):
+        report = api.sweep(name, run=False, root=tmp_path, checkout=False)
+        assert set(rows(report)) == {"space.inner.net::Net2"}
+    (tmp_path / "src" / "empty").mkdir()
+    with pytest.raises(TcreadyError, match="empty: there is no such file, folder, glob or package"):
+        api.sweep("empty", run=False, root=tmp_path, checkout=False)
     settings = resolve({}, root=tmp_path)
     found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
@@ -1030,3 +1038,29 @@ def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/b\xff.py", "wb") as file:
         file.write(READY.encode())
     assert len(rows(api.sweep(".", root=tmp_path, run=False))) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not take such names")
+def test_a_pipe_and_names_that_no_target_can_have_end_no_sweep(tmp_path: Path) -> None:
+    """A pipe would be waited for until somebody writes into it."""
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    for name in ("net.py", "::error::x.py", "a::b.py", "new\nline.py", "-o.py"):
+        (tmp_path / name).write_text("import pipe, loop\n" + PLAIN.format(n=1))
+    for named in (".", "*.py"):
+        done = subprocess.run(
+            command(named, "--no-run", "-q", "--no-cache", "-o", "found.json", "--output-format", "json"),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 2
+        sweep = json.loads((tmp_path / "found.json").read_text())["sweep"]
+        found = {each["target"]: each["outcome"]["state"] for each in sweep["models"]}
+        unread = dict.fromkeys(["::error::x.py", "a::b.py", "loop.py", "pipe.py"], "unread")
+        assert found == {
+            **unread,
+            **dict.fromkeys(["net.py::Net1", "new\nline.py::Net1", "-o.py::Net1"], "read"),
+        }, named
+        assert "a::b.py cannot be judged: its name holds `::`" in done.stderr
