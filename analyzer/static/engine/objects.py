@@ -388,6 +388,8 @@ class Objects(Room):
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
         if mro.functions("__init__"):
+            thing = self.engine.heap[made]
+            before = dict(thing.attributes) if thing.stored else {}
             with self.engine.heap.making() as stored:
                 for option in self.engine.initialisers(mro):
                     self.engine.invoke(
@@ -398,7 +400,11 @@ class Objects(Room):
                         site.confidence,
                         site.rest,
                     )
-            attributes = self.engine.heap[made].attributes.items()
+            for name, value in before.items():  # of one made at the same place before, which is the same to us
+                now = thing.attributes.get(name)
+                if now is not None and now is not value and now != value:
+                    thing.put(name, join(value, now), replace=True)
+            attributes = thing.attributes.items()
             self.engine.heap.made(
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )
