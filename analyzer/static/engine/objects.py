@@ -400,7 +400,10 @@ class Objects(Room):
                         site.confidence,
                         site.rest,
                     )
-            for name, value in before.items():  # of one made at the same place before, which is the same to us
+            for (
+                name,
+                value,
+            ) in before.items():  # of one made at the same place before, which is the same to us
                 now = thing.attributes.get(name)
                 if now is not None and now is not value and now != value:
                     thing.put(name, join(value, now), replace=True)
