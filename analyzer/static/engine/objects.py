@@ -163,7 +163,7 @@ class Objects(Room):
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
         else of those of the same package that the file imports, by themselves or in a module. Any other object, if
-        several things are read of it; of many the class may stand in another file of the same folder."""
+        several things are read of it and one class alone has them; of many that may stand in another file of the folder."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
@@ -175,8 +175,9 @@ class Objects(Room):
         if not found and len(read) >= TELLING:
             found = self._first(c for c in info.module.classes() if c is not cls and self._owns(c, read))
             found = found or [c for c in self.imported_with(info.module, read) if c is not cls]
-        if not found and len(read) > TELLING:
-            found = self._beside_with(info.module, read)
+            if not found and len(read) > TELLING:
+                found = self._beside_with(info.module, read)
+            found = found if len(found) == 1 else []
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
 
     def _built_with(self, cls: ClassInfo) -> Env:
