@@ -163,7 +163,7 @@ class Objects(Room):
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
         else of those of the same package that the file imports, by themselves or in a module. Any other object, if
-        several things are read of it and one class alone has them; of many that may stand in another file of the folder."""
+        several things are read of it and one class alone has them: of many, one in another file of the folder."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
