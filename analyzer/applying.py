@@ -113,7 +113,10 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())
             found.append((name, path))
-        _git(["apply", "--whitespace=nowarn", "-"], text, named, copies)
+        try:
+            _git(["apply", "--whitespace=nowarn", "-"], text, named, copies)
+        except TcreadyError as error:
+            raise TcreadyError(f"{error}{_other_ends(text, found)}") from None
         try:
             return tuple(
                 Changed(path, name, source.read(path).text, source.read(copies / name).text)
@@ -149,6 +152,21 @@ def _miscounted(text: str) -> str:
                 f"; line {at + 1} is `{found[0]}`, and {before} lines of the file as it is and {after} of the file as "
                 "it is to be follow: correct these counts"
             )
+    return ""
+
+
+def _other_ends(text: str, files: Sequence[tuple[str, Path]]) -> str:
+    """What to say of the first file whose lines end otherwise than those of the patch; empty if there is none."""
+    body = [
+        line for line in text.split("\n") if line[:1] in _SIDES and line and line[:4] not in ("--- ", "+++ ")
+    ]
+    of_patch = {line.endswith("\r") for line in body}
+    for name, path in files:
+        data = path.read_bytes()
+        of_file = {line.endswith(b"\r") for line in data.split(b"\n")[:-1]}
+        if len(of_patch) == len(of_file) == 1 and of_patch != of_file:
+            one, other = ("LF", "CRLF") if of_patch == {True} else ("CRLF", "LF")
+            return f"; the lines of {name} end in {one}, those of the patch in {other}"
     return ""
 
 

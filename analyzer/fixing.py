@@ -352,8 +352,9 @@ def proved_patch(
         with _proving(target, run, root, progress, server) as prove:
             work = Work(target, root, files, FixOptions(), tell, prove)
             result, request, gone = work.tried([(named, sources, flags)], ())
-    if result.failure is not None:
-        return f"{target}: {result.failure}"
+    failure = result.failure or result.trials[0].unanswered
+    if failure is not None:
+        return f"{target}: {failure}"
     return work.judged(first, Candidate(whole, sources), result.trials[0], result, request, gone[0])
 
 

@@ -7,7 +7,7 @@ import math
 from html.parser import HTMLParser
 from typing import Any
 
-from tcready.schema import SCHEMA_VERSION, Observation, Report, TcreadyError, from_json
+from tcready.schema import SCHEMA_VERSION, Observation, Report, TcreadyError, finite, from_json
 
 LARGEST_COUNT, LARGEST = 1 << 64, 1e300
 """Whole numbers and others of a report lie below: what is summed and divided of them is a number again."""
@@ -51,6 +51,10 @@ def value_of(data: Any, named: str) -> Report | Observation:
     if why := unusable(data, kind):
         raise TcreadyError(f"{named} holds {why}")
     try:
+        if kind is Observation:
+            from_json(
+                kind, finite(data)
+            )  # a number that is none is refused where a report could not have null for it
         return from_json(kind, data)
     except TcreadyError as error:
         raise TcreadyError(f"{named}: {error}") from None

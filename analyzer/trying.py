@@ -517,7 +517,7 @@ class Work:
         if result.failure is None:
             together = Candidate(whole, sources)
             change = self.judged(before, together, result.trials[0], result, request, gone[0])
-            if change.state != "refuted":
+            if change.state in ("proved", "one_side"):
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
             self.tell(f"together they do not hold: {change.reason or change.unsafe}")

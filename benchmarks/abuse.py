@@ -1,6 +1,6 @@
 """Does to a run what its surroundings may do to it, again and again, and says what came of it.
 
-    python benchmarks/abuse.py [--only kill-fix full clock many users together hostile] [--kills 200] [--seed 0]
+    python benchmarks/abuse.py [--only kill-fix full clock many many-swept users together hostile] [--kills 200] [--seed 0]
 
 kill-...  `check`, `fix --apply`, a check that runs a model, `sweep` and a sweep that runs models are killed (SIGKILL) at
           random moments: every file is as it was or whole, the next run says what an undisturbed one says, and no process
@@ -9,12 +9,12 @@ full      the same commands on disks of all sizes, too small ones among them (ne
           traceback, nothing half-written.
 clock     the wall clock jumps by years at every look (a shim that `cc` builds, LD_PRELOAD): limits of time hold, and the
           report is that of an undisturbed run.
-many      a folder of 10,000 files: seconds and memory, without and with the cache.
+many      a folder of 10,000 files: seconds and memory, without and with the cache; many-swept: a sweep of 2,000.
 users     two users take turns with one cache, each unable to write what the other made (needs root, `setpriv`, and an
           interpreter that other users can start).
 together  many processes use one cache at once, some of them killed.
 hostile   models that do to their process what they should not: each gives a report within its limit of time, and leaves no
-          process.
+          process; hostile-swept: all of them in one sweep.
 
 Prints a row of a table for each, and what was wrong; exits 1 if anything was. The figures in docs/pages/reliability.md are
 from here. What is killed and what must hold then is a `Victim`: another command is another one of these.
@@ -246,7 +246,7 @@ def full(_kills: int, _seed: int) -> Iterator[str]:
         'cd "$1/p" && export TMPDIR="$1/tmp" && shift 4 && "$@"; echo "exit $?"; '
         'for f in page.html report.json; do test -e "$f" && tail -c 20 "$f"; done; cat model.py | tail -n 3; exit 0'
     )
-    for victim in VICTIMS:
+    for victim in VICTIMS.values():
         for size in (16, 32, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096, 65536):
             with tempfile.TemporaryDirectory() as made:
                 command = [
@@ -342,9 +342,20 @@ def clock(_kills: int, _seed: int) -> Iterator[str]:
 
 def many(_kills: int, _seed: int) -> Iterator[str]:
     """A folder of 10,000 files, one in ten with a finding."""
+    yield from _of_many(10_000, "check", ".", "--no-run", "-q", "--output-format", "concise")
+
+
+def many_swept(_kills: int, _seed: int) -> Iterator[str]:
+    """The same of 2,000 files, each a model of a sweep."""
+    yield from _of_many(
+        2_000, "sweep", ".", "--no-run", "-q", "--no-cache", "--output-format", "concise"
+    )  # what is warm then is the store
+
+
+def _of_many(count: int, *arguments: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        for number in range(10_000):
+        for number in range(count):
             place = folder / f"part_{number // 100}"
             place.mkdir(exist_ok=True)
             text = STATIC.format(n=number)
@@ -353,15 +364,15 @@ def many(_kills: int, _seed: int) -> Iterator[str]:
         for how in ("cold", "warm"):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             began = time.monotonic()
-            done = tcready(folder, "check", ".", "--no-run", "-q", "--output-format", "concise")
+            done = tcready(folder, *arguments)
             took = time.monotonic() - began
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
             work = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
             lines = done.stdout.count("\n")
-            if done.returncode != 1 or lines != 1000 or done.stderr:
-                yield f"10,000 files, {how}: exit {done.returncode}, {lines} findings: {done.stderr[-300:]}"
+            if done.returncode != 1 or lines != count // 10 or done.stderr:
+                yield f"{count} files, {how}: exit {done.returncode}, {lines} findings: {done.stderr[-300:]}"
             print(
-                f"| 10,000 files, {how} | 1 | {work:.0f} s of CPU time ({took:.0f} s), at most {used.ru_maxrss / 1e3:.0f} MB in one process, {lines} findings |",
+                f"| {arguments[0]} of {count:,} files, {how} | 1 | {work:.0f} s of CPU time ({took:.0f} s), at most {used.ru_maxrss / 1e3:.0f} MB in one process, {lines} findings |",
                 flush=True,
             )
 
@@ -371,7 +382,19 @@ def users(_kills: int, seed: int) -> Iterator[str]:
     if os.getuid() or shutil.which("setpriv") is None:
         print("| a cache of two users | not run: it needs root and `setpriv` | |")
         return
-    probe = ["setpriv", "--reuid", "12001", "--regid", "12001", "--clear-groups", *TCREADY, "--version"]
+    through = [
+        "setpriv",
+        "--reuid",
+        "12001",
+        "--regid",
+        "12001",
+        "--clear-groups",
+        "sh",
+        "-c",
+        'exec "$@"',
+        "sh",
+    ]
+    probe = [*through, *TCREADY, "--version"]  # setpriv itself still starts what only root may
     if subprocess.run(probe, cwd="/", capture_output=True, check=False).returncode:
         print("| a cache of two users | not run: other users cannot start this interpreter | |")
         return
@@ -583,14 +606,61 @@ def hostile(_kills: int, _seed: int) -> Iterator[str]:
     )
 
 
+def hostile_swept(_kills: int, _seed: int) -> Iterator[str]:
+    """All of them in one sweep, side by side as it comes, and after each one that does nothing; but for the one that
+    deletes the others."""
+    names = [name for name in HOSTILE if name != "deletes the project"]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "project"
+        folder.mkdir()
+        for number, name in enumerate(names):
+            lines = "".join(f"    {line}\n" for line in HOSTILE[name][0].splitlines())
+            (folder / f"m{number:02}.py").write_text(HOSTILE_HEAD + lines)
+            (folder / f"m{number:02}_good.py").write_text(RUN)
+        mark = f"abuse-{os.getpid()}-swept"
+        began = time.monotonic()
+        limits = ("--timeout", "40", "--memory", "2")
+        told = ("--output-format", "json", "-o", str(Path(made) / "report.json"))
+        done = tcready(folder, "sweep", ".", "-q", *limits, *told, environment={"ABUSE": mark})
+        took = time.monotonic() - began
+        time.sleep(0.3)
+        if left := marked(mark):
+            yield f"hostile models in a sweep: processes are left: {left}"
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        if "Traceback" in done.stderr or not (Path(made) / "report.json").exists():
+            yield f"hostile models in a sweep: exit {done.returncode}: {done.stderr[-500:]}"
+            return
+        models = json.loads((Path(made) / "report.json").read_text())["sweep"]["models"]
+        states = {each["target"].partition(".")[0]: each["outcome"] for each in models}
+        judged = 0
+        for number, name in enumerate(names):
+            beside = states.get(f"m{number:02}_good", {})
+            judged += (beside.get("state"), beside.get("verdict"), beside.get("own_sites")) == (
+                "run",
+                "not_ready",
+                1,
+            )
+            if f"m{number:02}" not in states:
+                yield f"in a sweep, {name}: it has no row"
+        if judged != len(names):
+            yield f"in a sweep, {judged} of {len(names)} models beside the hostile ones are judged: {states}"
+    print(
+        f"| hostile models in one sweep | {len(names)} | {judged} judged beside them; {took:.0f} s |",
+        flush=True,
+    )
+
+
 PARTS: dict[str, Callable[[int, int], Iterator[str]]] = {
     **{name: functools.partial(kill, victim) for name, victim in VICTIMS.items()},
     "full": full,
     "clock": clock,
     "many": many,
+    "many-swept": many_swept,
     "users": users,
     "together": together,
     "hostile": hostile,
+    "hostile-swept": hostile_swept,
 }
 
 

@@ -197,12 +197,12 @@ def main() -> None:
     for name in sorted(packages):
         print(row(name, packages[name]))
     print(row("all", models))
-    theirs = sum(len(m.theirs) for m in models)
+    known = sum(len(m.theirs) for m in models)
     both = sum(len(m.theirs & m.ours) for m in models)
     invented = sum(len(m.ours - m.theirs) for m in models)
     took = sum(m.seconds for m in models) / max(len(models), 1)
     print(f"failed: {sum(bool(m.failed) for m in models)}; seconds a model: {took:.1f}")
-    if invented or (theirs and both / theirs < args.floor):
+    if invented or (known and both / known < args.floor):
         sys.exit(1)
 
 

@@ -137,7 +137,7 @@ def main() -> None:
             count["seconds"] = round(count["seconds"] + seconds, 1)
             slowest = max(found, key=lambda each: float(str(each["seconds"])))
             if float(str(slowest["seconds"])) > count["slowest"]:
-                count["slowest"], count["which"] = float(str(slowest["seconds"])), slowest["done"]
+                count["slowest"], count["which"] = float(str(slowest["seconds"])), int(str(slowest["done"]))
             with (args.out / "failures.jsonl").open("a", encoding="utf-8") as log:
                 for each in found:
                     if each["wrong"]:

@@ -174,9 +174,8 @@ class BriefText(LongText):
             body = f"{about}: {answer(bench).upper()}: {bench.reason}"
             self.wrapped("SPEED   ", body, style=style, lead_style="bold")
         if with_steps:
-            leads = iter(("FIRST   ", "THEN    "))
-            for step in steps(target, self.given, self.names):
-                self.step(next(leads), step)
+            for place, step in enumerate(steps(target, self.given, self.names)):
+                self.step("THEN    " if place else "FIRST   ", step)
 
     def step(self, lead: str, step: Step) -> None:
         self.wrapped(lead, step.words, lead_style="bold")

@@ -180,9 +180,16 @@ def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> 
         finding
         for finding in report.findings
         if alone or any(entry.target == target.target for entry in finding.targets)
+        if target.observation.trace is None or not _shown_elsewhere(finding, target.target)
     ]
     group = _most_urgent(ours)
     return _step(group, names, _cost(target, report, group)) if group else None
+
+
+def _shown_elsewhere(finding: Finding, target: str) -> bool:
+    """Whether another target showed something of it and this one nothing: in the trace of a job any line may have run."""
+    shown = {entry.target for entry in finding.targets if entry.status != "predicted"}
+    return bool(shown) and target not in shown
 
 
 def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:

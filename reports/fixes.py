@@ -33,7 +33,7 @@ def text(result: FixResult) -> str:
         share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
         lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
     lines += _beside_the_files(result)
-    if any(change.state == "not_run" for change in result.refused):
+    if result.breaks_before is None and any(change.state == "not_run" for change in result.refused):
         lines.append(
             "--verify proves by runs what is not safe by construction; --unsafe includes it as it is"
         )

@@ -99,8 +99,12 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
     files and of those that `shown` holds in part. They are most of a page."""
     whole = own_paths(report) - {source.path for source in shown if source.left}
     wanted: dict[str, set[int]] = {}
-    for found in report.findings:
-        wanted.setdefault(found.path, set()).update(range(found.line - AROUND, found.end_line + AROUND + 1))
+    lengths = {
+        source.path: source.text.count("\n") + source.text.count("\r") + 1 for source in report.sources
+    }
+    for found in report.findings:  # whatever a forged one says, no more lines than there are
+        end = min(found.end_line + AROUND, lengths.get(found.path, 0))
+        wanted.setdefault(found.path, set()).update(range(max(found.line - AROUND, 1), end + 1))
     for source in shown:
         wanted.setdefault(source.path, set()).update(line.number for part in source.parts for line in part)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tcready.reports.json_ import finite
 from tcready.reports.view import listed
-from tcready.schema import Report, as_json
+from tcready.schema import Report, as_json, finite
 
 
 def render(report: Report, *, third_party: bool = False) -> str:

@@ -120,7 +120,9 @@ def _sweep(sweep: Sweep) -> list[str]:
     parts.append("\n".join(rows))
     if len(models) > SWEPT:
         parts.append(f"and {len(models) - SWEPT} more.")
-    reasons = [f"- {code(each.target)}: {plain(reason)}" for each in models[:SWEPT] if (reason := why(each))]
+    reasons = [
+        f"- {code(layout.named(each))}: {plain(reason)}" for each in models[:SWEPT] if (reason := why(each))
+    ]
     if reasons:
         parts.append("\n".join(reasons))
     if sweep.sites:

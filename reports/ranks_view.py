@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcready.reports.view import STAGE_WORD, ddp_sentence, number, percent
-from tcready.schema import Ddp, DdpSplit, Frame, Observation, ParallelRun, RankDifference, RankRun
+from tcready.schema import Ddp, DdpPart, DdpSplit, Frame, Observation, ParallelRun, RankDifference, RankRun
 
 WORDS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2", "tp": "tensor parallel"}
 MANY = 6
@@ -109,10 +109,11 @@ def hooks_sentence(found: ParallelRun) -> str:
 def split_rows(ddp: Ddp) -> tuple[tuple[str, str, str], ...]:
     """Of each graph that DDPOptimizer parted, each part: its name, its bytes, where it begins and what it holds."""
     return tuple(
-        (_named(split, number_, index), f"{size:,}", _part(split, index))
+        (_named(split, number_, index), f"{size:,}", _part(part))
         for number_, split in enumerate(ddp.splits, 1)
-        for index, size in enumerate(split.buckets)
-        if split.parts
+        for index, (size, part) in enumerate(
+            zip(split.buckets, split.parts, strict=False)
+        )  # a forged run may have fewer of either
     )
 
 
@@ -121,8 +122,7 @@ def _named(split: DdpSplit, graph: int, index: int) -> str:
     return f"graph {graph}{case}, part {index + 1} of {split.subgraphs}"
 
 
-def _part(split: DdpSplit, index: int) -> str:
-    part = split.parts[index]
+def _part(part: DdpPart) -> str:
     start = f"from {_place(part.start)}: " if part.start is not None else ""
     return f"{start}{_some(part.parameters)}"
 

@@ -37,14 +37,15 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
     yield f"        {effort(sweep)}"
     models = by_urgency(sweep.models)
     shown = models if whole else models[:ROWS]
+    layout = laid_out(sweep)
+    row = "row" if layout.differs else "model"
     if shown:
         yield ""
-        layout = laid_out(sweep)
         yield from _table([layout.columns, *map(layout.cells, shown)])
-        yield from _rest(len(models) - len(shown), "model")
+        yield from _rest(len(models) - len(shown), row)
     for each in shown:
         if reason := why(each):
-            yield f"{each.target}: {word(each.outcome)}: {reason}"
+            yield f"{layout.named(each)}: {word(each.outcome)}: {reason}"
     if sweep.sites:
         yield ""
         yield "SITES   where models break: first where most do, then what costs most time"
@@ -65,10 +66,10 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
     changed = list(changes(sweep))
     if sweep.has_last:
         yield ""
-        yield f"CHANGED since the last sweep: {number(len(changed), 'model') if changed else 'no model'}"
+        yield f"CHANGED since the last sweep: {number(len(changed), row) if changed else 'no model'}"
         for name, text in changed if whole else changed[:CHANGES]:
             yield f"  {name}: {text}"
-        yield from _rest(0 if whole else len(changed) - CHANGES, "model")
+        yield from _rest(0 if whole else len(changed) - CHANGES, row)
         if same := unmoved(sweep):
             yield f"  {same}"
     if sweep.sites:

@@ -116,8 +116,8 @@ class Table:
         )
 
     def named(self, each: SweptModel) -> str:
-        """The target, with its setting if there are several."""
-        return f"{each.target} ({self._setting(each)})" if self.differs else each.target
+        """The target, with its setting if there are several; what cannot be read is in none."""
+        return f"{each.target} ({self._setting(each)})" if self.differs and each.device else each.target
 
     def _setting(self, each: SweptModel) -> str:
         mine = (
@@ -135,12 +135,17 @@ class Table:
 def laid_out(sweep: Sweep) -> Table:
     """Made once for all rows: it looks at each of them."""
     every = _settings(sweep)
-    differs = tuple(len(set(values)) > 1 for values in zip(*every, strict=True)) if len(every) > 1 else ()
+    differs = (
+        tuple(len({*values} - {""}) > 1 for values in zip(*every, strict=True)) if len(every) > 1 else ()
+    )
     return Table(differs, any(each.gain is not None for each in sweep.models))
 
 
 def _settings(sweep: Sweep) -> set[tuple[str, str, str, str]]:
-    return {(each.mode, each.device, each.torch, each.python) for each in sweep.models if each.device}
+    """Mode, device, torch and Python of the runs. One that ended before it said what it ran in is of a known setting."""
+    every = {(each.mode, each.device, each.torch, each.python) for each in sweep.models if each.device}
+    known = {(mode, device) for mode, device, _, python in every if python}
+    return {each for each in every if each[3] or each[:2] not in known}
 
 
 def site_words(site: SweptSite) -> str:

@@ -20,8 +20,8 @@ def hidden_effect(place: Located, *nodes: cst.CSTNode) -> str | None:
     called there."""
     asked = {name for node in nodes for name in _attributes(node)}
     are_objects = any(_is_object(node) for node in nodes)
-    for each in ast.walk(place.source.tree):
-        for function in each.body if isinstance(each, ast.ClassDef) else ():
+    for each in place.source.classes:
+        for function in each.body:
             if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             runs = (function.name in asked and _is_property(function)) or (

@@ -31,7 +31,8 @@ OTHERWISE = Declined(
 CODE = """\
 {sizes} = {lengths}.to({query}.device)
 {torch}._assert_async(({sizes} >= 0).all() & ({sizes}.sum() == {query}.shape[2]), "the sizes do not sum up")
-{torch}._check({key}.shape[2] == {query}.shape[2] and {value}.shape[2] == {query}.shape[2])
+{torch}._check({key}.shape[2] == {query}.shape[2])
+{torch}._check({value}.shape[2] == {query}.shape[2])
 {torch}._check_value({sizes}.shape[0] > 0)
 {longest} = max({sizes}.max().item(), 2)
 {starts} = {sizes}.cumsum(0) - {sizes}

@@ -409,9 +409,12 @@ def check_notebook(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
 
 @cache
 def reports() -> tuple[Any, ...]:
-    """Reports and runs, as JSON data."""
-    paths = [*sorted((FIXTURES / "reports").glob("*.json")), *sorted((FIXTURES / "cuda").glob("*.json"))]
-    paths += sorted((FIXTURES / "traces").glob("*/seen.json"))
+    """Reports and runs, as JSON data: of checks, benches, plans, several processes, a sweep and a serving engine."""
+    paths = [
+        path
+        for folder in ("reports", "cuda", "cuda/several", "mutated")
+        for path in sorted((FIXTURES / folder).glob("*.json"))
+    ]
     return tuple(json.loads(path.read_text(encoding="utf-8")) for path in paths)
 
 
@@ -469,12 +472,43 @@ def mutated_value(value: Any, choose: random.Random, times: int | None = None) -
     return value
 
 
+def other_values(value: Any, choose: random.Random) -> Any:
+    """JSON data in which some texts, numbers and lists have another value of their own type: nothing refuses most of it."""
+    value = copy.deepcopy(value)
+    places: list[tuple[Any, Any]] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        for key in list(each) if isinstance(each, dict) else range(len(each)):
+            places.append((each, key))
+            if isinstance(each[key], (dict, list)):
+                waiting.append(each[key])
+    for _ in range(choose.choice((1, 3, 12))):
+        holder, key = choose.choice(places)
+        old = holder[key]
+        if isinstance(old, bool):
+            holder[key] = not old
+        elif isinstance(old, str):
+            holder[key] = choose.choice((old, "")) + choose.choice(PLANTED)
+        elif isinstance(old, (int, float)):
+            holder[key] = choose.choice([each for each in NUMBERS if type(each) is type(old)])
+        elif isinstance(old, list):
+            holder[key] = choose.choice(([], [*old, *old]))
+    return value
+
+
 def check_report(number: int, folder: Path, _corpus: Corpus) -> Iterator[str]:
     """A forged or damaged report is refused in one line, or told in every format; what people read moves no cursor."""
     choose = random.Random(f"report {number}")
     value = choose.choice(reports())
-    data = json.dumps(mutated_value(value, choose)).encode()
-    if choose.random() < 0.15:
+    part = choose.choice([None, "sweep", "serving", "parallel", "targets"])
+    change = choose.choice((mutated_value, other_values))
+    if isinstance(value, dict) and value.get(part):
+        value = {**value, part: change(value[part], choose)}
+    else:
+        value = change(value, choose)
+    data = json.dumps(value).encode()
+    if choose.random() < 0.1:
         data = cut(data, choose)
     path = folder / "report.json"
     path.write_bytes(data)
@@ -487,6 +521,11 @@ def check_report(number: int, folder: Path, _corpus: Corpus) -> Iterator[str]:
             yield f"refused in {len(str(error))} characters"
         return
     yield from told(found, choose.random() < 0.3)
+    if found.sweep is not None:
+        for name, of_model in api.pages_of_models(found):
+            if "/" in name or len(name) > 255:
+                yield f"the page of a model is {name!r}"
+            api.render(of_model, "html")
 
 
 def told(found: Report, verbose: bool) -> Iterator[str]:

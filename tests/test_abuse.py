@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import stat
@@ -20,8 +21,8 @@ import mutated
 import pytest
 from commands import run
 from fixture_markers import ROOT
-from tcready import api
-from tcready.schema import Report, as_json, from_json
+from tcready import api, stored
+from tcready.schema import Observation, Report, TcreadyError, as_json, from_json
 from tcready.static import cache
 from trace_events import Job
 
@@ -56,6 +57,17 @@ def test_mutated_input_is_refused_or_told(kind: str, tmp_path: Path) -> None:
         room = tmp_path / str(number)
         room.mkdir()
         assert mutated.wrong_with_case(kind, number, room, mutated.Corpus()) == [], f"{kind}:{number}"
+
+
+def test_each_report_that_is_mutated_is_one_that_is_read(tmp_path: Path) -> None:
+    """And one of each kind is there; else all that comes of a change is a refusal."""
+    read = [stored.parsed(json.dumps(value), "it") for value in mutated.reports()]
+    whole = [each for each in read if isinstance(each, Report)]
+    assert any(each.sweep is not None for each in whole)
+    assert any(each.serving is not None for each in whole)
+    seen = [each for each in read if isinstance(each, Observation)]
+    assert any(each.parallel is not None for each in seen)
+    assert len(whole) + len(seen) == len(read)
 
 
 # where results are written
@@ -204,17 +216,25 @@ def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) ->
         'cp model.py "$1/" && cd "$1" && echo kept > out.txt && { cat /dev/zero > filler; true; } 2>/dev/null; '
         '"$2" -m tcready check model.py --no-run -q; echo "full: $?"; '
         '"$2" -m tcready check model.py --no-run -q --html page.html; echo "page: $?"; '
+        '"$2" -m tcready sweep . --no-run -q; echo "full, sweep: $?"; '
         'cat out.txt; rm filler; mount -o remount,ro "$1"; '
         '"$2" -m tcready check model.py --no-run -q; echo "read-only: $?"; '
         '"$2" -m tcready check model.py --no-run -q -o out.txt; echo "report: $?"; '
-        '"$2" -m tcready fix model.py --unsafe --apply --allow-dirty -q; echo "fix: $?"; cat out.txt; ls; exit 0'
+        '"$2" -m tcready fix model.py --unsafe --apply --allow-dirty -q; echo "fix: $?"; cat out.txt; '
+        '"$2" -m tcready sweep . --no-run -q; echo "read-only, sweep: $?"; '
+        '"$2" -m tcready sweep . --no-run -q --store "$1/../elsewhere.sqlite"; echo "elsewhere, sweep: $?"; ls; exit 0'
     )
     done = _in_namespace(script, str(disk), sys.executable)
     lines = done.stdout.splitlines()
-    codes = [
-        line for line in lines if line.partition(":")[0] in ("full", "page", "read-only", "report", "fix")
-    ]
-    assert codes == ["full: 1", "page: 2", "read-only: 1", "report: 2", "fix: 2"], done.stdout + done.stderr
+    codes = [line for line in lines if re.fullmatch(r"[a-z-]+(, sweep)?: \d", line)]
+    of_checks = ["full: 1", "page: 2", "read-only: 1", "report: 2", "fix: 2"]
+    of_sweeps = ["full, sweep: 2", "read-only, sweep: 2", "elsewhere, sweep: 1"]
+    assert codes == [*of_checks[:2], *of_sweeps[:1], *of_checks[2:], *of_sweeps[1:]], (
+        done.stdout + done.stderr
+    )
+    refused = [line for line in done.stderr.splitlines() if "the store" in line]
+    assert len(refused) == 2
+    assert all(line.endswith("; --store names another place") for line in refused)
     assert lines.count("kept") == 2
     assert "page.html" not in lines
     assert "Traceback" not in done.stderr
@@ -387,6 +407,42 @@ def test_what_a_forged_report_names_stays_in_its_line(name: str) -> None:
             assert not [line for line in text.splitlines() if line.startswith("::error::planted")]
     github = api.render(forged, "github").splitlines()
     assert not [line for line in github if line.startswith("::error::planted")]
+
+
+def test_a_finding_of_more_lines_than_there_are_fills_no_memory() -> None:
+    data = json.loads((ROOT / "fixtures" / "reports" / "static.json").read_text(encoding="utf-8"))
+    for each in data["findings"]:
+        each["end_line"] = 1 << 62
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, limit[1]))
+    try:
+        page = api.render(from_json(Report, data), "html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+    assert str(1 << 62) in page
+
+
+def test_a_forged_run_has_fewer_parts_than_buckets(project: Path) -> None:
+    data = json.loads((ROOT / "fixtures" / "cuda" / "several" / "ddp.json").read_text(encoding="utf-8"))
+    for split in data["ddp"]["splits"]:
+        assert len(split["parts"]) == 2
+        split["buckets"].append(7)
+    (project / "seen.json").write_text(json.dumps(data))
+    page = api.render(api.combine(["seen.json"], root=project), "html")
+    assert "part 2 of 3" in page
+    assert "part 3 of 3" not in page
+
+
+def test_a_share_that_is_no_number_is_refused_in_a_line(project: Path) -> None:
+    """JSON of a report has null for it, which would not be read back; where a report may have null, it is read."""
+    seen = json.loads((ROOT / "fixtures" / "cuda" / "bert.json").read_text(encoding="utf-8"))
+    seen["coverage"]["time_share"] = float("inf")
+    (project / "seen.json").write_text(json.dumps(seen))
+    api.combine(["seen.json"], root=project)
+    seen["coverage"]["share"] = float("nan")
+    (project / "seen.json").write_text(json.dumps(seen))
+    with pytest.raises(TcreadyError, match="share: expected a number"):
+        api.combine(["seen.json"], root=project)
 
 
 def test_names_of_a_trace_stay_in_their_line(

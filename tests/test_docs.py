@@ -187,6 +187,15 @@ def test_every_dependency_has_its_reason() -> None:
     assert {name for name in names - {"tcready"} if not re.search(rf"\b{name}\b", page)} == set()
 
 
+def test_what_users_install_has_lower_bounds_and_no_upper_ones() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    of_the_repository = {"test", "docs", "dist", "dev", "libraries"}
+    extras = project["optional-dependencies"]
+    named = [item for name, group in extras.items() if name not in of_the_repository for item in group]
+    for item in (*project["dependencies"], *named):
+        assert re.fullmatch(r"[\w-]+>=[\d.]+", item.partition(";")[0].strip()), item
+
+
 # the schema
 
 

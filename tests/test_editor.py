@@ -936,6 +936,8 @@ async def test_the_project_decides_what_is_told_and_may_change_its_mind(vscode: 
         await until(lambda before=before: len(vscode.log_messages) > before)
         assert vscode.log_messages[-1].type == types.MessageType.Error
         before = len(vscode.log_messages)
+        assert await project.actions(uri, 5, 10), wrong  # what held before goes on holding
+        assert [shown.code for shown in project._last(uri, 1).diagnostics] == ["TCR301"], wrong
     (project.folder / "pyproject.toml").write_bytes(b"\0" * 40)
     project.save(uri)
     await until(lambda: any("it holds NUL bytes" in each.message for each in vscode.log_messages))

@@ -305,6 +305,25 @@ def test_counts_that_fit_are_not_blamed(tail: str, project: Path) -> None:
     assert "correct these counts" not in str(raised.value)
 
 
+def test_line_ends_that_do_not_fit_are_named(project: Path) -> None:
+    """Nobody sees them, and git says no more than where."""
+    diff = "--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n-import torch\n+import torch as th\n from torch import nn\n \n"
+
+    def refused(text: str) -> str:
+        with pytest.raises(TcreadyError, match=r"does not apply: patch failed: model.py:1") as raised:
+            patched(text, "p", lambda name: project / name)
+        return str(raised.value)
+
+    assert "the lines of model.py end in LF, those of the patch in CRLF" in refused(
+        diff.replace("\n", "\r\n")
+    )
+    assert " end in " not in refused(diff.replace("-import", "-not"))
+    (project / "model.py").write_bytes(MODEL.replace("\n", "\r\n").encode())
+    assert "the lines of model.py end in CRLF, those of the patch in LF" in refused(diff)
+    (found,) = patched(diff.replace("\n", "\r\n"), "p", lambda name: project / name)
+    assert found.after.startswith("import torch as th\r\n")
+
+
 def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> None:
     (project / "sub dir").mkdir()
     (project / "sub dir" / "b.py").write_text("x = 1\n")
@@ -444,6 +463,45 @@ def proved(project: Path, text: str) -> dict[str, Any]:
     done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
     assert done.returncode == 1
     return json.loads(done.stdout)
+
+
+PARTS = """\
+import torch
+from torch import nn
+
+
+def attend(q, k, v, attention_mask=None):
+    scores = q @ k.transpose(2, 3)
+    scores = scores if attention_mask is None else scores + attention_mask
+    return (scores.softmax(-1) @ v).transpose(1, 2), scores
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x, sizes):
+        q, k, v = (each.unflatten(-1, (2, 4)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        splits = [torch.split(t, sizes.tolist(), dim=2) for t in (q, k, v)]
+        parts = [attend(a, b, c, attention_mask=None)[0] for a, b, c in zip(*splits)]
+        return torch.cat(parts, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(1, 7, 8), torch.tensor([3, 4])]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.long
+def test_padded_parts_are_proved_in_a_model_whose_parts_always_fit(project: Path) -> None:
+    (project / "model.py").write_text(PARTS)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    (change,) = json.loads(done.stdout)["changes"]
+    assert (change["state"], change["reason"]) == ("proved", None)
+    assert change["proof"]["breaks_after"] == 0
 
 
 BREAK_BEHIND = """\

@@ -68,6 +68,7 @@ class Wants(nn.Module):
 PLAIN = (
     "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
 )
+PRINTS = PLAIN.format(n=1).replace("return", "print(x)\n        return")
 STORE = ".tcready_cache/sweep.sqlite"
 FILES = 14
 DEEP = "[" * 800 + "]" * 800
@@ -423,9 +424,104 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     (tmp_path / "pkg").rename(tmp_path / "src" / "pkg")
     report = api.sweep("pkg", run=False, root=tmp_path, checkout=False)
     assert set(rows(report)) == {"pkg.base::Net1", "pkg.more::More", "pkg.more::Outer.Inner"}
+    (tmp_path / "src" / "space" / "inner").mkdir(parents=True)  # a package without an __init__.py
+    (tmp_path / "src" / "space" / "inner" / "net.py").write_text(PLAIN.format(n=2))
+    for name in ("space", "space.inner"):
+        report = api.sweep(name, run=False, root=tmp_path, checkout=False)
+        assert set(rows(report)) == {"space.inner.net::Net2"}
+    (tmp_path / "src" / "empty").mkdir()
+    with pytest.raises(TcreadyError, match="empty: there is no such file, folder, glob or package"):
+        api.sweep("empty", run=False, root=tmp_path, checkout=False)
     settings = resolve({}, root=tmp_path)
     found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
+
+
+ASSIGNED = """\
+from torch import nn
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        print(x.sum().item())
+        return x + 1
+
+
+class Same(nn.Module):
+    forward = Noisy.forward
+
+
+class Below(Same):
+    pass
+
+
+class Renamed(nn.Module):
+    def run(self, x):
+        print(x.sum().item())
+        return x * 2
+
+    forward = run
+
+
+class Nearer(Noisy):
+    forward = Renamed.forward
+
+
+class Row(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(4, 4), Noisy())
+
+
+class Wide(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 4)
+
+
+class Taken(Noisy):
+    forward = None
+
+
+class Members(nn.ModuleList):
+    pass
+
+
+class Empty(nn.Module):
+    pass
+"""
+FOUND = {"Same", "Below", "Renamed", "Nearer", "Row", "Wide"}
+
+
+def test_a_class_whose_forward_is_assigned_or_comes_with_torch_is_swept(tmp_path: Path) -> None:
+    (tmp_path / "src" / "pkg").mkdir(parents=True)
+    (tmp_path / "src" / "pkg" / "__init__.py").write_text(ASSIGNED)
+    (tmp_path / "net.py").write_text(ASSIGNED)
+    found = rows(api.sweep("pkg", run=False, root=tmp_path, checkout=False))
+    assert set(found) == {f"pkg::{name}" for name in FOUND | {"Noisy"}}
+    sites = {name.partition("::")[2]: each.outcome.own_sites for name, each in found.items()}
+    assert sites == {name: int(name != "Wide") for name in FOUND | {"Noisy"}}
+    found = rows(api.sweep("net.py", run=False, root=tmp_path, checkout=False))
+    assert set(found) == {
+        f"net.py::{name}" for name in ("Below", "Nearer", "Row", "Wide")
+    }  # that no other names
+
+
+@pytest.mark.dynamo
+def test_what_a_run_shows_of_a_forward_that_is_assigned(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(ASSIGNED)
+    names = [f"net.py::{name}" for name in ("Nearer", "Row")]
+    report = api.sweep(names, root=tmp_path, checkout=False)
+    assert {name: each.outcome.own_sites for name, each in rows(report).items()} == dict.fromkeys(names, 1)
+    assert {(each.path, each.line, each.status) for each in report.findings} == {
+        ("net.py", line, "confirmed") for line in (6, 20)
+    }
+
+
+def test_the_change_that_comes_first_is_of_the_first_site_of_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(PRINTS + "\n\n" + PRINTS.replace("Net1", "Net2"))
+    found = api.sweep(".", run=False, root=tmp_path, checkout=False).sweep
+    assert found is not None
+    assert [each.line for each in found.sites] == [6, 15]
+    assert [each.what for each in found.fixes] == [f"TCR301 at a.py:{line}: Remove it" for line in (6, 15)]
 
 
 def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> None:
@@ -942,3 +1038,29 @@ def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/b\xff.py", "wb") as file:
         file.write(READY.encode())
     assert len(rows(api.sweep(".", root=tmp_path, run=False))) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not take such names")
+def test_a_pipe_and_names_that_no_target_can_have_end_no_sweep(tmp_path: Path) -> None:
+    """A pipe would be waited for until somebody writes into it."""
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    for name in ("net.py", "::error::x.py", "a::b.py", "new\nline.py", "-o.py"):
+        (tmp_path / name).write_text("import pipe, loop\n" + PLAIN.format(n=1))
+    for named in (".", "*.py"):
+        done = subprocess.run(
+            command(named, "--no-run", "-q", "--no-cache", "-o", "found.json", "--output-format", "json"),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 2
+        sweep = json.loads((tmp_path / "found.json").read_text())["sweep"]
+        found = {each["target"]: each["outcome"]["state"] for each in sweep["models"]}
+        unread = dict.fromkeys(["::error::x.py", "a::b.py", "loop.py", "pipe.py"], "unread")
+        assert found == {
+            **unread,
+            **dict.fromkeys(["net.py::Net1", "new\nline.py::Net1", "-o.py::Net1"], "read"),
+        }, named
+        assert "a::b.py cannot be judged: its name holds `::`" in done.stderr

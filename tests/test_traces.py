@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -187,6 +188,27 @@ def test_a_line_of_a_graph_refutes_what_is_predicted_there(project: Path, tmp_pa
     assert (status["TCR101", 12], status["TCR101", 15]) == ("not_observed", "predicted")
 
 
+@pytest.mark.parametrize(("again", "expected"), [(0, "predicted"), (1, "predicted"), (2, "confirmed")])
+def test_a_trace_refutes_no_recompilation(project: Path, tmp_path: Path, again: int, expected: str) -> None:
+    """Its line stands in a graph, and nothing is known of the calls: only guards that keep failing prove it."""
+    (project / "net.py").write_text(
+        NET.replace("        self.steps += 1\n", "        self.steps += 1; x = x * 2\n")
+    )
+    job = Job()
+    for number in range(again + 1):
+        if number:
+            reason = f"0/{number - 1}: self.steps == {number}"
+            job.artifact("recompile_reasons", reason, frame_id=0, frame_compile_id=number)
+        ids = job.start(0, number, PATH, FORWARD)
+        job.graph(ids, (PATH, 11))
+        job.end(ids, PATH, FORWARD)
+    report = api.check_trace(str(job.written(tmp_path / "trace")), root=project)
+    (counter,) = (found for found in report.findings if found.rule == "TCR311")
+    assert (counter.line, counter.level, counter.status) == (11, "error", expected)
+    said = next(each.text for each in counter.evidence if each.speaker == "dynamo")
+    assert "same inputs" in said if expected == "predicted" else "self.steps == 2" in said
+
+
 # frames that were given up
 
 
@@ -319,6 +341,20 @@ def test_what_might_end_recompilations_is_said_and_that_nobody_tried(
     assert once.trace.advice == (), "a size that changed once is dynamic from then on"
 
 
+def test_all_that_might_end_recompilations_is_told(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reasons = [text.format(number) for text in (GROWING, "n == {0}", "m == {0}") for number in range(3)]
+    job = compiled_again(*reasons)
+    ids = job.start(1, 0, PATH, FORWARD)
+    job.broke(ids, PATH, 12)
+    job.end(ids, PATH, FORWARD)
+    run("report", "--trace", str(job.written(tmp_path / "trace")))
+    steps = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("FIRST", "THEN"))]
+    assert [line.split()[0] for line in steps] == ["FIRST", "THEN", "THEN", "THEN"]
+    assert "mend TCR101" in steps[0]
+
+
 @pytest.mark.parametrize(
     ("kind", "mode", "known"),
     [("", "infer", False), ("aot_inference_graph", "infer", True), ("aot_joint_graph", "train", True)],
@@ -425,6 +461,20 @@ def test_each_function_that_the_job_compiled_is_a_target(project: Path, tmp_path
     assert [len(seen.graphs) for seen in found.observations] == [3, 1]
 
 
+def test_what_to_do_first_is_of_the_function_that_showed_it(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "loss.py").write_text("def loss(x):\n    return x.numpy()\n")
+    job = broken()
+    ids = job.start(5, 0, f"{APP}/loss.py", 1, "loss")
+    job.broke(ids, f"{APP}/loss.py", 2, "return x.numpy()")
+    job.end(ids, f"{APP}/loss.py", 1, "loss")
+    run("report", "--trace", str(job.written(tmp_path / "trace")))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("VERDICT", "FIRST"))]
+    named = [re.findall(r"\b\w+\.py", line)[0] for line in lines]
+    assert named == ["net.py", "net.py", "loss.py", "loss.py"]
+
+
 def test_what_a_compiled_function_calls_is_of_its_target(project: Path, tmp_path: Path) -> None:
     """Torch leaves the last callers out of a stack: those here are as 2.13 writes them."""
     train, module = (f"{APP}/train.py", "<module>"), (f"{TORCH}/nn/modules/module.py", "_call_impl")
@@ -525,6 +575,32 @@ def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> Non
     )
     assert {site.path for site in seen.break_sites} == {PATH}
     assert not any("is not here" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (NET.replace("nn\n\n", "nn\n\x0c\n").encode(), "if x.sum() > 0:"),
+        (NET.replace("self.steps = 0", "self.steps = 0  # a\u2028b\x85c").encode(), "if x.sum() > 0:"),
+        (NET.replace("\n", "\r").encode(), "if x.sum() > 0:"),
+        (
+            NET.replace("import torch\n", "# coding: latin-1\n", 1)
+            .replace("> 0:", "> 0:  # \xe9")
+            .encode("latin-1"),
+            "if x.sum() > 0:  # \xe9",
+        ),
+    ],
+    ids=["form feed", "U+2028", "carriage return", "latin-1"],
+)
+def test_lines_of_a_source_are_those_of_python(project: Path, tmp_path: Path, data: bytes, line: str) -> None:
+    (project / "net.py").write_bytes(data)
+    job = Job()
+    ids = job.start(0, 0, PATH, FORWARD)
+    job.broke(ids, PATH, 12, line)
+    job.end(ids, PATH, FORWARD)
+    seen, found = seen_in(job.written(tmp_path / "trace"), project)
+    assert found.warnings == ()
+    assert [(site.path, site.line) for site in seen.break_sites] == [("net.py", 12)]
 
 
 def test_installed_packages_are_found_by_their_place_below_site_packages(

@@ -580,7 +580,7 @@ def _watch(
     """Wait for the end or a limit; None once the worker has `answered` and stays."""
     options = request.options
     deadline = time.monotonic() + options.timeout
-    note, counted, again = "", None, 0.0
+    shown, again = Progress("", "start of the model's process"), time.monotonic() + AGAIN
     case: str | None = None
     since = time.monotonic()
     watches_memory = options.memory_gb is not None and Path("/proc/self/statm").exists()
@@ -599,11 +599,14 @@ def _watch(
         if answered():
             return None
         state = _state(room)
-        is_new = state is not None and (state.note, state.done) != (note, counted)
-        if state is not None and state.note and (is_new or time.monotonic() >= again):
-            note, counted, again = state.note, state.done, time.monotonic() + AGAIN
+        is_new = False
+        if state is not None and state.note:
             left = None if state.ends is None else max(state.ends - time.monotonic(), 0.0)
-            progress(Progress(state.doing or "", note, state.done, state.of, left))
+            now = Progress(state.doing or "", state.note, state.done, state.of, left)
+            is_new, shown = (now.doing, now.done) != (shown.doing, shown.done), now
+        if is_new or time.monotonic() >= again:
+            again = time.monotonic() + AGAIN
+            progress(shown)
         if state is not None and state.case != case:
             case, since = state.case, time.monotonic()
         if time.monotonic() >= deadline:

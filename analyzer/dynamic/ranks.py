@@ -319,7 +319,7 @@ def _in_one(
     left: Sequence[Left],
 ) -> RankDifference | None:
     """The first operation at which the ranks' graphs of one number differ; None if they do not."""
-    texts = [None if graph is None else [operation.text for operation in graph] for graph in graphs]
+    texts = [None if graph is None else [(each.text, each.inputs) for each in graph] for graph in graphs]
     if all(each == texts[0] for each in texts):
         return None
     lengths = [len(each) if each is not None else 0 for each in texts]
@@ -331,13 +331,15 @@ def _in_one(
         ),
         min(lengths),
     )
+    alike = len({graph[at].text if graph is not None and at < len(graph) else "" for graph in graphs}) == 1
     shown = []
     for each, graph in zip(left, graphs, strict=True):
         operation = graph[at] if graph is not None and at < len(graph) else None
         words = "no such graph" if graph is None else "the graph ends"
-        shown.append(
-            RankSide(each.rank, operation.text, operation.place) if operation else RankSide(each.rank, words)
-        )
+        if graph is not None and operation is not None:
+            taken = [graph[place].text for place in operation.inputs] or ["an input"]
+            words = operation.text + (f" of {', '.join(taken)}" if alike else "")
+        shown.append(RankSide(each.rank, words, operation.place if operation is not None else None))
     sent = [[operation.text for operation in graph or () if operation.collective] for graph in graphs]
     apart = any(each != sent[0] for each in sent)
     return RankDifference(number, case, apart, tuple(shown), _odd_one(graphs, at, shown))

@@ -25,7 +25,7 @@ from tcready.schema import (
     display_path,
     is_installed,
 )
-from tcready.static.driver import RuleSet
+from tcready.static.driver import Question, RuleSet
 from tcready.static.patterns import is_excluded
 from tcready.static.session import Session
 from tcready.static.stop import Stop, never
@@ -135,6 +135,7 @@ class Reader:
         self._root = root
         self._settings_at = settings_at
         self._rules = rules
+        self._texts = tuple(rule.text() for rule in rules.load())
         self._asked: _Asked | None = None
         self._last: tuple[Stamp, LastRun | None] = None, None
         self._seen: set[Unit] = set()
@@ -194,6 +195,7 @@ class Reader:
         stamps = {file: _stamp(file)}
         try:
             settings = self._settings_at(self._root)
+            Question(self._texts, self._rules.tool(), settings.report, self._root)  # a code may be of no rule
         except TcreadyError as error:
             problems.append(str(error))
             settings = asked.settings if asked is not None else resolve({}, root=self._root, at_command=True)

@@ -209,6 +209,11 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
             "predicted",
             "recompiles on an identical call, and the guards that failed do not name this line",
         )
+    if finding.effect == "recompile" and run.observation.trace is not None:
+        return (
+            "predicted",
+            "the trace of the job does not tell whether a call with the same inputs compiles again",
+        )
     place = (finding.path, finding.line, finding.end_line)
     if run.observation.trace is not None and not run.traced.meets(*place):
         return "predicted", "the trace of the job does not tell whether the line ran"

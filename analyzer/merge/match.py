@@ -219,17 +219,25 @@ def _recompile_claimants(
 ) -> list[Finding]:
     """The recompile findings at a place that the failed guards name.
 
-    A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, or by
-    one that went on until Dynamo gave the frame up.
+    A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, by one that went
+    on until Dynamo gave the frame up, or by the trace of a job, which knows no inputs, where such guards of two compiled
+    versions failed.
     """
     steady = recompile.identical_call or _limit_of(recompile, run) is not None
+    of_a_job = run.observation.trace is not None
     return [
         finding
         for finding in findings
         if finding.effect == "recompile"
-        and (steady or finding.level != "error")
+        and (steady or finding.level != "error" or (of_a_job and _fails_twice(recompile, finding, code)))
         and _guard_names(recompile, finding, code)
     ]
+
+
+def _fails_twice(recompile: Recompile, finding: Finding, code: Code) -> bool:
+    """Whether guards of several compiled versions failed, each of which names what the finding's line names."""
+    each = (dataclasses.replace(recompile, reasons=(reason,), lines=()) for reason in recompile.reasons)
+    return sum(_guard_names(one, finding, code) for one in each) > 1
 
 
 def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:

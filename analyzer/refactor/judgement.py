@@ -31,7 +31,8 @@ class Judgement:
     """Why it is not proved."""
     unsafe: str | None
     """What a caller may notice all the same."""
-    proof: Proof
+    proof: Proof | None
+    """None if it was not tried to its end."""
 
 
 def judged(
@@ -77,6 +78,8 @@ def judged(
         eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
         not_compared=NOT_COMPARED,
     )
+    if trial.unanswered is not None:
+        return Judgement("not_run", trial.unanswered, None, None)
     reason = _refuted(before, trial, lines, keeps_out=keeps_out)
     if reason is not None:
         return Judgement("refuted", reason, None, proof)

@@ -35,7 +35,7 @@ from tcready.schema.bench import (
 )
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
-from tcready.schema.codec import as_json, from_json
+from tcready.schema.codec import as_json, finite, from_json
 from tcready.schema.comparison import (
     ArmChange,
     BenchChange,
@@ -390,6 +390,7 @@ __all__ = [
     "contents",
     "covers",
     "display_path",
+    "finite",
     "from_json",
     "import_name",
     "is_fsdp_hook",

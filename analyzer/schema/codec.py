@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import reprlib
 import types
 import typing
@@ -49,6 +50,17 @@ def as_json(value: Any) -> Any:
         return [as_json(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
+    return value
+
+
+def finite(value: Any) -> Any:
+    """A JSON value with null for not-a-number and infinity, which JSON cannot spell."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
     return value
 
 

@@ -124,6 +124,8 @@ class Trial:
     """What is written anew and no eager call ran."""
     sides: tuple[SidesTaken, ...] = ()
     """How often each new test was true and false."""
+    unanswered: str | None = None
+    """Why it shows nothing, in one line: it was ended before it was done."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ NOT_COMPARED = (
     "both outcomes of comparisons that give tensors",
     "which side of a branch gives an input itself, or a view of one, and which a new tensor",
     "files that were open before a call, and networks",
+    "of which type an exception is that torch itself raises in compiled code",
 )
 """What a caller might see and a proof does not look at."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]

@@ -70,7 +70,8 @@ class Troubles:
         return len({(frame.path, frame.line) for item in self.breaks for frame in item.skipped})
 
     def words(self) -> list[str]:
-        """Each kind there is with its number: `2 break sites (skipping 1 frame)`, `1 other skipped frame`."""
+        """Each kind there is with its number: `2 break sites (skipping 1 frame)`, `1 other skipped frame`. What
+        FSDP does on purpose is told apart: `1 break site (of FSDP's hooks)`."""
         found = [self._breaks()] if self.breaks else []
         if self.frames:
             found.append(self._frames())
@@ -92,10 +93,12 @@ class Troubles:
         return self._breaks() if none_left else f"{self._breaks()}, {self._frames()}"
 
     def _breaks(self) -> str:
-        caused = self.skipped_by_breaks
-        return _number(len(self.breaks), "break site") + (
-            f" (skipping {_number(caused, 'frame')})" if caused else ""
+        hooks, caused = sum(is_fsdp_hook(item.first) for item in self.breaks), self.skipped_by_breaks
+        notes = (
+            [f"{hooks} of FSDP's hooks" if hooks < len(self.breaks) else "of FSDP's hooks"] if hooks else []
         )
+        notes += [f"skipping {_number(caused, 'frame')}"] if caused else []
+        return _number(len(self.breaks), "break site") + (f" ({', '.join(notes)})" if notes else "")
 
     def _frames(self) -> str:
         return _number(len(self.frames), "other skipped frame" if self.skipped_by_breaks else "skipped frame")

@@ -229,11 +229,13 @@ class Interpretation:
         """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
         interpreter = self.interpreter
         classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
-        classes = [c for c in classes if interpreter.mro(c).functions("forward")]
+        classes = [c for c in classes if interpreter.mro(c).has_forward]
         used = _named_by_others(classes)
         for cls in sorted(classes, key=lambda c: c.name in used):
-            forward = interpreter.mro(cls).functions("forward")[0]
-            if cls.name in used and any(c.function is forward for c in interpreter.contexts):
+            forward = interpreter.mro(cls).functions("forward")[:1]
+            if cls.name in used and (
+                not forward or any(c.function is forward[0] for c in interpreter.contexts)
+            ):
                 continue
             yield from self._class(cls, f"{entry.target}::{cls.name}")
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):

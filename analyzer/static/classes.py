@@ -13,11 +13,12 @@ from tcready.static.process import SHARED
 
 
 def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
-    """The nn.Module classes with a `def forward`, of their own or of a base, that the module of that dotted name defines,
-    in the order of the file; one within a class as `Outer.Inner`.
+    """The nn.Module classes with a `forward`, of their own or of a base, that the module of that dotted name defines, in
+    the order of the file; one within a class as `Outer.Inner`.
 
-    Bases are followed through the sources of its own package alone; a class with a `forward` whose base is elsewhere and
-    not known by name counts. Raises TcreadyError for a module that is not there, or cannot be read.
+    Bases are followed through the sources of its own package and to torch.nn alone; a class that defines a `forward`, and
+    whose base is elsewhere and not known by name, counts. Raises TcreadyError for a module that is not there, or cannot
+    be read.
     """
     search_path = options.search_path or locate.default_search_path(options.root)
     with SHARED.reading():
@@ -32,7 +33,7 @@ def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
         return tuple(
             name
             for name, cls in _all((cls.name, cls) for cls in module.classes())
-            if (mro := interpreter.mro(cls)).is_module and mro.functions("forward")
+            if (mro := interpreter.mro(cls)).is_module and mro.has_forward
         )
 
 

@@ -138,14 +138,14 @@ class _Examination:
             for origin in origins:
                 self.library.go_on()
                 claims = self.claims(each, origin, (mode, number))
+                if each is last:
+                    codes |= {place[3] for place in claims.by_place}
                 if origin == "own" and each is not own:
                     claims = judge.apart_from(claims, _functions_read(own.interpreter))
                 for place, comment in noqa.hidden(each, claims, options.root):
                     silenced.add(place)
                     if origin == "own":
                         hiding.add(comment)
-                if each is last:
-                    codes |= {place[3] for place in claims.by_place}
                 made = judge.findings(each, claims, options, origin, self.suggest)
                 findings.update({place: f for place, f in made.items() if place not in findings})
         order = sorted(findings, key=lambda place: (findings[place].path, *place[1:]))

@@ -7,6 +7,7 @@ import hashlib
 import io
 import re
 import tokenize
+from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,9 @@ from tcready.schema import Cell, contents
 from tcready.static import notebook
 from tcready.static.process import SHARED
 from tcready.target import NOTEBOOK
+
+_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""What statements stand in: no class is defined within an expression."""
 
 
 class UnreadableError(Exception):
@@ -55,6 +59,18 @@ class Source:
     def has_walrus(self) -> bool:
         """Whether `:=` may stand in it."""
         return ":=" in self.text
+
+    @cached_property
+    def classes(self) -> tuple[ast.ClassDef, ...]:
+        """Every class in it, wherever it is defined; outer before inner."""
+        found: list[ast.ClassDef] = []
+        pending: deque[ast.AST] = deque(self.tree.body)
+        while pending:
+            each = pending.popleft()
+            if isinstance(each, ast.ClassDef):
+                found.append(each)
+            pending.extend(child for child in ast.iter_child_nodes(each) if isinstance(child, _STATEMENTS))
+        return tuple(found)
 
     def column(self, line: int, offset: int) -> int:
         """The 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""

@@ -42,6 +42,8 @@ from tcready.sweeping.task import Asked, Result, Task
 from tcready.target import Target
 
 Tell = Callable[[str], None]
+NO_GROUND = Ground({}, {}, "", "", "", {})
+"""Of what is not worked out."""
 AHEAD = 2
 """Tasks that an engine is given at a time, as a multiple of those that it works on."""
 LOOK = 1.0
@@ -177,7 +179,10 @@ class _Course:
     def add(self, position: tuple[int, ...], wanted: Wanted) -> None:
         """What is to be done for something that was named."""
         root = str(self.settings.root)
-        if wanted.kind == "module" or wanted.read:
+        if wanted.is_unspeakable:
+            step = Step(position, wanted, Task("read", "", wanted.target, root), NO_GROUND)
+            self.done.append(_Done(step, "its name holds `::`, which parts a file from a class: rename it"))
+        elif wanted.kind == "module" or wanted.read:
             asked = dataclasses.replace(self.asked, mode=self._mode(wanted))
             task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, asked)
             self._put(position, wanted, task, wanted.table)

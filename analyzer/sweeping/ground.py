@@ -302,7 +302,10 @@ def _normal(name: str) -> str:
 
 
 def _digest(path: Path) -> str:
+    """SHA-256 of a file; empty of what is none: who opens a pipe waits for it."""
     try:
+        if not path.is_file():
+            return ""
         with path.open("rb") as file:
             digest = hashlib.sha256()
             for block in iter(lambda: file.read(1 << 20), b""):

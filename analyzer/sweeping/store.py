@@ -304,7 +304,8 @@ class Store:
         try:
             yield
         except (OSError, sqlite3.OperationalError) as error:
-            raise self._unusable(getattr(error, "strerror", None) or error) from None
+            why = getattr(error, "strerror", None) or error
+            raise self._unusable(f"{why}; --store names another place") from None
         except (sqlite3.Error, ValueError, TypeError) as error:  # a damaged one has values of any type
             raise self._damaged(error) from None
 

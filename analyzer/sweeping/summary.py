@@ -324,4 +324,5 @@ def _fixes(sites: Sequence[SweptSite], found: _Found) -> list[SweptFix]:
         )
         for what, cured in groups.items()
     ]
-    return sorted(every, key=lambda fix: (-len(fix.models), -fix.seconds, -fix.sites, fix.what))
+    # of what is alike in all of these, the change for the first site of the table comes first
+    return sorted(every, key=lambda fix: (-len(fix.models), -fix.seconds, -fix.sites))

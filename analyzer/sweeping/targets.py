@@ -40,6 +40,11 @@ class Wanted:
     read: bool = True
     """Whether its sources were found."""
 
+    @property
+    def is_unspeakable(self) -> bool:
+        """Whether it is a file that no target can name, as its own name holds what parts a file from a class."""
+        return self.kind == "file" and "::" in self.target
+
 
 def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
     """What was named, each once, in order.
@@ -48,7 +53,8 @@ def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
     """
     found: dict[tuple[Kind, str, str], Wanted] = {}
     for each in (each for name in names for each in _wanted(name, settings)):
-        if each.kind == "module" or is_wanted(each.target, settings.root, settings.read.exclude):
+        named = each.kind == "module" or each.is_unspeakable
+        if named or is_wanted(each.target, settings.root, settings.read.exclude):
             found.setdefault((each.kind, each.target, each.table.source if each.table else ""), each)
     return tuple(found.values())
 
@@ -158,24 +164,38 @@ def _at(place: str, settings: Settings) -> Iterator[Wanted]:
 
 
 def _of_package(name: str, settings: Settings) -> Iterator[Wanted]:
-    """Every module of an importable package, found without importing it."""
+    """Every module of an importable package, found without importing it; one without an `__init__.py` may have several
+    folders."""
     root = settings.root
-    found = locate.find_module(name, locate.default_search_path(root)) if _is_dotted(name) else None
-    if found is None:
+    search = locate.default_search_path(root)
+    found = locate.find_module(name, search) if _is_dotted(name) else None
+    if found is not None and found.name != "__init__.py":
+        yield Wanted("module", name)
+        return
+    if found is not None:
+        folders = [found.parent]
+    else:
+        folders = [
+            path for each in search if _is_dotted(name) and (path := each.joinpath(*name.split("."))).is_dir()
+        ]
+    modules = dict.fromkeys(module for folder in folders for module in _modules(name, folder, root))
+    if not modules:
         raise TcreadyError(
             f"{name}: there is no such file, folder, glob or package{hints.for_place(name, name, root)}"
         )
-    if found.name != "__init__.py":
-        yield Wanted("module", name)
-        return
-    for unit in units([str(found.parent)], root):
+    yield from (Wanted("module", module) for module in modules)
+
+
+def _modules(name: str, folder: Path, root: Path) -> Iterator[str]:
+    """The dotted names of the modules below the folder of a package."""
+    for unit in units([str(folder)], root):
         path = unit.path
         if path is None or path.suffix != ".py":
             continue
-        inside = path.relative_to(os.path.realpath(found.parent)).with_suffix("").parts
+        inside = path.relative_to(os.path.realpath(folder)).with_suffix("").parts
         dotted = ".".join((name, *inside)).removesuffix(".__init__")
         if all(part.isidentifier() for part in dotted.split(".")):
-            yield Wanted("module", dotted)
+            yield dotted
 
 
 def _is_dotted(name: str) -> bool:

@@ -8,6 +8,7 @@ in the most names of folders. Nothing else is opened: a trace comes from elsewhe
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import posixpath
 import re
@@ -153,9 +154,13 @@ def _source(path: str) -> tuple[tuple[Definition, ...], tuple[str, ...]]:
         if os.path.getsize(path) > LARGEST:
             return (), ()
         data = Path(path).read_bytes()
-        lines = tuple(data.decode("utf-8", "replace").splitlines())
     except OSError:
         return (), ()
+    try:
+        text = importlib.util.decode_source(data)
+    except (SyntaxError, ValueError):  # an encoding that is none, or bytes that it does not have
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    lines = tuple(text.split("\n"))  # a form feed or U+2028 ends no line of Python's
     try:
         return definitions_in(data), lines
     except (SyntaxError, ValueError, RecursionError, MemoryError):

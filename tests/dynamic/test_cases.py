@@ -105,3 +105,29 @@ def test_what_gave_the_inputs(tmp_path: Path) -> None:
         "parity": None,
         "speed": "not_asked",
     }
+
+
+DRAWN = """\
+import random
+import numpy as np
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * random.random() + float(np.random.rand())
+
+
+def get_inputs():
+    return [torch.ones(2)]
+"""
+
+
+def test_random_numbers_of_python_and_numpy_begin_anew_with_each_call(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(DRAWN, "utf-8")
+    seen = observe_target("model.py::Model", inputs="model.py::get_inputs", root=tmp_path)
+    assert (stage(seen, "parity").state, stage(seen, "parity").detail) == (
+        "pass",
+        "1 tensor within tolerance",
+    )

@@ -15,8 +15,10 @@ import torch
 from observing import observe_target, report_of
 from tcready import exit_code
 from tcready.api import check
+from tcready.dynamic import RunRequest, observe
+from tcready.options import RunOptions
 from tcready.reports.view import ddp_sentence
-from tcready.schema import Observation, TcreadyError, from_json
+from tcready.schema import Observation, Progress, TcreadyError, from_json
 
 pytestmark = [
     pytest.mark.dynamo,
@@ -257,3 +259,22 @@ def test_an_interrupt_while_the_worker_starts_ends_it(
         signal.signal(signal.SIGINT, before)
     assert len(started) == 1
     assert started[0].poll() == -signal.SIGKILL
+
+
+def test_a_run_whose_launcher_waits_can_be_ended(tmp_path: Path) -> None:
+    """As one of a cluster that has no machine free: no process of the model has begun, and nothing was written yet."""
+    (tmp_path / "model.py").write_text(HEAD + NET)
+    heard: list[Progress] = []
+
+    def enough(now: Progress) -> None:
+        heard.append(now)
+        raise TcreadyError("cancelled")
+
+    began = time.monotonic()
+    request = RunRequest(
+        "model.py", RunOptions(launcher=("sh", "-c", "sleep 60"), timeout=40), root=str(tmp_path)
+    )
+    with pytest.raises(TcreadyError, match="cancelled"):
+        observe(request, enough)
+    assert time.monotonic() - began < 20
+    assert [str(now) for now in heard] == ["start of the model's process"]

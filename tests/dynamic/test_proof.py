@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import itertools
-from collections.abc import Mapping
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from tcready.dynamic import Prover, RunRequest, prove
+from tcready.dynamic.worker.proof import children
 from tcready.dynamic.worker.proof.sides import Sides
+from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
+from tcready.refactor.judgement import Judgement, judged
 from tcready.schema import Progress, ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.static import source
 
@@ -573,3 +580,126 @@ def test_integers_of_few_bits_are_tried_at_their_end() -> None:
         value = torch.zeros(3, dtype=dtype)
         assert name in fitting(value)
         assert every()[name](value, torch.Generator()).tolist() == [most, 0, 0]
+
+
+def test_a_trial_that_is_ended_for_time_is_not_run_and_one_that_dies_is_refuted(tmp_path: Path) -> None:
+    work, variant = Work("model.py::Model", RunOptions(), str(tmp_path)), Variant("a change")
+
+    def trial(doing: Callable[[], Trial]) -> Judgement:
+        ended = children._in_child(
+            Trial,
+            tmp_path / "trial.json",
+            doing,
+            0.3,
+            functools.partial(children._without_answer, work, variant),
+        )
+        return judged(ended.observation, ended, ProofResult(), ProofRequest((variant,)), (), {}, {})
+
+    def late() -> Trial:
+        time.sleep(60)
+        raise AssertionError("it was not ended")
+
+    def dies() -> Trial:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it was not ended")
+
+    ended = trial(late)
+    assert (ended.state, ended.proof) == ("not_run", None)
+    assert ended.reason == "no answer within 0 s; --timeout SECONDS gives more"
+    assert (trial(dies).state, trial(dies).reason) == ("refuted", "the process died by SIGKILL")
+
+
+TRANSLATED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x, rows):
+        x = self.lin(x)
+        kept = x[x > 0]
+        try:
+            return kept.sum() + x.index_select(0, rows)
+        except IndexError as error:
+            raise ValueError("rows of something else") from error
+
+
+def get_inputs():
+    return [torch.randn(4, 8), torch.tensor([0, 3])]
+"""
+
+
+@pytest.mark.dynamo
+def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(TRANSLATED)
+    settings = ("capture_dynamic_output_shape_ops",)
+    text = TRANSLATED.replace("x > 0", "0 < x")
+    differs = changed(str(path), source.of_text(path, TRANSLATED), source.of_text(path, text))
+    variants = (
+        Variant("a setting", settings=settings),
+        Variant("an edit", ((str(path), text),), settings, differs.functions),
+    )
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest(variants, differs.functions),
+    )
+    assert [(trial.difference, trial.raises) for trial in found.trials] == [(None, None), (None, None)]
+    assert [trial.observation.break_sites for trial in found.trials] == [(), ()]
+
+
+REPLACED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(8, 8)) for _ in range(6))
+        self.made = False
+
+    def forward(self, x):
+        if not self.made:
+            for number, layer in enumerate(self.layers):
+                made = nn.Sequential(layer[0]).train(self.training)
+                self.layers[number] = made
+            self.made = True
+        for layer in self.layers:
+            x = layer(x)
+        print("done")
+        return x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+def test_modules_that_a_first_call_makes_are_counted_by_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(REPLACED)
+    before = source.of_text(path, REPLACED)
+    text = REPLACED.replace('        print("done")\n', "")
+    differs = changed(str(path), before, source.of_text(path, text))
+    quiet = REPLACED.replace("                made = ", "                made = junk = ")
+    same = changed(str(path), before, source.of_text(path, quiet))
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest(
+            (
+                Variant("before", functions=same.functions, called_before=True),
+                Variant("a name more", ((str(path), quiet),), (), same.functions),
+                Variant("no print", ((str(path), text),), (), differs.functions),
+            ),
+            differs.functions,
+        ),
+    )
+    assert found.failure is None
+    assert [trial.difference for trial in found.trials][:2] == [None, None]
+    assert found.trials[2].differs == "state"

@@ -100,6 +100,7 @@ class TestSharded:
         assert seen.parallel.hooks == (call,)
         (finding,) = [each for each in report_of(seen).findings if each.line == call.line]
         assert (finding.name, finding.effect, finding.level) == ("fsdp-hooks", "intent", "note")
+        assert "1 break site (of FSDP's hooks, skipping 1 frame)" in report_of(seen).targets[0].verdict_reason
 
     def test_the_line_that_one_rank_alone_has(self, seen: Observation) -> None:
         assert seen.parallel is not None
@@ -216,6 +217,21 @@ class TestABreakOfOneRank:
         assert detail_of(seen, "fullgraph").startswith("the default run of another rank has breaks")
 
 
+class TestRanksThatSendSomethingElse:
+    pytestmark = gloo
+
+    def test_the_same_collectives_of_other_operations(self) -> None:
+        """They do not hang: what is wrong are the sums."""
+        seen = run("Crossed")
+        assert seen.parallel is not None
+        (found,) = seen.parallel.differences
+        send = Frame("models.py", line("distributed.all_reduce(first)"), "Crossed.forward")
+        assert (found.collectives, found.place) == (False, send)
+        taken = [side.text.partition("all_reduce float32[16] of ")[2] for side in found.sides]
+        assert taken == ["sum float32[16]", "mean float32[16]"]
+        assert (state_of(seen, "capture"), state_of(seen, "parity")) == ("pass", "fail")
+
+
 class TestAPlanThatIsNone:
     pytestmark = gloo
 
@@ -279,6 +295,19 @@ def test_ranks_that_compile_the_same_do_not_differ() -> None:
     seen = put(left(0, (LINEAR, RELU)), left(1, (LINEAR, elsewhere)))
     assert seen.parallel is not None
     assert seen.parallel.differences == (), "the same operation of another line is the same graph"
+
+
+def test_ranks_that_do_the_same_with_something_else() -> None:
+    one, other = (RankOperation("relu float32[2, 4]", RELU.place, inputs=inputs) for inputs in ((0,), ()))
+    seen = put(left(0, (LINEAR, one)), left(1, (LINEAR, one)))
+    assert seen.parallel is not None
+    assert seen.parallel.differences == ()
+    seen = put(left(0, (LINEAR, one)), left(1, (LINEAR, other)))
+    assert seen.parallel is not None
+    (found,) = seen.parallel.differences
+    words = "rank 0: relu float32[2, 4] of linear float32[2, 4] (model.py:4); rank 1: relu float32[2, 4] of an input (model.py:4)"
+    assert found.words() == words
+    assert not found.collectives
 
 
 def test_the_rank_that_does_more_is_named_whichever_it_is() -> None:

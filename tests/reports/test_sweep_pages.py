@@ -205,3 +205,31 @@ def test_the_page_of_a_file_that_cannot_be_read_says_so() -> None:
     page = render(report(skipped=(Skipped("broken.py", "syntax error in line 6"),)), "html")
     assert "could not be read: syntax error in line 6. Mend that" in page
     assert "No change to your own code is asked for" not in page
+
+
+def test_a_run_that_ended_before_it_said_what_it_ran_in_makes_no_other_setting() -> None:
+    died = row("b.py::B", torch="", python="")
+    text = render(swept((row("a.py::A"), died)), "text")
+    assert "in 2 settings" not in text
+    assert " setting " not in text
+    text = render(swept((row("a.py::A"), row("a.py::A", mode="train"), died)), "text")
+    assert "in 2 settings, 3 rows" in text
+    assert "train cpu" not in text, "the mode alone tells them apart"
+
+
+def test_rows_of_several_settings_are_told_apart() -> None:
+    before = Outcome("run", "ready", 1.0, 0, 0)
+    rows = tuple(
+        row(f"{name}.py::A", "unknown", 0, mode=mode, reason=f"failed in {mode}", before=before)
+        for name in ("a", "b")
+        for mode in ("infer", "train")
+    )
+    unread = SweptModel("c.py", "infer", "", "", "", Outcome("unread", "unknown"), "syntax error")
+    whole = swept((*rows, unread))
+    assert whole.sweep is not None
+    whole = dataclasses.replace(whole, sweep=dataclasses.replace(whole.sweep, has_last=True))
+    text = render(whole, "text")
+    assert "a.py::A (train): unknown: failed in train\n" in text
+    assert "\nc.py: cannot be read: syntax error\n" in text
+    assert "CHANGED since the last sweep: 4 rows\n" in text
+    assert "b.py::A (infer)`: failed in infer" in render(whole, "markdown")

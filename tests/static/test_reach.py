@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from probing import HEAD, forward
 from reading import read
+from tcready import api
 from tcready.merge.combine import _constructs
 from tcready.options import ReadOptions
 from tcready.schema import RESOLVED
@@ -79,3 +80,14 @@ def test_the_most_frequent_comes_first_and_files_are_counted_together(tmp_path: 
     assert names[0] == (first, 3, "model_0.py")
     assert [count for _, count, _ in names] == sorted((count for _, count, _ in names), reverse=True)
     assert _constructs([*found, *found])[0] == {**found[0], "count": 6}
+
+
+def test_what_breaks_a_model_is_known_where_its_file_imports_what_is_installed(tmp_path: Path) -> None:
+    """Such a file is read twice, alone and with the package: the second reading says which module runs what."""
+    (tmp_path / "net.py").write_text(
+        "import click\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+        "        print('x')\n        return x * 2\n"
+    )
+    report = api.check("net.py::Net", run=False, root=tmp_path)
+    (finding,) = report.findings
+    assert report.predicted[0].modules[0].breaks == (finding.fingerprint,)

@@ -153,3 +153,19 @@ def test_reading_executes_nothing(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     _read(tmp_path, f"open({str(mark)!r}, 'w')\nraise SystemExit\n".encode())
     assert not mark.exists()
+
+
+def test_classes_are_found_wherever_statements_stand(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(
+        "class A:\n    class B: pass\n"
+        "def f():\n    if 1:\n        class C: pass\n    else:\n        class D: pass\n"
+        "    try:\n        class E: pass\n    except E:\n        class F: pass\n    finally:\n        class G: pass\n"
+        "    with f(), f() as x:\n        for y in x:\n            class H: pass\n"
+        "    match x:\n        case 1:\n            class I: pass\n"
+    )
+    found = read(path)
+    assert [each.name for each in found.classes] == [
+        each.name for each in ast.walk(found.tree) if isinstance(each, ast.ClassDef)
+    ]
+    assert {each.name for each in found.classes} == set("ABCDEFGHI")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +33,7 @@ def call(
     """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else."""
     context.journal.at(case.name)
     inputs = fresh(case)
-    torch.manual_seed(SEED_CALL)
+    seed_generators()
     with contextlib.ExitStack() as stack:
         for watcher in watchers:
             stack.enter_context(watcher)
@@ -39,6 +41,14 @@ def call(
             stack.enter_context(torch.no_grad())
         stack.enter_context(autocast(context))
         return function(*inputs.args, **inputs.kwargs)
+
+
+def seed_generators() -> None:
+    """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
+    torch.manual_seed(SEED_CALL)
+    random.seed(SEED_CALL)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(SEED_CALL)
 
 
 def autocast(context: Context) -> contextlib.AbstractContextManager[Any]:

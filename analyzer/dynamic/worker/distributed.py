@@ -273,7 +273,7 @@ def _watching(splits: Splits, case: str | None, context: Context) -> Iterator[No
 
 def _operation(found: graphs.Operation, context: Context) -> RankOperation:
     text = f"{found.name} {found.shapes}".rstrip()
-    return RankOperation(text, _place(found.stack, context), found.collective)
+    return RankOperation(text, _place(found.stack, context), found.collective, found.inputs)
 
 
 def _place(stack: str, context: Context) -> Frame | None:

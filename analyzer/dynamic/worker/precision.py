@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import SEED_CALL, call
+from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import dtype_of, fresh
@@ -108,7 +108,6 @@ def called(
             nonlocal before, given, written
             given = (one.args, one.kwargs) if one is not None else (args, kwargs)
             written = _written(given)
-            _seed_others()
             before = _generators(context.work.options.device)
             return function(*given[0], **given[1])
 
@@ -198,14 +197,6 @@ def _generators(device: str) -> tuple[torch.Tensor, ...]:
 
 def _as_bytes(state: Any) -> torch.Tensor:
     return torch.frombuffer(bytearray(pickle.dumps(state)), dtype=torch.uint8)
-
-
-def _seed_others() -> None:
-    """The generators beside torch's, which is seeded for every call."""
-    random.seed(SEED_CALL)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(SEED_CALL)
 
 
 def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: Calls = ONE_CALL) -> Called:

@@ -96,6 +96,8 @@ class RankOperation:
     place: Frame | None
     """The user's line behind it."""
     collective: bool = False
+    inputs: tuple[int, ...] = ()
+    """The operations before it that it takes, by their places in the graph; what the graph is given is left out."""
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,9 @@ class Classes(Room):
             for name, attrs in stored.items():
                 for attr in attrs if name not in building else ():
                     changed[attr] = changed.get(attr, False) or name in called or "forward" not in named
+            for info in setters:
+                for attr in info.attributes[0]:
+                    changed.setdefault(attr, False)
             self._changing[mro] = changed
         return self._changing[mro]
 
@@ -271,7 +274,7 @@ class Classes(Room):
         try:
             with self.engine.quietly():
                 frame = self.engine.module_frame(holder.module)
-                value = self.engine.eval(node, frame)
+                value = self._alias(node, holder, frame) or self.engine.eval(node, frame)
                 called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
         finally:
             self._busy.discard(key)
@@ -282,6 +285,13 @@ class Classes(Room):
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
         return outliving(value)
+
+    def _alias(self, node: ast.expr, holder: ClassInfo, frame: Frame) -> Value | None:
+        """The method that `forward = run` gives a second name, in the class that defines it."""
+        defined = holder.functions.get(node.id) if isinstance(node, ast.Name) else None
+        if not defined or defined[-1].decorators:
+            return None
+        return self.engine.decorated(defined[-1], frame)
 
 
 def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:

@@ -54,13 +54,14 @@ class Entries(Room):
         mro = self.engine.mro(root.cls)
         defined = mro.functions("forward") or (mro.functions("__call__") if mro.is_module else [])
         if not defined:
-            return self._run_set(root) or self._run_inherited(root, mro)
+            context = self._run_set(root)
+            return self._run_inherited(root, mro) if context is None else context
         name = "__call__" if mro.functions("__call__") else "forward"
         called = self.engine.member(root, name, self.engine.module_frame(root.cls.module))
         return self.run_function(called, defined[0], 1, root)
 
     def _run_set(self, root: Instance) -> int | None:
-        """A module whose `forward` its constructor sets, on it or on its class."""
+        """A module whose `forward` its constructor or its class assigns."""
         set_to = self.engine.member(root, "forward", self.engine.module_frame(root.cls.module))
         for option in options(set_to):
             if isinstance(option, Function):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,8 @@ from tcready.static.index import ClassInfo, FunctionInfo
 PATCHED = ("forward", "__call__", "__init__")
 """Methods that class decorators are known to replace."""
 
+WITHOUT_FORWARD = (CONTAINERS - {"torch.nn.Sequential"}) | {"torch.nn.Module"}
+"""Classes of torch.nn that cannot be called as they are."""
 TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 """What a class derives from whose objects are tensors."""
 
@@ -40,6 +43,21 @@ class Mro:
             and not any(name.startswith("torch.") for name in unseen)
         )
 
+    @property
+    def has_forward(self) -> bool:
+        """A `forward` is defined or assigned in a class in sight, or comes with one of torch.nn, as nn.Sequential's."""
+        return (
+            bool(self.functions("forward"))
+            or self.assigns("forward")
+            or any(is_module_class(name) and name not in WITHOUT_FORWARD for name in self.external)
+        )
+
+    def assigns(self, name: str) -> bool:
+        """Whether the nearest class that binds `name` assigns it, as in `forward = Other.forward`; None is nothing."""
+        cls = next((cls for cls in self.classes if name in cls.functions or name in cls.assigned), None)
+        value = None if cls is None or name in cls.functions else cls.assigned[name]
+        return value is not None and not (isinstance(value, ast.Constant) and value.value is None)
+
     @cached_property
     def container(self) -> str | None:
         """The torch.nn container this class derives from, or None."""
@@ -56,10 +74,12 @@ class Mro:
         return any(name in DICTIONARIES for name in self.external)
 
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
-        """The definitions of a method, nearest class first found."""
+        """The definitions of a method, nearest class first found; none if a nearer one assigns something of that name."""
         for cls in self.after(after):
             if name in cls.functions and not (name == "__call__" and cls in self.behind_module):
                 return cls.functions[name]
+            if cls.assigned.get(name) is not None:
+                break
         return []
 
     def after(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:

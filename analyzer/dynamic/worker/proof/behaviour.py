@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.calling import seed_generators
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare, flatten
@@ -38,7 +39,6 @@ from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundin
 from tcready.schema import Differs, Mode
 from torch import nn
 
-SEED_CALL = 1
 LONG = 400
 """Characters of a printed value that are kept."""
 
@@ -103,7 +103,7 @@ def behaviour(
     are, or are computed from, whose gradients are looked at. Calls of modules are counted where it `counts`: by a hook,
     which is not for compiled calls.
     """
-    seeded()
+    seed_generators()
     before = _names(watched)
     written = _versions(model)
     error: BaseException | None = None
@@ -166,17 +166,26 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
-    """Counts the calls of modules, by the names that the model knows them by."""
-    names = {id(each): name for name, each in model.named_modules()} if isinstance(model, nn.Module) else {}
+    """Counts the calls of modules, by the names that the model knows them by, before the call or after it."""
+    calls: list[nn.Module] = []  # kept: a module made during the call could have the id of one that is gone
+
+    def named() -> dict[int, tuple[str, nn.Module]]:
+        found = model.named_modules() if isinstance(model, nn.Module) else ()
+        return {id(module): (name, module) for name, module in found}
 
     def noting(module: nn.Module, _args: Any) -> None:
-        called[names.get(id(module)) or f"<{type(module).__name__}>"] += 1
+        calls.append(module)
 
+    before = named()
     handle = nn.modules.module.register_module_forward_pre_hook(noting)
     try:
         yield
     finally:
         handle.remove()
+        known = named() | before
+        for module in calls:
+            name, _ = known.get(id(module), ("", module))
+            called[name or f"<{type(module).__name__}>"] += 1
 
 
 def _strides(leaf: Any) -> Any:
@@ -190,14 +199,6 @@ def _type_of(error: BaseException) -> str:
     kind = type(error)
     known = kind.__module__.partition(".")[0] in ("builtins", "torch")
     return kind.__name__ if known else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def seeded() -> None:
-    """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
-    torch.manual_seed(SEED_CALL)
-    random.seed(SEED_CALL)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(SEED_CALL)
 
 
 def _drawn() -> str:

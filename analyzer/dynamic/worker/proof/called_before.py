@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import autocast
+from tcready.dynamic.worker.calling import autocast, seed_generators
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.proof.behaviour import Behaviour, difference, heard, seeded
+from tcready.dynamic.worker.proof.behaviour import Behaviour, difference, heard
 from tcready.dynamic.worker.proof.calls import Key, called
 from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.schema import Differs, Mode
@@ -58,7 +58,7 @@ class CalledBefore:
         case = fresh(self._context.cases[0])
         if is_module:
             model.eval()
-        seeded()
+        seed_generators()
         with heard(), torch.no_grad(), autocast(self._context):
             model(*case.args, **case.kwargs)
         for module in model.modules() if is_module else ():

@@ -93,7 +93,7 @@ def _answered(
             room / "before.json",
             lambda: trials.before(fresh(), request, trace),
             share(len(request.variants)),
-            lambda why: ProofResult(failure=why),
+            lambda why, _: ProofResult(failure=why),
         )
         known = _Known(request, found)
     result = known.result
@@ -120,15 +120,18 @@ def _after(fresh: Callable[[], Context], request: ProofRequest, variant: Variant
     return trials.after(fresh(), request, variant, trace)
 
 
-def _without_answer(work: Work, variant: Variant, why: str) -> Trial:
+def _without_answer(work: Work, variant: Variant, why: str, is_late: bool) -> Trial:
     blank = Observation(work.target, None, work.options.mode, (), None)
+    if is_late:
+        return Trial(variant.name, blank, unanswered=why)
     return Trial(variant.name, blank, difference=why, differs="exception")
 
 
 def _in_child(
-    kind: type[_T], path: Path, work: Callable[[], _T], seconds: float, failed: Callable[[str], _T]
+    kind: type[_T], path: Path, work: Callable[[], _T], seconds: float, failed: Callable[[str, bool], _T]
 ) -> _T:
-    """What `work` gives, worked out in a copy of this process; what `failed` makes of the reason if it gives nothing."""
+    """What `work` gives, worked out in a copy of this process; what `failed` makes of the reason, and of whether it was
+    too late, if it gives nothing."""
     child = os.fork()
     if child == 0:
         try:
@@ -147,10 +150,10 @@ def _in_child(
         if time.monotonic() > until:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return failed(f"no answer within {seconds:.0f} s")
+            return failed(f"no answer within {seconds:.0f} s; --timeout SECONDS gives more", True)
         time.sleep(POLL)
     if path.exists():
         return from_json(kind, json.loads(path.read_text(encoding="utf-8")))
     if os.WIFSIGNALED(status):
-        return failed(f"the process died by {signal.Signals(os.WTERMSIG(status)).name}")
-    return failed("the process that tried it failed")
+        return failed(f"the process died by {signal.Signals(os.WTERMSIG(status)).name}", False)
+    return failed("the process that tried it failed", False)

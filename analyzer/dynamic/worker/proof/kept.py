@@ -140,8 +140,8 @@ def _of_numpy(leaf: Any) -> Any:
 
 def _of_a_set(value: Any) -> Any:
     items = [*value]
-    told = all(is_plain(item) or isinstance(item, _WRITTEN) for item in items)
-    return sorted(map(repr, items)) if told else len(items)
+    is_listed = all(is_plain(item) or isinstance(item, _WRITTEN) for item in items)
+    return sorted(map(repr, items)) if is_listed else len(items)
 
 
 def copied(tensor: torch.Tensor) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,9 @@ class Trace:
     these calls did not take both sides of every test: a branch may decide on it."""
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
+    compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
+    """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
+    compiled."""
     seconds: float | None = None
     """Of the shortest eager call."""
     threads: int = 1
@@ -127,6 +130,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         trace.shared = _shared(trace, sides)
         trace.threads, trace.seconds = _quickest(models, request, trace)
+        trace.compiled_errors = _compiled_errors(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -307,11 +311,62 @@ def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]
     }
 
 
+class _Compiling:
+    """A model in eager mode and compiled, both with the weights of the seed of each call."""
+
+    def __init__(self, models: Models, request: ProofRequest, trace: Trace) -> None:
+        self.models = models
+        self.watched = reached_modules({place.path for place in request.functions})
+        self.restless = trace.restless
+        self.ignored = trace.restless
+        """And what torch notes in a module that it compiles."""
+        self._seed: int | None = None
+        self._eager: Any = None
+        self._model: Any = None
+        self._compiled: Any = None
+        dynamo.reset()
+
+    def called(self, key: Key) -> tuple[Behaviour, Behaviour]:
+        """A call, eager and compiled."""
+        context, mode = self.models.context, self.models.context.work.options.mode
+        if key.seed != self._seed:
+            self._seed, self._eager = key.seed, self.models.built(mode, key.seed)
+            if self._model is None or not _takes_over(self._model, self._eager, self.ignored):
+                self._model = context.build_as(mode, key.seed)
+                own = state_of(self._model).keys()
+                self._compiled = compile_callable(self._model, backend="eager")
+                self.ignored = self.restless | (state_of(self._model).keys() - own)
+        case = self.models.drawn(key.seed)[key.case]
+        return (
+            called(context, self._eager, self._eager, case, key, self.watched),
+            called(context, self._model, self._compiled, case, key, self.watched, counts=False),
+        )
+
+
+def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dict[Key, str | None]:
+    """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
+    each type, those that take a side, and further ones as time allows."""
+    mode = models.context.work.options.mode
+    raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
+    wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
+    compiling = _Compiling(models, request, trace)
+    until = time.monotonic() + request.seconds * SHARE
+    found: dict[Key, str | None] = {}
+    for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
+        if key in wanted or time.monotonic() < until:
+            found[key] = compiling.called(key)[1].error
+    own = {key for key, seen in trace.calls if seen.raised}
+    raised_alone = [key for key in trace.alone if key in own]
+    functions = tuple(dict.fromkeys(key.function for key in raised_alone if key.function is not None))
+    if functions:
+        calls = _chosen_alone(models, request, functions, raised_alone, _compiled_by_itself)
+        found |= {key: seen.error for key, seen in calls}
+    return found
+
+
 def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace) -> Trial:
     """Compiled against eager: with the inputs as given, and with those that took each side."""
-    context = models.context
-    mode = context.work.options.mode
-    watched = reached_modules({place.path for place in request.functions})
+    mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
         replace(key, mode=mode) for key in trace.telling
@@ -328,18 +383,8 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
     )
     until: float | None = None
     compared = 0
-    dynamo.reset()
-    model: Any = None
-    ignored = trace.restless
+    compiling = _Compiling(models, request, trace)
     for seed in dict.fromkeys(key.seed for key in keys):
-        eager_model = models.built(mode, seed)
-        if model is None or not _takes_over(model, eager_model, ignored):
-            model = context.build_as(mode, seed)
-            own = state_of(model).keys()
-            compiled = compile_callable(model, backend="eager")
-            # what torch notes in a module that it compiles
-            ignored = trace.restless | (state_of(model).keys() - own)
-        cases = models.drawn(seed)
         for key in (
             *(each for each in keys if each.seed == seed),
             *(each for each in more if each.seed == seed),
@@ -349,13 +394,14 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
                 if time.monotonic() > until:
                     break
             compared += 1
-            expected = called(context, eager_model, eager_model, cases[key.case], key, watched)
-            actual = called(context, model, compiled, cases[key.case], key, watched, counts=False)
-            if key in chosen or expected.raised:
+            expected, actual = compiling.called(key)
+            if key in trace.compiled_errors and actual.error != trace.compiled_errors[key]:
                 trial = _with_exceptions(trial, key, expected, actual)
             values = key in chosen or key.variation in FINITE
             if found := (
-                compiled_difference(expected, actual, ignored) if values else ends_otherwise(expected, actual)
+                compiled_difference(expected, actual, compiling.ignored)
+                if values
+                else ends_otherwise(expected, actual)
             ):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
@@ -363,10 +409,9 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
-    """The trial with another exception that compiled code raises; what torch is given wrongly Dynamo says in its way."""
-    if eager.error is None or compiled.error is None or eager.error == compiled.error:
-        return trial
-    if dynamo.is_failure(compiled.error) and not eager.raised:
+    """The trial with another exception that compiled code raises, of those that a statement of the user's own raises:
+    what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
+    if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
     text = f"where it is compiled, {eager.error} became {compiled.error} ({key.words})"
     return replace(trial, raises=trial.raises or text)
@@ -380,31 +425,35 @@ def _compiled_alone(
 ) -> Trial:
     """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
     raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
-    mode = models.context.work.options.mode
-    telling = {
-        replace(key, mode=mode)
-        for key in trace.alone
-        if key.function in variant.functions and key.variation != IN_DOUBLE
-    }
-    one = replace(request, modes=(mode,))
-
-    def chosen(made: Made) -> Iterator[tuple[Key, Behaviour]]:
-        left = dict.fromkeys(variant.functions, COMPILED)
-        for key, call in alone(models, one, variant.functions, made):
-            if key in telling and key.function is not None and left[key.function]:
-                left[key.function] -= 1
-                yield key, call()
-
+    chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
     expected = dict(chosen(_guarded))
     for key, actual in chosen(_compiled_by_itself):
         if key not in expected or dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
-        trial = _with_exceptions(trial, key, expected[key], actual) if expected[key].raised else trial
+        if key not in trace.compiled_errors or actual.error != trace.compiled_errors[key]:
+            trial = _with_exceptions(trial, key, expected[key], actual)
         if found := compiled_difference(expected[key], actual, trace.restless):
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial
+
+
+def _chosen_alone(
+    models: Models,
+    request: ProofRequest,
+    functions: Sequence[FunctionPlace],
+    telling: Iterable[Key],
+    made: Made,
+) -> Iterator[tuple[Key, Behaviour]]:
+    """What some of the `telling` calls of functions alone do in the mode of the run, as they are `made`."""
+    mode = models.context.work.options.mode
+    wanted = {replace(key, mode=mode) for key in telling if key.variation != IN_DOUBLE}
+    left = dict.fromkeys(functions, COMPILED)
+    for key, call in alone(models, replace(request, modes=(mode,)), functions, made):
+        if key in wanted and key.function is not None and left[key.function]:
+            left[key.function] -= 1
+            yield key, call()
 
 
 def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:

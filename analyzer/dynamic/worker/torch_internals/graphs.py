@@ -24,6 +24,8 @@ class Operation:
     stack: str
     """The traceback of the user's code behind it, as text; empty if the graph has none."""
     collective: bool
+    inputs: tuple[int, ...] = ()
+    """The operations that it takes, by their places among these; the graph's names are those of the user's variables."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,19 @@ def graphs_seen(seen: Callable[[tuple[Operation, ...]], None]) -> Iterator[None]
 
 def operations(graph: torch.fx.GraphModule) -> tuple[Operation, ...]:
     """The calls of a graph in order; what it is given is left out: of a sharded parameter each rank has another part."""
+    calls = {
+        node: place
+        for place, node in enumerate(each for each in graph.graph.nodes if each.op.startswith("call_"))
+    }
     return tuple(
-        Operation(name, _shapes(node.meta.get("example_value")), _stack(node), "c10d" in name)
-        for node in graph.graph.nodes
-        if node.op.startswith("call_")
+        Operation(
+            name,
+            _shapes(node.meta.get("example_value")),
+            _stack(node),
+            "c10d" in name,
+            tuple(calls[each] for each in node.all_input_nodes if each in calls),
+        )
+        for node in calls
         for name in [_name(node.target)]
     )
 
