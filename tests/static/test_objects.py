@@ -87,7 +87,7 @@ VALUES = {
     "unpacking": ("p, q = Own(x)\nsee(q,'a')", "tensor?"),
     "a display": ("see([*Own(x)],'a')", "list(tensor?, tensor?)"),
     "a list of it": ("see(list(Own(x)),'a')", "list(tensor?, tensor?)"),
-    "a comprehension": ("see([r for r in Own(x)],'a')", "list[tensor?]"),
+    "a comprehension": ("see([r for r in Own(x)],'a')", "list(tensor?, tensor?)"),
     "a block": ("with Own(x) as w:\n    see(w,'a')", "tensor?"),
     "a call": ("see(Own(x)(1),'a')", "3"),
     "a number of it": ("see(int(Own(x)),'a')", "7"),

@@ -146,7 +146,9 @@ class Expressions(Room):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value) or K.NUMBER in options(value):
             return K.NUMBER if self.engine.quiet and K.ARRAY not in options(value) else K.ARRAY
-        return value if isinstance(value, Unknown) else UNKNOWN
+        if isinstance(value, Unknown):
+            return value
+        return TAINTED if TAINTED in options(value) else UNKNOWN
 
     def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
         kind = "and" if isinstance(node.op, ast.And) else "or"

@@ -163,7 +163,7 @@ class Objects(Room):
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
         else of those of the same package that the file imports, by themselves or in a module. Any other object, if
-        several things are read of it; of many the class may stand in another file of the same folder."""
+        several things are read of it and one class alone has them: of many, one in another file of the folder."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
@@ -175,8 +175,9 @@ class Objects(Room):
         if not found and len(read) >= TELLING:
             found = self._first(c for c in info.module.classes() if c is not cls and self._owns(c, read))
             found = found or [c for c in self.imported_with(info.module, read) if c is not cls]
-        if not found and len(read) > TELLING:
-            found = self._beside_with(info.module, read)
+            if not found and len(read) > TELLING:
+                found = self._beside_with(info.module, read)
+            found = found if len(found) == 1 else []
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
 
     def _built_with(self, cls: ClassInfo) -> Env:
@@ -388,6 +389,8 @@ class Objects(Room):
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
         if mro.functions("__init__"):
+            thing = self.engine.heap[made]
+            before = dict(thing.attributes) if thing.stored else {}
             with self.engine.heap.making() as stored:
                 for option in self.engine.initialisers(mro):
                     self.engine.invoke(
@@ -398,7 +401,14 @@ class Objects(Room):
                         site.confidence,
                         site.rest,
                     )
-            attributes = self.engine.heap[made].attributes.items()
+            for (
+                name,
+                value,
+            ) in before.items():  # of one made at the same place before, which is the same to us
+                now = thing.attributes.get(name)
+                if now is not None and now is not value and now != value:
+                    thing.put(name, join(value, now), replace=True)
+            attributes = thing.attributes.items()
             self.engine.heap.made(
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )

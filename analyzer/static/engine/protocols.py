@@ -25,6 +25,7 @@ from tcready.static.engine.values import (
     Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     is_surely_tensor,
     join,
@@ -305,8 +306,15 @@ class Protocols(Room):
 
     def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         made = self.special(base, "__getitem__", (index,), frame)
+        if made is not None and not self.engine.quiet and self._comes_from_outside(base):
+            # what compiled code picks out of an object that it is given is what it computes with
+            made = join(*(TAINTED if isinstance(v, Unknown) else v for v in options(made)))
         row = self.engine.row(base) if made is None else None
         return made if made is not None else self.engine.item(row or base, index, node)
+
+    def _comes_from_outside(self, value: Value) -> bool:
+        """Whether an object is known by its class alone."""
+        return isinstance(value, Instance) and self.engine.heap[value].assumed
 
     def entered(self, manager: Value, frame: Frame) -> Value | None:
         """What `with manager as name` binds; None if no class in sight says so."""
