@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch._dynamo
 from dynamic.observing import observe_target, report_of
+from tcready.dynamic.worker.plan_choice import chosen
 from tcready.schema import Observation, Placement, Plan, RegionTrial
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -297,3 +298,18 @@ def test_a_budget_ends_it_and_it_says_what_is_missing() -> None:
     assert plan.recommended in ("none", "whole")
     assert plan.cut
     assert "the budget was spent" in plan.cut[0]
+
+
+@pytest.mark.parametrize("with_settings", [True, False])
+def test_the_next_best_says_whether_it_has_the_settings(with_settings: bool) -> None:
+    bare, line = "model = torch.compile(model)", "torch._dynamo.config.capture_scalar_outputs = True\n"
+    shares = (0.9, 0.95) if with_settings else (0.95, 0.9)
+    placements = [
+        Placement("whole", code, share, 1, 0, True, "")
+        for code, share in zip((line + bare, bare), shares, strict=True)
+    ]
+    best = chosen(placements)
+    assert best is not None
+    assert best[1].endswith(
+        f"the whole model {'with' if with_settings else 'without'} the settings with 90.0%"
+    )

@@ -18,6 +18,8 @@ SAVED = 0.5
 lines differ by as much from run to run."""
 HOT = 0.8
 """The share of the time that the smallest placement holds."""
+SETTING = "torch._dynamo.config."
+"""How a line of code begins that makes a setting."""
 
 
 def chosen(placements: Sequence[Placement]) -> tuple[Placement, str] | None:
@@ -65,7 +67,8 @@ def _why(
         return f"{share}; no other placement that was tried works and captures anything"
     if len(near) == 1:
         other = max((item for item in sound if item is not best), key=lambda item: item.share or 0.0)
-        settings = " without the settings" if other.name == best.name else ""
+        beside = "with" if SETTING in other.code else "without"
+        settings = f" {beside} the settings" if other.name == best.name else ""
         next_best = f"{PLACEMENT_WORDS[other.name]}{settings} with {other.share or 0.0:.1%}"
         return f"{share}, the most of {len(sound)} placements that work; next is {next_best}"
     if len(timely) == 1:

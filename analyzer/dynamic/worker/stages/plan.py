@@ -17,7 +17,7 @@ from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
 from tcready.dynamic.worker.ops import below
 from tcready.dynamic.worker.placements import Expected, Measured, measure
-from tcready.dynamic.worker.plan_choice import HOT, NEAR, chosen, quickest, smallest_of
+from tcready.dynamic.worker.plan_choice import HOT, NEAR, SETTING, chosen, quickest, smallest_of
 from tcready.dynamic.worker.region_trials import CAPTURING, MOSTLY, proved_groups, proved_regions, repeated
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -35,8 +35,6 @@ LARGE = 0.2
 taken from a run with all regions and one with none."""
 DOUBT = 0.01
 """If a share that was taken from these two may be off by more, the lines are executed by themselves as well."""
-SETTING = "torch._dynamo.config."
-"""How a line that sets something of Dynamo begins."""
 
 
 @dataclass
