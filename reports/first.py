@@ -139,7 +139,8 @@ def _undecided(target: TargetReport) -> Step | None:
     if bench is None or bench.recommended is not None or not bench.cases:
         return None
     return Step(
-        "leave it eager for now: the bench did not decide whether compiling pays; repeat it with more time (--budget SECONDS)"
+        "leave it eager for now: the bench did not decide whether compiling pays; repeat it with more time "
+        "(--budget SECONDS)"
     )
 
 

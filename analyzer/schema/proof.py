@@ -119,7 +119,7 @@ class Trial:
     notice: str | None = None
     """What a caller may notice though every call agrees, in one line."""
     seconds: float | None = None
-    """Shortest eager call with the given inputs."""
+    """Shortest eager call with the given inputs: on a CPU the seconds that one thread worked."""
     not_run: tuple[Span, ...] = ()
     """What is written anew and no eager call ran."""
     sides: tuple[SidesTaken, ...] = ()
@@ -139,7 +139,7 @@ class ProofResult:
     variations: tuple[str, ...] = ()
     """How the inputs were varied, in words."""
     seconds: float | None = None
-    """Shortest eager call of the code as it stands with the given inputs."""
+    """The same of the code as it stands."""
     not_run: tuple[Span, ...] = ()
     """Statements that are taken away and no call ran."""
     failure: str | None = None

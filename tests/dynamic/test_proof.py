@@ -8,6 +8,8 @@ import functools
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -703,3 +705,54 @@ def test_modules_that_a_first_call_makes_are_counted_by_their_names(tmp_path: Pa
     assert found.failure is None
     assert [trial.difference for trial in found.trials][:2] == [None, None]
     assert found.trials[2].differs == "state"
+
+
+WIDE = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(512, 512)
+
+    def forward(self, x):
+        x = self.lin(x)
+        print("done")
+        return x
+
+
+def get_inputs():
+    return [torch.randn(256, 512)]
+"""
+
+
+@pytest.mark.dynamo
+def test_other_processes_make_no_change_slow(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(WIDE)
+    done = '        print("done")\n'
+    quiet = WIDE.replace(done, f"        if not torch.compiler.is_compiling():\n    {done}")
+    slow = WIDE.replace(done, f"        self.lin(self.lin(x))\n{done}")
+    differs = changed(str(path), source.of_text(path, WIDE), source.of_text(path, quiet))
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(6)]
+    try:
+        found = prove(
+            RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+            ProofRequest(
+                tuple(
+                    Variant(name, ((str(path), text),), (), differs.functions)
+                    for name, text in (("quiet", quiet), ("slow", slow))
+                ),
+                differs.functions,
+            ),
+        )
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+    assert found.seconds is not None
+    same, more = (trial.seconds or 0.0 for trial in found.trials)
+    assert same < found.seconds * 1.5
+    assert more > found.seconds * 2

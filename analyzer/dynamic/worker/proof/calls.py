@@ -335,7 +335,24 @@ SHORT = 0.3
 """Seconds that the repeated calls of a measurement may take."""
 
 
-def shortest(models: Models, request: ProofRequest) -> float | None:
+def cost(models: Models, request: ProofRequest) -> float | None:
+    """Seconds of the shortest eager call that tell of two pieces of code which is slower; None if a call raises.
+
+    On a CPU those that one thread worked: the machine's other processes do not lengthen them.
+    """
+    if torch.device(models.context.work.options.device).type != "cpu":
+        return shortest(models, request)
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return shortest(models, request, time.thread_time)
+    finally:
+        torch.set_num_threads(usual)
+
+
+def shortest(
+    models: Models, request: ProofRequest, clock: Callable[[], float] = time.perf_counter
+) -> float | None:
     """Seconds of the shortest eager call with the inputs as given; None if one raises."""
     context = models.context
     try:
@@ -346,10 +363,10 @@ def shortest(models: Models, request: ProofRequest) -> float | None:
             since = time.perf_counter()
             while len(times) < 5 or (time.perf_counter() - since < SHORT and len(times) < 200):
                 args, kwargs = _arguments(case)
-                begun = time.perf_counter()
+                begun = clock()
                 model(*args, **kwargs)
                 settle(context)
-                times.append(time.perf_counter() - begun)
+                times.append(clock() - begun)
         return min(times)
     except Exception:  # the user's own: a model that raises has no time
         return None

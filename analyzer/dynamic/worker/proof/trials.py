@@ -32,6 +32,7 @@ from tcready.dynamic.worker.proof.calls import (
     Made,
     alone,
     called,
+    cost,
     of_model,
     reached_modules,
     shortest,
@@ -79,9 +80,9 @@ class Trace:
     """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
     compiled."""
     seconds: float | None = None
-    """Of the shortest eager call."""
+    """What the shortest eager call costs."""
     threads: int = 1
-    """With which it was measured, and every variant is called."""
+    """With which every variant is called."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -129,7 +130,8 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         trace.shared = _shared(trace, sides)
-        trace.threads, trace.seconds = _quickest(models, request, trace)
+        trace.threads = _threads(models, request, trace)
+        trace.seconds = cost(models, request)
         trace.compiled_errors = _compiled_errors(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
@@ -152,19 +154,21 @@ def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[
     return {what: pairs for what, pairs in found.items() if (by_model if what is None else by_functions)}
 
 
-def _quickest(models: Models, request: ProofRequest, trace: Trace) -> tuple[int, float | None]:
-    """How many threads a call is given, and its seconds with them: one if others help little, as with small inputs, and
-    if the sums of one are rounded as those in the trace are. They wait for each other then, busily, which takes most of
-    the time where other processes run."""
+def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
+    """How many threads a call is given: one if others help little, as with small inputs, and if the sums of one are
+    rounded as those in the trace are. They wait for each other then, busily, which takes most of the time where other
+    processes run."""
     usual = torch.get_num_threads()
+    if usual == 1:
+        return 1
     seconds = shortest(models, request)
     torch.set_num_threads(1)
-    alone = shortest(models, request) if usual > 1 else seconds
+    alone = shortest(models, request)
     helps_little = seconds is None or alone is None or alone <= seconds * SLOWER
-    if helps_little and (usual == 1 or _rounds_alike(models, request, trace)):
-        return 1, alone
+    if helps_little and _rounds_alike(models, request, trace):
+        return 1
     torch.set_num_threads(usual)
-    return usual, seconds
+    return usual
 
 
 def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
@@ -279,13 +283,13 @@ def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
 
 
 def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
-    """The shortest eager call; one that seems slower than the `known` one is measured again: others use the machine."""
-    found = shortest(models, request)
+    """What the shortest eager call costs; one that seems slower than the `known` one is measured again."""
+    found = cost(models, request)
     for _ in range(REPEATS):
         if found is None or known is None or found <= known * SLOWER:
             break
         time.sleep(PAUSE)
-        found = min(found, shortest(models, request) or found)
+        found = min(found, cost(models, request) or found)
     return found
 
 
