@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             error.format_message() + (f" (try `{context.command_path} --help`)" if context else "")
         )
     except (KeyboardInterrupt, click.Abort):
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # another would end this with a traceback
         click.echo("tcready: interrupted", err=True)
         code = INTERRUPTED
     except ReaderGoneError:

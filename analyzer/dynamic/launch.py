@@ -454,24 +454,51 @@ def signals_wait() -> Iterator[None]:
     An exception raised inside of Popen would leave a child that nobody knows, and one raised while processes are ended
     would leave the others.
     """
+    arrived: list[int] = []
+    try:
+        with _signals(lambda number, _: arrived.append(number)):
+            yield
+    finally:
+        for number in arrived:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def first_signal_alone() -> Iterator[None]:
+    """Of the signals that Python handles the first is answered; one behind it could come before the work is ended."""
+    answered: list[int] = []
+
+    def handle(number: int, handler: Callable[[], object]) -> None:
+        if not answered:
+            answered.append(number)
+            handler()
+
+    with _signals(handle):
+        yield
+
+
+@contextlib.contextmanager
+def _signals(handle: Callable[[int, Callable[[], object]], object]) -> Iterator[None]:
+    """What is done, in the main thread, with signals that Python handles: `handle` is given the number of each, and what
+    would have been done."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are handled in the main thread alone
         return
-    arrived: list[int] = []
     before = {
         number: signal.getsignal(number)
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
     }
     handled = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in handled:
-        signal.signal(number, lambda received, _frame: arrived.append(received))
+    for number, handler in handled.items():
+        signal.signal(
+            number,
+            lambda number, frame, handler=handler: handle(number, lambda: handler(number, frame)),
+        )
     try:
         yield
     finally:
         for number, handler in handled.items():
             signal.signal(number, handler)
-        for number in arrived:
-            signal.raise_signal(number)
 
 
 def _opened(request: RunRequest, root: str) -> Ending | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tcready import installed, observations, plan, project
-from tcready.dynamic import signals_wait
+from tcready.dynamic import first_signal_alone, signals_wait
 from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import COMMAND_LINE, Settings, TargetTable
@@ -300,7 +300,7 @@ def sweep(
     collecting = gc.isenabled()
     gc.enable()  # the command line does without: it lasts for one report, a sweep for hours
     try:
-        with Store(root / wanted.store, wanted.store) as store:
+        with first_signal_alone(), Store(root / wanted.store, wanted.store) as store:
             store.begin([sorted(names), list(wanted.matrix), run])
             engine = engines.opened(wanted.engine, wanted.workers, devices)
             try:
