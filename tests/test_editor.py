@@ -1083,7 +1083,10 @@ async def test_an_editor_may_count_characters_and_do_little(plain: LanguageClien
         assert await project.told(uri) == []
     assert (await project.hover(uri, 5, 15)) is None
     project.type(uri, SPLITTING)
-    assert (await project.hover(uri, 5, 12)).contents.kind == types.MarkupKind.PlainText
+    hovered = (await project.hover(uri, 5, 12)).contents
+    assert hovered.kind == types.MarkupKind.PlainText
+    assert hovered.value.startswith("TCR")
+    assert not set("`\\*") & set(hovered.value.split("Use instead:")[0])
     assert [each.disabled for each in await project.actions(uri, 5, 12)] == [None]
     assert plain.traced == []
     assert plain.watched == []

@@ -318,8 +318,10 @@ class Editing:
 
     def _hover(self, paragraphs: Iterable[str], where: types.Range) -> types.Hover:
         kinds = self._can("text_document.hover.content_format") or ()
-        kind = types.MarkupKind.Markdown if types.MarkupKind.Markdown in kinds else types.MarkupKind.PlainText
-        return types.Hover(types.MarkupContent(kind, "\n\n---\n\n".join(paragraphs)), where)
+        text = "\n\n---\n\n".join(paragraphs)
+        if types.MarkupKind.Markdown in kinds:
+            return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), where)
+        return types.Hover(types.MarkupContent(types.MarkupKind.PlainText, words.as_text(text)), where)
 
     async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         wanted = params.context.only

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +30,9 @@ from tcready.schema import Finding, RuleText, StaticModule, StaticTarget, Target
 CHANGED = "the code changed since"
 NAMED = 3
 """Files that are named where more may have changed."""
+
+
+_MARKED = re.compile(r"`([^`]+)`|\\([!-/:-@\[-`{-~])|(&\w+;)|\*\*")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,11 @@ def about(
     if found.rule:
         parts.append(f"`tcready rule {found.rule}` shows the rule's page, with an example.")
     return "\n\n".join(parts)
+
+
+def as_text(markdown: str) -> str:
+    """The Markdown that is made here, for a client that shows what it is given as it stands."""
+    return _MARKED.sub(lambda found: html.unescape(found[3] or "") or found[1] or found[2] or "", markdown)
 
 
 def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) -> Iterator[str]:
