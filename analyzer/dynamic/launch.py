@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import IO, TypeAlias, TypeVar
 
 from tcready.dynamic.bundle import build_bundle
@@ -489,11 +490,12 @@ def _signals(handle: Callable[[int, Callable[[], object]], object]) -> Iterator[
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
     }
     handled = {number: handler for number, handler in before.items() if callable(handler)}
-    for number, handler in handled.items():
-        signal.signal(
-            number,
-            lambda number, frame, handler=handler: handle(number, lambda: handler(number, frame)),
-        )
+
+    def received(number: int, frame: FrameType | None) -> None:
+        handle(number, lambda: handled[signal.Signals(number)](number, frame))
+
+    for number in handled:
+        signal.signal(number, received)
     try:
         yield
     finally:

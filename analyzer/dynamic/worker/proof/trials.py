@@ -158,7 +158,7 @@ def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
     """How many threads a call is given: one if others help little, as with small inputs, and if the sums of one are
     rounded as those in the trace are. They wait for each other then, busily, which takes most of the time where other
     processes run."""
-    usual = torch.get_num_threads()
+    usual: int = torch.get_num_threads()
     if usual == 1:
         return 1
     seconds = shortest(models, request)
