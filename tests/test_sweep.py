@@ -202,7 +202,13 @@ def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> Non
 def test_a_second_interrupt_does_not_keep_the_first_from_ending_all_runs(tmp_path: Path) -> None:
     hangs = READY.replace("return double(", "open('under-way', 'w'); import time; time.sleep(100); return (")
     (tmp_path / "net.py").write_text(hangs.replace("from helper import double\n", ""))
-    process = subprocess.Popen(command(".", "-q"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    def answer_interrupts() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job starts with it ignored
+
+    process = subprocess.Popen(
+        command(".", "-q"), cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=answer_interrupts
+    )
     until = time.monotonic() + 120
     while time.monotonic() < until and not (tmp_path / "under-way").exists():
         time.sleep(0.05)
