@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
-from tcready.reports import bench_text
-from tcready.reports.bench_view import answer
-from tcready.reports.first import Step, of_the_source, steps, verdict_words
+from tcready.reports.first import Step, verdict_words
 from tcready.reports.long_text import (
     LEVEL_STYLE,
     MANY_STATIC_TARGETS,
+    MANY_TARGETS,
     STAGE_STYLE,
-    VERDICT_STYLE,
     LongText,
     Write,
     environment_words,
@@ -21,7 +19,6 @@ from tcready.reports.long_text import (
 from tcready.reports.trace_view import mode_words
 from tcready.reports.view import (
     STAGE_SIGN,
-    VERDICT_WORD,
     code_of,
     duration,
     how_to_prove,
@@ -36,7 +33,7 @@ from tcready.reports.view import (
     verdict_sentence,
     visible,
 )
-from tcready.schema import Finding, Report, TargetReport, short_names
+from tcready.schema import Finding, Report, TargetReport
 
 SHOWN_REGIONS = 4
 SHOWN_PLACES = 6
@@ -51,8 +48,6 @@ SHOWN_SERVED = 6
 """Classes, operators and findings of a serving engine, each."""
 SHOWN_CODE = 6
 """Lines to paste that are shown of one step."""
-MANY_TARGETS = 3
-"""With more targets that were run each has its verdict alone."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,6 @@ class BriefText(LongText):
         self.stored = f" {shlex.quote(stored)}" if stored is not None else ""
         """What `tcready explain` is told of where the report is."""
         self.layout = layout
-        self.names = short_names(finding.fingerprint for finding in report.findings)
         self.parted = True
         """Whether nothing was written since the last empty line."""
 
@@ -106,6 +100,7 @@ class BriefText(LongText):
     def report(self) -> None:
         report = self.given
         self.summaries()
+        self.line()
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         loud = in_order(f for f in single if f.level != "note")
         last_on_line = {(finding.path, finding.line): finding for finding in loud}
@@ -146,42 +141,14 @@ class BriefText(LongText):
 
     # The verdicts, and what to do first
 
-    def summaries(self) -> None:
-        targets = self.given.targets
-        ran = [target for target in targets if target.was_run]
-        read = [target for target in targets if not target.was_run]
-        if not targets:
-            self.verdicts()
-        for target in ran:
-            self.summary(target, with_steps=len(ran) <= MANY_TARGETS)
-        if len(read) > MANY_STATIC_TARGETS:
-            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(read)} targets: nothing was run")
-        else:
-            for target in read:
-                self.summary(target, with_steps=len(targets) == 1)
-        if len(read) == len(targets) != 1 and (step := of_the_source(self.given, self.names)):
-            self.step("FIRST   ", step)
-        self.line()
-
-    def summary(self, target: TargetReport, *, with_steps: bool) -> None:
-        known = verdict_words(target) or verdict_sentence(target)
-        about = named_target(target, self.given.targets)
-        body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {known}"
-        self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
-        bench = target.observation.bench
-        if bench is not None:
-            style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
-            body = f"{about}: {answer(bench).upper()}: {bench.reason}"
-            self.wrapped("SPEED   ", body, style=style, lead_style="bold")
-        if with_steps:
-            for place, step in enumerate(steps(target, self.given, self.names)):
-                self.step("THEN    " if place else "FIRST   ", step)
+    def reason(self, target: TargetReport) -> str:
+        """In fewer words than in the long form."""
+        return verdict_words(target) or verdict_sentence(target)
 
     def step(self, lead: str, step: Step) -> None:
-        self.wrapped(lead, step.words, lead_style="bold")
+        """With no more than a few of its lines."""
         code = lines_of(step.code) if step.code else []
-        for line in code[:SHOWN_CODE]:
-            self.line("      > ", visible(line, keep="\t"))
+        super().step(lead, replace(step, code="\n".join(code[:SHOWN_CODE])))
         if len(code) > SHOWN_CODE:
             self.line(
                 (f"      ... and {number(len(code) - SHOWN_CODE, 'more line')} ({self.in_full})", "dim")

@@ -159,7 +159,7 @@ def _by_region(target: TargetReport) -> Step | None:
     if free[0].name == "":
         return Step("compile it whole", free[0].code)
     region, others = free[0], len(free) - 1
-    more = f"; {number(others, 'more region')} below" if others else ""
+    more = f"; {number(others, 'more region')} named" if others else ""
     return Step(f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code)
 
 

@@ -1,4 +1,5 @@
-"""The long report for a terminal: findings as ruff and mypy users know them, then each target, the verdict last.
+"""The long report for a terminal: findings as ruff and mypy users know them, then each target, last the
+verdict with what to do first.
 
 Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
 for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
+from tcready.reports.first import Step, of_the_source, steps
 from tcready.reports.ranks_view import rows as rank_rows
 from tcready.reports.serving_view import rows as serving_rows
 from tcready.reports.trace_view import (
@@ -80,11 +82,24 @@ from tcready.reports.view import (
     was_shown,
     which_calls,
 )
-from tcready.schema import Finding, Fix, Plan, Region, Report, RuleText, Stage, TargetReport, Troubles
+from tcready.schema import (
+    Finding,
+    Fix,
+    Plan,
+    Region,
+    Report,
+    RuleText,
+    Stage,
+    TargetReport,
+    Troubles,
+    short_names,
+)
 
 TAB = 4
 TERMINAL_TAB = 8
 EXTRACTED = "the page and the JSON hold a change that takes these lines out into a compiled function"
+MANY_TARGETS = 3
+"""With more targets that were run each has its verdict alone."""
 MANY_STATIC_TARGETS = 3
 """With more targets than this and no run, regions are left to the other formats: a hook stays short."""
 MANY_ROWS = 12
@@ -214,6 +229,7 @@ class LongText:
         self.lines: dict[str, list[str]] = {}
         """Of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
+        self.names = short_names(finding.fingerprint for finding in report.findings)
         self.in_full = "to_text(verbose=True)" if of_a_result else "-v"
         """What gives all of the report."""
 
@@ -234,7 +250,7 @@ class LongText:
         self.listing("skipped files", [f"{item.path}: {item.reason}" for item in report.skipped])
         self.listing("warnings", list(report.warnings))
         self.counts()
-        self.verdicts()
+        self.summaries()
 
     # One line, whole: never wrapped, never cut.
     def line(self, *parts: str | tuple[str, str]) -> None:
@@ -257,7 +273,7 @@ class LongText:
             (f"{visible(code_of(finding))} {finding.level}", style),
             (f" [{visible(finding.name)}] ", "dim"),
             visible(finding.message),
-            (tail, "dim"),
+            (f"{tail} {visible(self.names[finding.fingerprint])}", "dim"),
         )
 
     def finding(self, finding: Finding, explained: set[str]) -> None:
@@ -704,26 +720,45 @@ class LongText:
         if hidden := narrowed_sentence(self.given):
             self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
 
-    def verdicts(self) -> None:
+    # The verdicts, and what to do first
+
+    def summaries(self) -> None:
         targets = self.given.targets
+        ran = [target for target in targets if target.was_run]
+        read = [target for target in targets if not target.was_run]
         if not targets:
             why = "nothing could be read" if self.given.skipped else "no model in what was read"
             self.line(("VERDICT", "bold"), f" UNKNOWN: {why}")
-        elif not self.ran and len(targets) > MANY_STATIC_TARGETS:
-            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(targets)} targets: nothing was run")
+        for target in ran:
+            self.summary(target, with_steps=len(ran) <= MANY_TARGETS)
+        if len(read) > MANY_STATIC_TARGETS:
+            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(read)} targets: nothing was run")
         else:
-            for target in targets:
-                self.verdict(target)
+            for target in read:
+                self.summary(target, with_steps=len(targets) == 1)
+        if len(read) == len(targets) != 1 and (step := of_the_source(self.given, self.names)):
+            self.step("FIRST   ", step)
 
-    def verdict(self, target: TargetReport) -> None:
-        word = VERDICT_WORD[target.verdict]
-        body = f"{named_target(target, self.given.targets)}: {word.upper()}: {verdict_sentence(target)}"
+    def summary(self, target: TargetReport, *, with_steps: bool) -> None:
+        about = named_target(target, self.given.targets)
+        body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {self.reason(target)}"
         self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
         bench = target.observation.bench
         if bench is not None:
             style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
-            body = f"{named_target(target, self.given.targets)}: {answer(bench).upper()}: {bench.reason}"
+            body = f"{about}: {answer(bench).upper()}: {bench.reason}"
             self.wrapped("SPEED   ", body, style=style, lead_style="bold")
+        if with_steps:
+            for place, step in enumerate(steps(target, self.given, self.names)):
+                self.step("THEN    " if place else "FIRST   ", step)
+
+    def reason(self, target: TargetReport) -> str:
+        """What the verdict rests on."""
+        return verdict_sentence(target)
+
+    def step(self, lead: str, step: Step) -> None:
+        self.wrapped(lead, step.words, lead_style="bold")
+        self.code(step.code)
 
 
 def _passed(target: TargetReport, name: str) -> bool:

@@ -32,10 +32,11 @@ def render(
     """The report as terminal text, `width` columns wide, with a trailing newline.
 
     First the verdict of each target and what to do about it, then a line or two a finding; `verbose` tells all of each
-    finding and each run, the verdicts last. Of a sweep there are its tables, and all of that only with `verbose`. Lines
-    that a tool or a click may pick up (`path:line:col: ...`) are never wrapped. `third_party` shows findings in
-    installed packages one by one instead of one line a file and rule. `stored` is the file that holds the report, if it
-    was not made just now; `of_a_result`: whether what shows it is a value of a Python process, which has `to_text`.
+    finding and each run, the verdicts last with what to do. Of a sweep there are its tables, and all of that only with
+    `verbose`. Lines that a tool or a click may pick up (`path:line:col: ...`) are never wrapped. `third_party` shows
+    findings in installed packages one by one instead of one line a file and rule. `stored` is the file that holds the
+    report, if it was not made just now; `of_a_result`: whether what shows it is a value of a Python process, which has
+    `to_text`.
     """
     width = max(width, NARROWEST)
     swept = sweep_text.render(report, report.sweep, whole=verbose) if report.sweep is not None else ""

@@ -230,6 +230,23 @@ class DiesCompiled(Detached):
         return torch.ops.tcready_training.fatal(self.layer(x))
 
 
+class Drawing(Detached):
+    calls = 0
+
+    def forward(self, x):
+        Drawing.calls += 1  # other in every call, whatever the seed
+        return self.layer(x) + Drawing.calls
+
+
+net = nn.Linear(4, 1)
+
+
+def train_step(x):
+    loss = net(x).mean()
+    loss.backward()
+    return loss.detach()
+
+
 class Leaves(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -345,6 +362,19 @@ def test_what_cannot_be_trained_is_not_run_and_no_failure(watch: Watch, name: st
     assert training(seen).loss is None
     assert stage(seen, "capture").state == stage(seen, "parity").state == "pass"
     assert (seen.warnings, seen.break_sites) == ((), ())
+
+
+def test_without_a_comparison_of_outputs_the_loss_says_why(watch: Watch) -> None:
+    seen = watch("Drawing")
+    assert part(seen, "loss").detail == f"parity: {stage(seen, 'parity').detail}"
+    assert "eager differs from eager" in part(seen, "loss").detail
+
+
+def test_a_backward_in_a_run_without_gradients_names_the_mode(watch: Watch) -> None:
+    failed = stage(watch("train_step", mode="infer"), "eager")
+    assert failed.state == "fail"
+    assert failed.detail.endswith("; a run records gradients with --mode train alone")
+    assert stage(watch("train_step"), "eager").state == "pass"
 
 
 @pytest.mark.long

@@ -167,7 +167,10 @@ def test_of_many_cases_only_the_whole_is_told_at_length() -> None:
 def test_the_verdict_of_speed_stands_last_and_on_the_ladder() -> None:
     text = render(benched(), "text", verbose=True)
     assert "✅ speed     real gain: default 1.43x (412 s)" in text
-    assert text.rstrip().splitlines()[-2].startswith("SPEED   model.py::Net: REAL GAIN: default is 1.43x")
+    last = text[text.index("\nVERDICT ") + 1 :]
+    assert [line[:5] for line in last.splitlines() if line[0] != " "] == ["VERDI", "SPEED", "FIRST"]
+    assert "\nSPEED   model.py::Net: REAL GAIN: default is 1.43x" in last
+    assert "\nFIRST   compile it as the arm default does, which was measured to pay\n      > " in last
 
 
 def test_eager_is_recommended_in_words() -> None:

@@ -195,7 +195,14 @@ def test_own_errors_come_before_notes_and_installed_packages_and_the_verdict_las
     verdict = next(i for i, line in enumerate(lines) if line.startswith("VERDICT"))
     assert error < note < installed < verdict
     assert "".join(lines[verdict:]).startswith("VERDICT model.py::Net: READY BY REGION")
-    assert all(line.startswith("        ") for line in lines[verdict + 1 :])
+    assert [line[:5] for line in lines[verdict:] if line[0] != " "] == ["VERDI", "FIRST", "THEN "]
+
+
+def test_the_long_form_names_what_to_do_first_as_the_short_one_does() -> None:
+    long, short = (reports.render(broken(), "text", width=100, verbose=verbose) for verbose in (True, False))
+    (named,) = re.findall(r"^THEN    mend TCR501 at model.py:14 \((\w+)\)", long, re.M)
+    assert re.search(rf"^model.py:14:9: TCR501 .* {named}$", long, re.M)
+    assert short[short.index("FIRST") : short.index("\n\n")] == long[long.index("FIRST") :].rstrip()
 
 
 def test_installed_packages_are_one_line_a_file_and_rule_unless_asked_for() -> None:
@@ -213,7 +220,7 @@ def test_without_a_run_one_line_stands_for_the_stages() -> None:
     assert text.count("static only: nothing was run") == 1
     assert not set("✅❌⚪") & set(text)
     assert "for layer in model.layers:" in text
-    assert "UNKNOWN" in text.splitlines()[-1]
+    assert re.search(r"^VERDICT .* UNKNOWN", text, re.M)
 
 
 def test_a_hook_over_many_modules_stays_short() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,7 +30,8 @@ def run(context: Context) -> None:
         for case in context.cases:
             model = context.build()
             with torch.compiler.set_stance("force_eager"):
-                output = call(context, model, case, _watching(context, lines))
+                with _naming_the_mode(context):
+                    output = call(context, model, case, _watching(context, lines))
                 _refuse_asynchronous(output)
                 context.eager_outputs.append(output)
                 try:
@@ -52,6 +55,22 @@ def run(context: Context) -> None:
         )
         context.journal.end("pass")
     custom_ops.tell(context)
+
+
+@contextlib.contextmanager
+def _naming_the_mode(context: Context) -> Iterator[None]:
+    """Raises RunError, which names the option, for what torch.autograd raises in a run that records no gradients."""
+    try:
+        yield
+    except Exception as error:
+        frames = traceback.walk_tb(error.__traceback__)
+        if context.work.options.mode != "infer" or all(
+            frame.f_code.co_filename != torch.autograd.__file__ for frame, _ in frames
+        ):
+            raise
+        raise RunError(
+            f"{one_line(error, context.work.root)}; a run records gradients with --mode train alone"
+        ) from error
 
 
 def _refuse_asynchronous(output: Any) -> None:

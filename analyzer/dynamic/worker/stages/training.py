@@ -56,7 +56,12 @@ def run(context: Context) -> None:
     training = context.journal.observation.training
     if context.work.options.mode == "train" and training is None:
         log.skip(PHASES, "nothing to train")
-        log.set("loss", "not_run", "the compiled output differs from the eager one, or could not be compared")
+        parity = context.journal.done.get("parity")
+        log.set(
+            "loss",
+            "not_run",
+            f"parity: {parity.detail}" if parity is not None else "outputs were not compared",
+        )
     if training is None or training.loss is None:
         return
     for stage in AFTER:
