@@ -43,6 +43,7 @@ from tcready.reports.view import (
     explain_disagrees,
     explain_sentence,
     first_line,
+    fix_words,
     further_lines,
     how_to_prove,
     in_order,
@@ -303,7 +304,8 @@ class LongText:
         if len(finding.reached_by) > 1:
             self.field("reached by", " > ".join(finding.reached_by))
         if finding.fix is not None and offers_change(finding.fix):
-            self.field("fix", _fix_phrase(finding.fix))
+            what = "a change that was tried" if finding.fix.verified is False else "suggested change"
+            self.field("fix", f"{what} ({fix_words(finding.fix)})")
             for line in _fix_evidence(finding.fix):
                 self.field("", line)
             for line in changed_lines(finding.fix):
@@ -803,14 +805,6 @@ def changed_lines(fix: Fix) -> list[str]:
         else:
             kept.append(line)
     return found
-
-
-def _fix_phrase(fix: Fix) -> str:
-    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
-        fix.verified
-    ]
-    what = "a change that was tried" if fix.verified is False else "suggested change"
-    return f"{what} ({'safe' if fix.safe else 'read it first'}; {proof})"
 
 
 def _fix_evidence(fix: Fix) -> Iterator[str]:

@@ -201,6 +201,14 @@ def offers_change(fix: Fix | None) -> bool:
     return fix is not None and (fix.diff is not None or fix.verified is not None or fix.declined is not None)
 
 
+def fix_words(fix: Fix) -> str:
+    """Whether a change does what the code did, and what a run showed of it."""
+    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
+        fix.verified
+    ]
+    return f"{'safe by construction' if fix.safe else 'read it first'}; {proof}"
+
+
 def shortened(text: str) -> str:
     """The beginning of a long text; the page and the JSON hold all of it."""
     return text if len(text) <= _MANY_CHARACTERS else f"{text[:_MANY_CHARACTERS].rstrip()} ..."

@@ -21,7 +21,7 @@ class Fix:
     title: str
     """One sentence."""
     safe: bool
-    """Whether it may be applied unread; no suggestion of this version may."""
+    """Whether it does what the code did by construction; False where there is no change."""
     diff: str | None
     """A unified diff against the file as it stands, or None if only the rule's example speaks."""
     verified: bool | None

@@ -331,7 +331,7 @@ def _finding(
         fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
         fix=Fix(
             title=_first_sentence(rule.instead),
-            safe=False,
+            safe=bool(edits),  # it was asked for what is safe by construction alone
             diff=(patch({shown: source.text}, edits) or None) if edits else None,
             verified=None,
             edits=edits,
