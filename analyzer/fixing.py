@@ -314,7 +314,9 @@ def read_only(
                 dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]
             ]
         if not made and finding.effect in BREAKS and finding.confidence != "low":
-            no_fix.append(NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why_none(ways)))
+            no_fix.append(
+                NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why_none(ways, [rule]))
+            )
     changed_files = files.changed()
     unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
     result = FixResult(tuple(changes), tuple(refused), tuple(no_fix), failure=unread or None)

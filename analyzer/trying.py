@@ -125,10 +125,11 @@ class Files:
         )
 
 
-def why_none(ways: Iterable[Proposal | Declined]) -> str:
-    """Why none of these ways writes the code anew."""
+def why_none(ways: Iterable[Proposal | Declined], rules: Iterable[Rule]) -> str:
+    """Why none of these ways writes the code anew: what `rules`, which found it, say of that, else each way's own."""
+    known = dict.fromkeys(rule.no_rewrite for rule in rules if rule.no_rewrite)
     reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
-    return "; ".join(reasons) or "no rewrite is known for it"
+    return " ".join(known) or "; ".join(reasons) or "no rewrite is known for it"
 
 
 def counted(items: Sized, noun: str) -> str:
@@ -254,7 +255,8 @@ class Work:
                 flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
-                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why_none(ways))
+                reason = why_none(ways, [rules[f.rule or ""] for f in covering])
+                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
         if len(flags) > 1:  # one may take into the graph what leads to a break without the other
             names = tuple(name for change in flags for name in change.settings)
             how = " and ".join(change.how for change in flags)

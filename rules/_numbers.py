@@ -55,6 +55,7 @@ SETTING = "which `torch._dynamo.config.capture_scalar_outputs` keeps in the grap
 NESTED = Declined("it is used in an index of an index")
 BRANCH = "a branch asks for it: it is the branch that has to be written anew"
 BOUND = f"it is a size or a bound, {SETTING}"
+INTO_TEXT = "the number is written into text: do that outside of what is compiled"
 
 
 def keep_tensor(place: Located) -> Ways:
@@ -336,7 +337,7 @@ class Uses:
         if isinstance(parent, (cst.Return, cst.Yield)):
             return "it is given back as a number"
         if isinstance(parent, cst.FormattedStringExpression):
-            return "it is written into text"
+            return INTO_TEXT
         if isinstance(parent, cst.Expr):
             return "its value is not used"
         if isinstance(parent, (cst.BaseElement, cst.BaseDictElement)):
@@ -347,7 +348,7 @@ class Uses:
 
     def _operand(self, whole: cst.BinaryOperation, other: cst.BaseExpression) -> str | None:
         if isinstance(other, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)):
-            return "it is written into text"
+            return INTO_TEXT
         if isinstance(other, (cst.List, cst.Tuple)):
             return "it tells how often a list is repeated"
         return self.of(whole) if is_number(other, self) else None
@@ -463,7 +464,7 @@ class Uses:
             return "it is used in a way that is not followed"
         if isinstance(call.func, cst.Name):
             if name in TEXT:
-                return "it is written into text"
+                return INTO_TEXT
             if name == "range":
                 return BOUND
             if name == "abs" or (name in ("max", "min") and len(call.args) == 2):
@@ -493,7 +494,7 @@ class Uses:
         if name in SIZING:
             return BOUND
         if name in TEXT and not is_name(call.func.value, self.torch):
-            return "it is written into text"
+            return INTO_TEXT
         if name in STORING:
             return "it is put into a container"
         word = arg.keyword.value if arg.keyword is not None else ""

@@ -355,7 +355,7 @@ def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
         return
     kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
     if len(kept) == len(node.args):
-        yield Declined(f"`{word}` is not written in the call itself")
+        yield Declined(f"the call does not pass `{word}` itself: what it is set by stands elsewhere")
         return
     if kept:
         kept[-1] = kept[-1].with_changes(
