@@ -419,6 +419,11 @@ IN_PLACE = {
         "    y = torch.where(m.any(), y * 0, y)\n    return torch.log(x)\n",
         ("value", ""),
     ),
+    "only where no integer is zero and values are large": (
+        "    if (k == 0).any():\n        x += torch.exp(x + x)\n    return x\n",
+        "    x += torch.where((k == 0).any(), torch.exp(x + x), 0)\n    return x\n",
+        ("gradient", ""),
+    ),
 }
 """Each before, after, and what differs, how."""
 
@@ -426,15 +431,15 @@ IN_PLACE = {
 @pytest.mark.dynamo
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path) -> None:
-    """What is passed must be no leaf, and masks and values go every way together."""
+    """What is passed must be no leaf, and masks, integers and values go every way together."""
     old, new, (differs_in, how) = IN_PLACE[name]
-    before, after = (f"import torch\n\n\ndef add(x, y, m):\n{body}" for body in (old, new))
+    before, after = (f"import torch\n\n\ndef add(x, y, m, k):\n{body}" for body in (old, new))
     path = tmp_path / "sums.py"
     path.write_text(before)
     (tmp_path / "model.py").write_text(
         "import torch\nfrom sums import add\n\n\nclass Model(torch.nn.Module):\n"
-        "    def forward(self, x, m):\n        return add(x.clone(), x.clone(), m) + x\n\n\n"
-        "def get_inputs():\n    return [torch.randn(4, 8), torch.rand(4, 8) > 0.5]\n"
+        "    def forward(self, x, m, k):\n        return add(x.clone(), x.clone(), m, k) + x\n\n\n"
+        "def get_inputs():\n    return [torch.randn(4, 8), torch.rand(4, 8) > 0.5, torch.arange(32).view(4, 8) % 3]\n"
     )
     differs = changed(str(path), source.of_text(path, before), source.of_text(path, after))
     variant = Variant("where", ((str(path), after),), (), differs.functions)

@@ -48,6 +48,10 @@ def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
     return change
 
 
+def _all(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: torch.full_like(tensor, number)
+
+
 def _drawn(value: Any, draw: torch.Generator) -> Any:
     """Other values of the same spread; integers and flags in another order."""
 
@@ -129,14 +133,17 @@ LAST = {
     "with a NaN": _floats(_first(float("nan"))),
 }
 """Behind the others, as they may spoil what a model keeps."""
+APART = {
+    "large": VARIATIONS["large"],
+    "shifted up": VARIATIONS["shifted up"],
+    "shifted down": VARIATIONS["shifted down"],
+    "with a zero": _floats(_first(0.0)),
+}
+"""Floats at which an operation that a branch had kept apart gives no number, or no gradient."""
 WITH_MASKS = {
     f"{masks}, {floats}": _then(VARIATIONS[masks], change)
     for masks in ("masks true", "masks false")
-    for floats, change in (
-        ("shifted up", VARIATIONS["shifted up"]),
-        ("shifted down", VARIATIONS["shifted down"]),
-        ("with a zero", _floats(_first(0.0))),
-    )
+    for floats, change in APART.items()
 }
 """For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
 LARGE = 999
@@ -160,6 +167,12 @@ def _counts(tensor: torch.Tensor) -> bool:
 
 WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
 """For inputs that hold integers: labels and indices out of range are what checks refuse."""
+WITH_BOTH = {
+    f"integers {number}, {floats}": _then(_kinds(_same, _all(number), _same), change)
+    for number in (0, 1)
+    for floats, change in APART.items()
+}
+"""For inputs that hold integers and floats: a test of integers goes each way with such floats."""
 RESIZED = ("of length one", "empty")
 FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down")
 """Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
@@ -192,7 +205,16 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
     return MappingProxyType(
-        {**VARIATIONS, **WITH_MASKS, **WITH_NUMBERS, **at, **OTHERWISE_KEPT, **_UNCHANGED, **LAST}
+        {
+            **VARIATIONS,
+            **WITH_MASKS,
+            **WITH_NUMBERS,
+            **WITH_BOTH,
+            **at,
+            **OTHERWISE_KEPT,
+            **_UNCHANGED,
+            **LAST,
+        }
     )
 
 
@@ -221,10 +243,12 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
     counts = any(_counts(tensor) for tensor in tensors)
+    floats = any(tensor.is_floating_point() for tensor in tensors)
     return tuple(
         name
         for name in every(numbers)
         if (masks or name not in WITH_MASKS)
         and (counts or name not in WITH_NUMBERS)
+        and ((counts and floats) or name not in WITH_BOTH)
         and name not in _UNCHANGED
     )
