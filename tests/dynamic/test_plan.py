@@ -11,8 +11,10 @@ import pytest
 import torch
 import torch._dynamo
 from dynamic.observing import observe_target, report_of
+from tcready.dynamic.worker.placements import Measured
 from tcready.dynamic.worker.plan_choice import chosen
-from tcready.schema import Observation, Placement, Plan, RegionTrial
+from tcready.dynamic.worker.stages import plan as plan_stage
+from tcready.schema import ModuleShare, Observation, Placement, Plan, RegionTrial
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FILE = Path(__file__).parents[2] / "fixtures" / "plans" / "placements.py"
@@ -298,6 +300,23 @@ def test_a_budget_ends_it_and_it_says_what_is_missing() -> None:
     assert plan.recommended in ("none", "whole")
     assert plan.cut
     assert "the budget was spent" in plan.cut[0]
+
+
+def test_shares_of_the_time_are_of_one_measurement() -> None:
+    """A machine that is twice as slow in the second measurement makes no region larger."""
+
+    def measured(slower: float, captured: bool) -> Measured:
+        parts = {"": 4.0, "first": 1.0, "second": 3.0}
+        return Measured(
+            modules=tuple(
+                ModuleShare(name, "Net", seconds=time * slower, seconds_captured=time * slower * captured)
+                for name, time in parts.items()
+            )
+        )
+
+    sums = plan_stage._Sums(measured(2.0, True), measured(1.0, False))
+    assert [sums.time_share([name]) for name in ("first", "second")] == [0.25, 0.75]
+    assert sums.time_share(["first", "second"]) == 1.0
 
 
 @pytest.mark.parametrize("with_settings", [True, False])

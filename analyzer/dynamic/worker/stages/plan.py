@@ -353,8 +353,16 @@ class _Sums:
         return self._sum(names, lambda module: module.ops_captured) / total if total else 0.0
 
     def time_share(self, names: Sequence[str]) -> float | None:
-        seconds = self._sum(names, lambda module: module.seconds)
-        return self._sum(names, lambda module: module.seconds_captured) / seconds if seconds else None
+        """Each part of one measurement: on a busy machine another one differs by more than a region holds."""
+        compiled, kept = self.together[""].seconds, self.eager[""].seconds
+        if not compiled or not kept:
+            return None
+        names = [name for name in names if name in self.together]
+        captured = sum(self.together[name].seconds_captured or 0 for name in names)
+        compiled_anyway = (self.eager[""].seconds_captured or 0) - sum(
+            self.eager[name].seconds_captured or 0 for name in names
+        )
+        return captured / compiled + compiled_anyway / kept
 
     def doubt(self, names: Sequence[str]) -> float:
         """How far what is known of all modules that were compiled is from their sum, as a part of all operations."""
