@@ -568,6 +568,13 @@ def test_an_empty_box_names_the_command_that_fills_it() -> None:
     assert unfilled["stability"] == "tcready bench m.py::Net --soak 600"
 
 
+def test_a_box_of_an_arm_that_failed_says_so_before_the_command() -> None:
+    bench = of(steady({EAGER: 20 * MS, "default": 10 * MS}, graphs=0))
+    for item in ("memory", "parity", "profile of the gain", "stability", "cold start", "precision"):
+        assert "default failed; once it does not: tcready bench m.py::Net" in box(bench, item).detail, item
+    assert box(bench, "prefill and decode apart").detail.startswith("no cases")
+
+
 @pytest.mark.parametrize(("seeds", "state"), [(3, "pass"), (1, "not_measured")])
 def test_parity_of_fewer_seeds_than_are_asked_for_ticks_no_box(seeds: int, state: str) -> None:
     (process_of,) = (parities({"default": True}),)

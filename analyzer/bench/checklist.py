@@ -54,17 +54,19 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
     again = wanted.again(**longer)
     eager, arm = _subject(ran)
     with_inputs = wanted.again(**longer, inputs="FILE.py::NAME")
+    first = f"{arm.arm} failed; once it does not: " if arm is not None and arm.verdict == "failed" else ""
     yield _inputs(ran, wanted, again, with_inputs)
     yield _apart(ran, wanted, again, with_inputs)
-    yield _memory(ran, wanted, eager, arm, again)
-    yield _parity(ran, arm, again, wanted.again(budget=_LONG_BUDGET))
-    yield _profile(eager, arm, wanted, again)
-    yield _stability(ran, arm, wanted.again(**longer, soak=_SOAK_SECONDS))
+    of_arm = first + again
+    yield _memory(ran, wanted, eager, arm, of_arm)
+    yield _parity(ran, arm, of_arm, first + wanted.again(budget=_LONG_BUDGET))
+    yield _profile(eager, arm, wanted, of_arm)
+    yield _stability(ran, arm, first + wanted.again(**longer, soak=_SOAK_SECONDS))
     stack = f"{len(ran.stack)} entries" if ran.stack else again
     yield CheckItem("stack logged", "pass" if ran.stack else "not_measured", stack)
-    yield _warm_up(arm, again)
-    yield _cold_start(arm, again)
-    yield _precision(ran, wanted, arm, again)
+    yield _warm_up(arm, of_arm)
+    yield _cold_start(arm, of_arm)
+    yield _precision(ran, wanted, arm, of_arm)
     yield _rollback(ran, again)
 
 
