@@ -312,11 +312,14 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
         raise TcreadyError("--lengths goes with --inputs: what it names is called with the sizes")
     makes_plan = wanted.plan_from is None and any(name_and_code(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
-    if (
-        wanted.bench_budget is not None
-    ):  # by default the check keeps its own limit, of which each case has a share
-        values["timeout"] = min(chosen.run.timeout, max(wanted.bench_budget, schedule.LEAST))
+    if (limit := _timeout(wanted.bench_budget)) is not None:
+        values["timeout"] = min(chosen.run.timeout, limit)
     return dataclasses.replace(chosen, values=values)
+
+
+def _timeout(budget: float | None) -> float | None:
+    """Seconds that the check has within a budget; None: its own limit, of which each case has a share."""
+    return None if budget is None else max(budget, schedule.LEAST)
 
 
 def refuse_several(planned: Sequence[PlannedRun]) -> None:
@@ -589,6 +592,7 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         name: getattr(options, name)
         for name in REPEATED
         if getattr(options, name) != getattr(RunOptions(), name)
+        if name != "timeout" or options.timeout != _timeout(wanted.bench_budget)
     }
     own = {
         each.name: getattr(wanted, each.name)

@@ -446,6 +446,17 @@ def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
     assert command == "m.py::M --mode train --python env/bin/python --accumulate 4"
 
 
+@pytest.mark.parametrize(("timeout", "repeated"), [(600.0, ""), (30.0, " --timeout 30")])
+def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(
+    tmp_path: Path, timeout: float, repeated: str
+) -> None:
+    """The command that fills a box has a budget of its own."""
+    wanted = BenchOptions(bench_budget=50.0)
+    run = benching.settings_for(wanted, resolve({"timeout": timeout}, root=tmp_path)).run
+    assert run.timeout == min(timeout, 50.0)
+    assert benching._as_asked("m.py::M", run, wanted) == f"m.py::M{repeated}"
+
+
 def test_the_commands_of_the_checklist_can_be_pasted() -> None:
     """They repeat what decides what is measured, and of time limits those of a run."""
     wanted = BenchOptions(

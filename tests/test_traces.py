@@ -8,6 +8,7 @@ import json
 import random
 import re
 import tracemalloc
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -704,9 +705,15 @@ def test_a_packed_trace_is_read_and_one_that_was_cut_too(project: Path, tmp_path
     assert len(seen.graphs) == 3
     assert seen.trace is not None
     assert not seen.trace.processes[0].lacks
-    (folder / f"{NAME}.gz").write_bytes(packed[:-200])
-    _, found = seen_in(folder, project)
+    cut = packed[:-200]
+    (folder / f"{NAME}.gz").write_bytes(cut)
+    seen, found = seen_in(folder, project)
     assert any("cut short" in text for text in found.warnings)
+    (folder / f"{NAME}.gz").unlink()
+    (folder / NAME).write_bytes(zlib.decompressobj(wbits=31).decompress(cut))
+    plain, _ = seen_in(folder, project)
+    assert len(seen.graphs) > 0
+    assert (seen.graphs, seen.break_sites) == (plain.graphs, plain.break_sites)
 
 
 def test_a_trace_under_another_name_is_known_by_what_it_holds(project: Path, tmp_path: Path) -> None:

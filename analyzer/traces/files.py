@@ -15,8 +15,9 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 from tcready.schema import TcreadyError
 
@@ -117,12 +118,11 @@ def _is_trace(path: Path) -> bool:
         return path.name.startswith(NAMED)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedIOBase:
     """The bytes of a file; of one that gzip made what it holds, whatever its name is. Raises OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    opened: Any = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115  the caller closes it
-    return cast("IO[bytes]", opened)
+    return gzip.open(path) if packed else path.open("rb")
 
 
 @dataclass
@@ -174,7 +174,7 @@ def events(
 class _Lines:
     """The lines of a file, read block by block."""
 
-    def __init__(self, file: IO[bytes], seen: Condition) -> None:
+    def __init__(self, file: BufferedIOBase, seen: Condition) -> None:
         self._file = file
         self._seen = seen
         self._buffer = b""
@@ -239,16 +239,26 @@ class _Lines:
 
     def _more(self) -> bool:
         """Reads another block; false behind the last."""
-        try:
-            block = self._file.read(BLOCK)
-        except (OSError, EOFError, zlib.error):  # a packed file that was cut
-            self._seen.cut = True
-            return False
+        block = b"".join(self._parts())
         if not block:
             return False
         self._buffer, self._at = self._buffer[self._at :] + block, 0
         self._read += len(block)
         return True
+
+    def _parts(self) -> Iterator[bytes]:
+        """What makes up a block, as it comes: of a packed file that was cut, all that stands before the cut."""
+        left = BLOCK
+        while left:
+            try:
+                part = self._file.read1(left)
+            except (OSError, EOFError, zlib.error):
+                self._seen.cut = True
+                return
+            if not part:
+                return
+            yield part
+            left -= len(part)
 
 
 def _events(
