@@ -568,6 +568,23 @@ def test_an_empty_box_names_the_command_that_fills_it() -> None:
     assert unfilled["stability"] == "tcready bench m.py::Net --soak 600"
 
 
+@pytest.mark.parametrize(("kept", "said"), [(10, False), (3, True)])
+def test_fewer_blocks_than_are_asked_for_are_said(kept: int, said: bool) -> None:
+    rows = [
+        replace(
+            each,
+            answer=replace(
+                each.answer,
+                measured=tuple(replace(row, blocks=row.blocks[:kept]) for row in each.answer.measured),
+            ),
+        )
+        for each in GAIN
+    ]
+    (_, arm) = of(rows).cases[-1].arms
+    assert ("3 of 10 blocks in a process" in arm.reason) is said
+    assert arm.verdict == "real_gain"
+
+
 def test_a_box_of_an_arm_that_failed_says_so_before_the_command() -> None:
     bench = of(steady({EAGER: 20 * MS, "default": 10 * MS}, graphs=0))
     for item in ("memory", "parity", "profile of the gain", "stability", "cold start", "precision"):

@@ -219,6 +219,8 @@ class Processes:
         self.ends = ends
         """A kind of process, and the arm in whose code it ends."""
         self.untimed = False
+        self.compiled = 0.5
+        """Seconds of a call of a compiled arm; eager takes 1."""
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -238,7 +240,7 @@ class Processes:
 
     def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
         for arm in request.arms:
-            took = 1.0 if arm.name == "eager" else 0.5
+            took = 1.0 if arm.name == "eager" else self.compiled + 0.001 * request.seed
             if arm.name == self.fails or self.untimed:
                 yield ArmMeasured(arm.name, error="it gave up")
                 continue
@@ -283,6 +285,18 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
     assert cold[0].cache == cold[2].cache != cold[1].cache
     assert len({each.seed for each in processes.asked if each.kind == "steady"}) == 3
     assert (found.verdict, found.recommended, found.cut) == ("real_gain", "default", ())
+
+
+@pytest.mark.parametrize(("took", "processes"), [(0.5, 3), (0.979, 5)])
+def test_a_ratio_near_a_threshold_gets_two_processes_more(
+    monkeypatch: pytest.MonkeyPatch, took: float, processes: int
+) -> None:
+    made = Processes(monkeypatch, takes=5)
+    made.compiled = took
+    measured(made, DEFAULT)
+    steady = [each for each in made.asked if each.kind == "steady"]
+    assert [each.seed for each in steady] == list(range(processes))
+    assert {each.blocks for each in steady} == {10}
 
 
 def test_on_a_device_the_first_process_profiles_what_it_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -313,6 +313,10 @@ def _judged(
         processes=count,
         error=error,
         untimed=_untimed(processes, arm.arm),
+        blocks=min(
+            (len(blocks) for cases in _timed(processes, arm.arm, weights) for blocks in cases or ()),
+            default=None,
+        ),
         graphs=arm.graphs,
         recompiles=arm.recompiles,
         settled=arm.settled,

@@ -9,6 +9,7 @@ from typing import Literal
 from tcready.bench.figures import MIN_EFFECT, more_needed, shown
 from tcready.quantities import time_text
 from tcready.schema import (
+    BLOCKS,
     EAGER,
     PARITY_SEEDS,
     ArmBench,
@@ -59,6 +60,8 @@ class Evidence:
     error: str = ""
     untimed: str = ""
     """What ended a process before the arm was timed, if that was its time limit."""
+    blocks: int | None = None
+    """Of each case in the process that timed the fewest."""
     graphs: int | None = None
     recompiles: int | None = None
     settled: bool | None = None
@@ -186,6 +189,8 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
         found.append(
             f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} behind the first three calls"
         )
+    if seen.blocks is not None and seen.blocks < BLOCKS:
+        found.append(f"{seen.blocks} of {BLOCKS} blocks in a process: more time (--budget) makes more")
     if seen.settled is False:
         after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
         found.append(f"times had not settled{after}")

@@ -5,6 +5,7 @@ are tuples; lines and columns are 1-based; columns count characters, the end col
 """
 
 from tcready.schema.bench import (
+    BLOCKS,
     EAGER,
     PARITY_SEEDS,
     Arm,
@@ -210,6 +211,7 @@ from tcready.schema.words import (
 )
 
 __all__ = [
+    "BLOCKS",
     "BREAKING",
     "CASES",
     "EAGER",

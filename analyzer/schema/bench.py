@@ -13,6 +13,8 @@ profiler; outputs held against eager; one arm for a long time; the data loader b
 CheckState = Literal["pass", "fail", "not_measured"]
 EAGER = "eager"
 """The arm that the others are held against: the code as it stands. What it compiles itself stays compiled."""
+BLOCKS = 10
+"""Of calls that are timed together, of each arm and case in a process."""
 PARITY_SEEDS = 3
 """From so many seeds outputs are compared."""
 
@@ -55,7 +57,7 @@ class BenchRequest:
     """Of `cold` and `soak` just one."""
     seed: int = 0
     """Of the order in which blocks of the arms are made."""
-    blocks: int = 10
+    blocks: int = BLOCKS
     """Timed blocks of each arm and case."""
     latencies: int = 0
     """Single calls of each arm and case that are timed one by one."""
