@@ -178,6 +178,14 @@ STEADY = Column(
     "memory steady",
     lambda arm, eager: _bytes(arm.memory_steady_bytes, eager.memory_steady_bytes if eager else None),
 )
+RESIDENT = Column(
+    "resident memory",
+    lambda arm, eager: (
+        UNKNOWN  # without a device it is the memory of the other column
+        if arm.resident_steady_bytes == arm.memory_steady_bytes
+        else _bytes(arm.resident_steady_bytes, eager.resident_steady_bytes if eager else None)
+    ),
+)
 LAUNCHES = Column("launches", lambda arm, _: _of(arm.kernel_launches, lambda count: f"{count:,}"))
 BREAKS = Column("breaks", lambda arm, _: _of(arm.breaks, str))
 RECOMPILES = Column("recompiles", lambda arm, _: _of(arm.recompiles, str))
@@ -214,6 +222,7 @@ COSTS = (
     ),
     PEAK,
     STEADY,
+    RESIDENT,
 )
 FOR_A_TERMINAL = (
     (VERDICT, CALL, SPEEDUP, P95, P99),
@@ -359,6 +368,12 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
         yield "note", note
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
+    elif bench.cases:
+        yield "noise", "not measured: eager is held against itself where two processes timed it"
+    arms = bench.cases[-1].arms if bench.cases else ()
+    reasons = [arm.energy_reason for arm in arms if arm.energy_reason]
+    if reasons and all(arm.energy_joules is None for arm in arms):
+        yield "energy", reasons[0]
     if bench.loader is not None:
         yield "data", loader_sentence(bench.loader)
     if bench.soak is not None:

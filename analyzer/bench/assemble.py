@@ -267,6 +267,8 @@ def _figures(
         memory_steady_bytes=_most(
             use.resident_steady if use.device_steady is None else use.device_steady for use in memory
         ),
+        resident_peak_bytes=_most(use.resident_peak for use in memory),
+        resident_steady_bytes=_most(use.resident_steady for use in memory),
         kernel_seconds=figure([kernel_seconds]),
         kernel_launches=profile.kernels if profile else None,
         host_seconds=profile.host_seconds if profile else None,

@@ -329,6 +329,9 @@ class ArmBench:
     memory_peak_bytes: int | None = None
     memory_steady_bytes: int | None = None
     """Of the device; resident memory where there is none."""
+    resident_peak_bytes: int | None = None
+    resident_steady_bytes: int | None = None
+    """Of the process, beside that of a device."""
     kernel_seconds: Figure | None = None
     kernel_launches: int | None = None
     host_seconds: float | None = None

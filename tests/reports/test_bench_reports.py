@@ -18,6 +18,7 @@ from tcready.reports.bench_view import (
     COSTS,
     TIMES,
     calls_interval,
+    facts,
     loader_sentence,
     phases,
     ratio_interval,
@@ -48,6 +49,32 @@ def small(seconds: float, wide: float, *, arm: str = "default", case: str = "all
     """One arm, its interval `wide` of its median to either side."""
     figure = Figure(seconds, seconds * (1 - wide), seconds * (1 + wide), 3)
     return Bench("no_gain", "", (BenchCase(case, (ArmBench(arm, "no_gain", figure),)),))
+
+
+def test_what_was_not_measured_is_said_beside_the_tables() -> None:
+    arms = [
+        ArmBench(name, "no_gain", None, energy_reason="not run: no NVIDIA GPU")
+        for name in ("eager", "default")
+    ]
+    plain = Bench("no_gain", "", (BenchCase("all cases", tuple(arms)),))
+    said = dict(facts(plain))
+    assert said["energy"] == "not run: no NVIDIA GPU"
+    assert said["noise"].startswith("not measured")
+    measured = [dataclasses.replace(arm, energy_joules=1.0) for arm in arms]
+    assert "energy" not in dict(
+        facts(dataclasses.replace(plain, cases=(BenchCase("all cases", tuple(measured)),)))
+    )
+
+
+def test_resident_memory_stands_beside_that_of_a_device() -> None:
+    def shown(resident: int) -> bool:
+        arm = ArmBench(
+            "default", "no_gain", None, memory_steady_bytes=5_000_000, resident_steady_bytes=resident
+        )
+        return "resident memory" in table(BenchCase("all cases", (arm,)), COSTS).headings
+
+    assert shown(9_000_000)
+    assert not shown(5_000_000)
 
 
 # Units
