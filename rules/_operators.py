@@ -47,15 +47,15 @@ BACKENDS = """
 
 def _attention_backends(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     kinds = {torch}.nn.attention.SDPBackend
-    wanted = (
-        (enable_flash, kinds.FLASH_ATTENTION),
-        (enable_mem_efficient, kinds.EFFICIENT_ATTENTION),
-        (enable_math, kinds.MATH),
-        (enable_cudnn, kinds.CUDNN_ATTENTION),
+    return (
+        bool(enable_flash) * [kinds.FLASH_ATTENTION]
+        + bool(enable_mem_efficient) * [kinds.EFFICIENT_ATTENTION]
+        + bool(enable_math) * [kinds.MATH]
+        + bool(enable_cudnn) * [kinds.CUDNN_ATTENTION]
     )
-    return [kind for is_wanted, kind in wanted if is_wanted]
 """
-"""What `torch.backends.cuda.sdp_kernel`, which is deprecated, passes on to `torch.nn.attention.sdpa_kernel`."""
+"""What `torch.backends.cuda.sdp_kernel`, which is deprecated, passes on to `torch.nn.attention.sdpa_kernel`.
+It asks nothing: a proof would want inputs for both answers, and the flags are the model's own."""
 
 
 def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[str, ...]] | None:
