@@ -479,7 +479,7 @@ def bench(
         TcreadyError: As `check` does; for an arm, a file of sizes or a patch that is none; if several targets are due.
         TypeError: There is no such option.
     """
-    from tcready import benching
+    from tcready import benching, explaining
     from tcready.options import BenchOptions
 
     began = time.monotonic()
@@ -490,7 +490,17 @@ def bench(
         benching.refuse_several(planned)
         benching.refuse_another_plan(planned, asked)
         benching.refuse_another_bench(planned, chosen, asked)
-        return lambda seen: benching.benched(seen, planned, chosen, asked, command, announce, progress, began)
+        return lambda seen: benching.benched(
+            seen,
+            planned,
+            chosen,
+            asked,
+            command,
+            announce,
+            progress,
+            began,
+            lambda: explaining.kept(chosen.root),
+        )
 
     return _report((target,), True, (), chosen, announce, progress, benched)
 

@@ -211,6 +211,25 @@ def with_plan_of(seen: Observation, path: str | None) -> Observation:
     return dataclasses.replace(seen, plan=plans[0]) if plans else seen
 
 
+def plan_of_last(seen: Observation, last: Report | None) -> Plan | None:
+    """The plan of the run that was kept last, if that was of this target in the same mode, with the same inputs, modules,
+    types, device and torch, and of code that is as it was; else None."""
+    for each in last.targets if last is not None else ():
+        then = each.observation
+        if _alike(then) == _alike(seen) and then.plan is not None and then.digests:
+            now = dict(seen.digests)
+            if all(now.get(path) == digest for path, digest in then.digests):
+                return then.plan
+    return None
+
+
+def _alike(seen: Observation) -> tuple[object, ...]:
+    environment = seen.environment or {}
+    of_it = [environment.get(name) for name in ("torch", "python", "device", "gpu", "dtype", "autocast")]
+    modules = [(module.name, module.type) for module in seen.modules]
+    return seen.target, seen.mode, seen.convention, of_it, modules
+
+
 def _plans(path: str, target: str) -> list[Plan]:
     return [run.plan for run in stored_runs(path) if run.target == target and run.plan is not None]
 
@@ -340,17 +359,24 @@ def benched(
     announce: Tell,
     progress: Progressing,
     began: float,
+    last: Callable[[], Report | None],
 ) -> Observed:
     """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
 
     `began`: when the command did, by `time.monotonic`: the budget counts from there, and runs share what is left of it.
+    `last` gives the report that was kept last in the folder.
     """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
     ends = began + schedule.budget_of(wanted)
     runs: list[Observation] = []
-    for left, run in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
-        now = time.monotonic()
+    for left, each in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
+        run, now = each, time.monotonic()
         part = _Part(began if not runs else now, now + (ends - now) / left)
+        by_itself = not wanted.arms and not wanted.quick and wanted.plan_from is None and run.plan is None
+        plan = plan_of_last(run, last()) if by_itself else None
+        if plan is not None:
+            announce("the arm plan is that of the last run here: nothing changed since")
+            run = dataclasses.replace(run, plan=plan)
         runs.append(_with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress, part))
         ends += wanted.soak or 0.0
     return dataclasses.replace(seen, runs=tuple(runs))

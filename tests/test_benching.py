@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tcready import benching
@@ -27,12 +28,16 @@ from tcready.schema import (
     BenchRun,
     ColdStart,
     Figure,
+    ModuleShare,
     Observation,
     ParityMeasured,
     Plan,
     Profile,
+    Report,
     Sizes,
+    TargetReport,
     TcreadyError,
+    Tool,
     as_json,
 )
 
@@ -55,6 +60,33 @@ def test_by_default_eager_and_default_and_a_plan_where_there_is_one() -> None:
         "eager": "",
         "dynamic": "model = torch.compile(model, dynamic=True)",
     }
+
+
+@pytest.mark.parametrize(
+    ("change", "taken"),
+    [
+        ({}, True),
+        ({"digests": (("m.py", "other"),)}, False),
+        ({"digests": ()}, False),
+        ({"mode": "train"}, False),
+        ({"target": "m.py::N"}, False),
+        ({"convention": "--inputs other.py::x"}, False),
+        ({"environment": {"torch": "2.11.0", "device": "cpu"}}, False),
+        ({"environment": {"torch": "2.13.0", "device": "cuda"}}, False),
+        ({"modules": (ModuleShare("", "M"), ModuleShare("a", "Linear"))}, False),
+    ],
+)
+def test_the_plan_of_the_last_run_is_taken_if_nothing_changed(change: dict[str, Any], taken: bool) -> None:
+    ran = dataclasses.replace(
+        PLANNED,
+        digests=(("m.py", "as it was"),),
+        environment={"torch": "2.13.0", "device": "cpu"},
+        modules=(ModuleShare("", "M"),),
+    )
+    last = Report(Tool("tcready", "0"), (), (TargetReport(ran, "ready", ()),), (), (), (), (), {})
+    now = dataclasses.replace(ran, plan=None, **change)
+    assert benching.plan_of_last(now, last) == (PLANNED.plan if taken else None)
+    assert benching.plan_of_last(now, None) is None
 
 
 @pytest.mark.parametrize(
