@@ -134,6 +134,30 @@ def test_arms_take_turns_and_one_that_fails_takes_no_other_with_it(measure: Meas
     assert {(each.error, each.graphs) for each in found["nothing"]} == {("compiled nothing", 0)}
 
 
+def test_more_arms_than_torch_compiles_one_function_for_all_stay_compiled(measure: Measure) -> None:
+    """The limit of recompilations is 8, and all arms compile the same functions."""
+    arms = (EAGER, *(Arm(f"arm {number}", CAPTURED.code) for number in range(10)))
+    answer = measure("Net", "two", BenchRequest("steady", arms, blocks=3, seconds=8.0))
+    assert answer.failure is None
+    rows = [row for arm, rows in by_arm(answer).items() if arm != "eager" for row in rows]
+    assert len(rows) == 20
+    assert {(row.error, row.graphs, row.breaks) for row in rows} == {("", 2, 0)}
+    # Ten calls at least, by default, and fifty at most; how many it were is said.
+    assert all(10 <= row.warm_calls <= 50 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("times", "settled"),
+    [([1.0] * 10, True), ([1.0] * 9, False), ([2.0] * 5 + [1.0] * 5, False), ([9.0, *[1.0] * 10], True)],
+)
+def test_calls_have_settled_if_five_take_as_long_as_the_five_before(
+    times: list[float], settled: bool
+) -> None:
+    from tcready.dynamic.worker.bench.lanes import _settled
+
+    assert _settled(times) is settled
+
+
 def test_code_that_compiles_again_and_again_is_counted(measure: Measure) -> None:
     request = BenchRequest("steady", (EAGER, CAPTURED), blocks=1, seconds=1.0)
     found = by_arm(measure("Counting", "one", request))["captured"][0]
