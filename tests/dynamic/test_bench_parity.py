@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.parity import losses_differ
 from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.outcome import Outcome, difference
-from tcready.dynamic.worker.precision import case_in_float64
+from tcready.dynamic.worker.precision import case_in_float64, tolerance
+from tcready.dynamic.worker.request import Work
+from tcready.options import RunOptions
 from tcready.schema import Arm, ParityMeasured
 
 DEFAULT = Arm("default", "model = torch.compile(model)")
@@ -353,3 +359,29 @@ def test_no_kind_of_output_is_passed_over(before: str, after: str, words: str | 
     one, other = (Outcome((("output 0", eval(text, {"torch": torch})),), ("*",)) for text in (before, after))
     found = difference(one, other, 1e-4).text
     assert found is None if words is None else words in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("options", "output", "parameters", "exact", "allowed"),
+    [
+        ({}, torch.float32, torch.float32, True, 1e-4),
+        ({"mode": "train"}, torch.float32, torch.float32, True, 1e-3),
+        ({}, torch.float64, torch.float64, True, 1e-6),
+        ({}, torch.float32, torch.bfloat16, True, 1e-2),
+        ({"mode": "train"}, torch.bfloat16, torch.float32, True, 2e-2),
+        ({"autocast": "float16"}, torch.float32, torch.float32, True, 1e-2),
+        ({}, torch.int64, torch.float32, True, 1e-4),
+        ({"device": "cuda"}, torch.float32, torch.float32, True, 1e-4),
+        ({"device": "cuda"}, torch.float32, torch.float32, False, 1e-2),
+        ({"device": "cpu"}, torch.float32, torch.float32, False, 1e-4),
+    ],
+)
+def test_what_may_differ_follows_the_coarsest_type_and_the_mode(
+    options: dict[str, Any], output: torch.dtype, parameters: torch.dtype, exact: bool, allowed: float
+) -> None:
+    """Without float64 to tell how far eager code is off, TF32 in convolutions on CUDA counts as a coarse type."""
+    work = Work("net.py::Net", RunOptions(**options), "/")
+    context = Context(work, Journal(work, None, None), Names("/", ()))
+    seen = Outcome((("output 0", torch.zeros(2, dtype=output)),), ())
+    model = torch.nn.Conv1d(1, 1, 1).to(parameters)
+    assert tolerance(context, model, seen, exact=exact) == allowed
