@@ -43,8 +43,9 @@ _LEAST_RANGE = 0.05
 
 
 def case_charts(case: BenchCase) -> tuple[Chart, ...]:
-    """Of one case: every block of every arm, and the time of n calls."""
-    return tuple(chart for chart in (_distribution(case), _break_even(case)) if chart is not None)
+    """Of one case: every block of every arm, single calls, and the time of n calls."""
+    found = (_distribution(case), _single_calls(case), _break_even(case))
+    return tuple(chart for chart in found if chart is not None)
 
 
 def charts(bench: Bench) -> tuple[Chart, ...]:
@@ -116,6 +117,49 @@ def _middle_half(values: Sequence[float]) -> tuple[float, float]:
         return values[0], values[0]
     first, _, third = statistics.quantiles(values, n=4, method="inclusive")
     return first, third
+
+
+def _single_calls(case: BenchCase) -> Chart | None:
+    """What share of the calls took no longer than so much, a line for each arm. The axis ends behind 95 % of them."""
+    shown = [
+        arm for arm in case.arms if len(arm.single_calls) > 1 and all(map(math.isfinite, arm.single_calls))
+    ]
+    if not shown:
+        return None
+    low = min(arm.single_calls[0] for arm in shown)
+    high = max(arm.single_calls[-2] for arm in shown)
+    pad = (high - low or high or 1.0) * 0.04
+    took = Scale(max(low - pad, 0.0), high + pad, LEFT, RIGHT)
+    top = ROW * len(shown) + 6
+    share = Scale(0.0, 1.0, top + PLOT, top)
+    kinds = _kinds(case)
+    named = key([(kinds[arm.arm], arm.arm) for arm in shown])
+    curves, rows = list[Curve](), list[tuple[str, ...]]()
+    for arm in shown:
+        steps = len(arm.single_calls) - 1
+        places = tuple(
+            (took.at(seconds), share.at(at / steps))
+            for at, seconds in enumerate(arm.single_calls)
+            if seconds <= took.high
+        )
+        middle = arm.single_calls[steps // 2]
+        curves.append(
+            Curve(places, kinds[arm.arm], f"{arm.arm}: half of the calls within {time_text(middle)}")
+        )
+        quarters = (arm.single_calls[round(steps * part)] for part in (0, 0.25, 0.5, 0.75, 0.95, 1))
+        rows.append((arm.arm, *map(time_text, quarters)))
+    below, beside = across(took, top, top + PLOT, time_text), up(share, lambda part: f"{part:.0%}")
+    return Chart(
+        f"Single calls in {case.case}",
+        "How many of the calls that were timed one by one took no longer than so much.",
+        top + PLOT + 24,
+        (),
+        (),
+        (*below.curves, *beside.curves, *named.curves, *curves),
+        (*below.labels, *beside.labels, *named.labels),
+        ("arm", "least", "25 %", "50 %", "75 %", "95 %", "most"),
+        tuple(rows),
+    )
 
 
 # When compiling has paid

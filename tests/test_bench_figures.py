@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from bench_noise import Trouble, timed
-from tcready.bench.figures import break_even, figure, more_needed, noise, ratio, shown, weighted
+from tcready.bench.figures import break_even, figure, more_needed, noise, ratio, shown, spread, weighted
 from tcready.schema import Figure
 
 RUNS = 500
@@ -189,3 +189,9 @@ except TcreadyError as error:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "the bench needs scipy: pip install 'tcready[bench]'\n"
+
+
+def test_single_calls_are_parted_by_what_they_take() -> None:
+    assert spread([float(number) for number in range(19)]) == ()
+    found = spread([float(number) for number in reversed(range(101))])
+    assert found == tuple(float(number) for number in range(0, 101, 5))

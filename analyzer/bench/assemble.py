@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from tcready.bench.checklist import Ran, checklist
-from tcready.bench.figures import Rows, break_even, figure, noise, ratio, weighted
+from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
 from tcready.bench.wanted import BenchWanted
 from tcready.schema import (
@@ -283,6 +283,7 @@ def _figures(
         parity_detail=detail,
         code=arm.code,
         blocks=tuple(map(tuple, rows)),
+        single_calls=spread(latencies),
         settled=not unsettled if rows else None,
         warm_calls=_most(row.warm_calls for row in unsettled or steady if row.blocks),
     )

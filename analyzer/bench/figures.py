@@ -22,6 +22,8 @@ MIN_EFFECT = 0.02
 """What a ratio must differ from 1 by to matter."""
 FROM_P99 = 200
 """Calls below which a 99th percentile is the slowest one or two."""
+TWENTIETHS = 20
+"""Parts into which single calls are parted by what they take."""
 _MOST_MORE = 100
 
 Rows = Sequence[Sequence[float]]
@@ -110,6 +112,14 @@ def _percentiles(latencies: Sequence[float]) -> tuple[float | None, float | None
         return None, None, None
     cuts = statistics.quantiles(latencies, n=100, method="inclusive")
     return cuts[49], cuts[94], cuts[98] if len(latencies) >= FROM_P99 else None
+
+
+def spread(latencies: Sequence[float]) -> tuple[float, ...]:
+    """Seconds that 0, 5, 10, ... 100 % of single calls took at most; empty of fewer calls than that."""
+    if len(latencies) < TWENTIETHS:
+        return ()
+    cuts = statistics.quantiles(latencies, n=TWENTIETHS, method="inclusive")
+    return min(latencies), *cuts, max(latencies)
 
 
 def weighted(processes: Sequence[Rows], weights: Sequence[float]) -> Rows:

@@ -354,6 +354,8 @@ class ArmBench:
     code: str = ""
     blocks: tuple[tuple[float, ...], ...] = ()
     """Seconds of one call in each block, a row for each process."""
+    single_calls: tuple[float, ...] = ()
+    """Seconds that 0, 5, 10, ... 100 % of the single calls took at most; empty of fewer than 20 of them."""
     settled: bool | None = None
     warm_calls: int | None = None
 

@@ -21,6 +21,10 @@ _STEPS = (0.0, 0.4, -0.3, 0.9, -0.6, 0.2, 0.1, -0.2, 0.5, 2.1)
 """Of blocks in a process, from its mean, in percent."""
 
 
+def _single_calls(seconds: float) -> tuple[float, ...]:
+    return tuple(seconds * (0.97 + 0.08 * (at / 20) ** 3) for at in range(21))
+
+
 def _blocks(seconds: float) -> tuple[tuple[float, ...], ...]:
     return tuple(
         tuple(seconds * (1 + process / 100) * (1 + step / 100) for step in _STEPS)
@@ -44,6 +48,7 @@ def _eager(seconds: float, launches: int) -> ArmBench:
         host_seconds=seconds * 0.97,
         throughput=1 / seconds,
         blocks=_blocks(seconds),
+        single_calls=_single_calls(seconds),
         settled=True,
         warm_calls=10,
     )
@@ -80,6 +85,7 @@ def _default(seconds: float, ratio: float, launches: int) -> ArmBench:
         break_even_warm_calls=_calls(4.11 / won),
         code="model = torch.compile(model)",
         blocks=_blocks(seconds),
+        single_calls=_single_calls(seconds),
         settled=True,
         warm_calls=12,
     )
@@ -104,6 +110,7 @@ def _undecided(seconds: float) -> ArmBench:
         parity_detail="output 0 differs by 3.1e-02 of its largest value where 1.0e-03 is allowed",
         code='model = torch.compile(model, mode="reduce-overhead")',
         blocks=_blocks(seconds),
+        single_calls=_single_calls(seconds),
         settled=False,
         warm_calls=50,
     )

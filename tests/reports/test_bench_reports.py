@@ -256,8 +256,12 @@ def test_ticks_are_few_and_inside(low: float, high: float) -> None:
 
 def test_every_arm_that_was_timed_is_drawn_with_its_numbers() -> None:
     bench = full_bench()
-    calls, pays = case_charts(bench.cases[0])
+    calls, single, pays = case_charts(bench.cases[0])
     assert {row[0] for row in calls.rows} == {"eager", "default", "reduce-overhead"}
+    assert [row[0] for row in single.rows] == ["eager", "default", "reduce-overhead"]
+    half = next(curve for curve in single.curves if curve.title.startswith("eager: half of the calls within"))
+    ups = [y for _, y in half.points]
+    assert ups == sorted(ups, reverse=True)
     assert len(calls.dots) == 90
     assert [row[0] for row in pays.rows] == ["eager", "default", "default, warm cache", "reduce-overhead"]
     assert pays.rows[3][-1] == "not sure"
@@ -282,7 +286,7 @@ def test_arms_cross_where_they_pay(own: float | None) -> None:
         dataclasses.replace(default_arm, cold_seconds=later, cold_warm_cache_seconds=None),
         *rest,
     )
-    (_, pays) = case_charts(dataclasses.replace(case, arms=arms))
+    (_, _, pays) = case_charts(dataclasses.replace(case, arms=arms))
     eager, default = (
         next(c for c in pays.curves if c.title.startswith(f"{name}:")) for name in ("eager", "default")
     )

@@ -177,8 +177,8 @@ def test_a_bench_is_reached_drawn_and_listed(visit: Opener) -> None:
     assert page.evaluate("location.hash") == "#bench"
     bench = page.locator("#bench")
     assert (
-        bench.locator("svg").count() == 10
-    )  # two of each of three cases, cold starts, the soak's calls and memory
+        bench.locator("svg").count() == 13
+    )  # three of each of three cases, cold starts, the soak's calls and memory
     for width in (1200, 400):
         page.set_viewport_size({"width": width, "height": 900})
         outside = page.evaluate(

@@ -218,7 +218,7 @@ def test_a_finding_shows_both_sources_of_evidence_and_the_refactor() -> None:
         "Detected data-dependent branching",
         "Stack, outermost first (2)",
         "the break splits Net.forward, Gate.forward (2 call levels); so it was in the run",
-        "changes behaviour: read it first; verified by a run",
+        "read it first; verified by a run",
         "The change, before and after",
     ):
         assert words in " ".join(card.split())

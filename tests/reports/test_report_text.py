@@ -327,7 +327,7 @@ def test_prose_is_reflowed_and_lists_are_kept() -> None:
 def test_a_fix_without_a_change_adds_no_line() -> None:
     text = render(broken(), "text", width=100)
     assert "remove it" not in text
-    assert "a change that was tried (safe; a run refuted it)" in text
+    assert "a change that was tried (safe by construction; a run refuted it)" in text
 
 
 def test_a_break_site_is_told_by_its_kind() -> None:
