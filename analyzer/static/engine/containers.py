@@ -249,6 +249,12 @@ class Containers(Room):
             return NONE
         if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
             return _mapping_view(members, name, args)
+        if name == "__iter__" and isinstance(members, Mapping):
+            return _mapping_view(members, "keys", ())
+        if name == "__iter__" and isinstance(members, Sequence):
+            return Sequence("iterator", members.items, members.element)
+        if name == "__getitem__" and members is not None and args:
+            return self.item_of(members, args[0], ast.Constant(None))
         return K.module_method(name, made)
 
     def _with_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
