@@ -579,3 +579,28 @@ def test_what_a_function_in_a_file_beside_gives_a_model(named: str, expected: st
         "        self.part = part\n    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
     )
     assert known(package, source, name="Net") == {"a": expected}
+
+
+ASKED = {
+    "it raises where there is none": ("if part.width is None:\n    raise ValueError", "float@config"),
+    "it asserts that there is one": ("assert part.width is not None", "float@config"),
+    "it asks for something else": ("if part.scale > 3:\n    raise ValueError", "None | float@config"),
+    "it goes on without": ("if part.width is None:\n    self.plain = True", "None | float@config"),
+}
+"""What a constructor asks of the part it is given, and what the forward knows of that part."""
+
+
+@pytest.mark.parametrize("case", ASKED)
+def test_what_a_constructor_asks_of_a_part(case: str, tmp_path: Path) -> None:
+    asked, expected = ASKED[case]
+    source = (
+        "\nclass Part(nn.Module):\n    def __init__(self, width: float | None = None):\n"
+        "        super().__init__()\n        self.width, self.scale = width, 2\n"
+        "class Base(nn.Module):\n    def __init__(self, part: Part):\n"
+        "        super().__init__()\n        self.part = part\n"
+        "    def forward(self, x):\n        see(self.part.width, 'a')\n        return x\n"
+        "class Net(Base):\n    def __init__(self, part: Part):\n"
+        f"        super().__init__(part)\n{indent(asked, ' ' * 8)}\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}
+    assert known(tmp_path, source, name="Base") == {"a": "None | float@config"}

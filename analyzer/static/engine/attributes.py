@@ -8,7 +8,7 @@ import re
 from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import ASSUMED_DEPTH, Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, positional
@@ -56,8 +56,6 @@ PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol
 """Bases that give a class no attribute that could be meant."""
 MAX_DERIVING = 3
 """Of the classes that derive from the one an argument is typed with, more say nothing."""
-ASSUMED_DEPTH = 4
-"""Where the count of call levels starts for the making of a module of which only the class is known."""
 
 
 class Attributes(Room):
