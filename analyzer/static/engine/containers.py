@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     one_of,
     options,
     prefer,
+    without_none,
 )
 
 MAX_ENTRIES = 64
@@ -149,15 +150,16 @@ class Containers(Room):
         return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
-        """`base[index]`; what is too short for a constant index is ruled out."""
+        """`base[index]`; what is too short for a constant index is ruled out, and so is None: who picks an item of an
+        argument that may be left out gives it."""
+        base = base if base == NONE else without_none(base)
         if isinstance(base, Choice) and isinstance(index, Const) and isinstance(index.value, int):
             place = index.value
             base = keep(base, lambda v: not _too_short(v, place))
         return lift(lambda b, i: self._item(b, i, node), base, index)
 
     def _item(self, base: Value, index: Value, node: ast.expr) -> Value:
-        known = [option for option in options(base) if option != NONE or base == NONE]
-        return join(*(self.item_of(option, index, node) for option in known))
+        return join(*(self.item_of(option, index, node) for option in options(base)))
 
     def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
         if isinstance(base, Tensor):
