@@ -260,8 +260,10 @@ class Attributes(Room):
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
             changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
-            if changed is False and isinstance(value, Const) and isinstance(value.value, (bool, NoneType)):
-                return prefer(value, _vague(value))  # a switch; a number may count something
+            usual = likely(value)
+            if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
+                # a switch, or what is there unless it is given; a number may count something
+                return prefer(value, _vague(value)) if isinstance(value, Const) else value
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):
