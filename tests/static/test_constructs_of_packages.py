@@ -604,3 +604,23 @@ def test_what_a_constructor_asks_of_a_part(case: str, tmp_path: Path) -> None:
     )
     assert known(tmp_path, source, name="Net") == {"a": expected}
     assert known(tmp_path, source, name="Base") == {"a": "None | float@config"}
+
+
+NAMED = {
+    "one of several": ("if kind not in ('LSTM', 'GRU'):\n    raise ValueError", "GRU | LSTM"),
+    "one": ("if kind == 'GRU':\n    self.flag = 1\nelse:\n    raise ValueError", "GRU"),
+    "it is something else": ("if kind != 'GRU':\n    kind = 'LSTM'\nelse:\n    raise ValueError", "LSTM"),
+    "nothing is said": ("kind = kind.upper()", "Module"),
+}
+"""What a constructor asks of a text, and the class of torch.nn that it names."""
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_class_named_by_a_text_that_was_asked(case: str, tmp_path: Path) -> None:
+    asked, expected = NAMED[case]
+    source = (
+        "\nclass Net(nn.Module):\n    def __init__(self, kind, size):\n        super().__init__()\n"
+        f"{indent(asked, ' ' * 8)}\n        self.part = getattr(nn, kind)(size, size)\n"
+        "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}

@@ -472,6 +472,8 @@ class Attributes(Room):
     def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
         """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
         chosen = likely(name)
+        if isinstance(chosen, Choice) and all(isinstance(v, Const) for v in chosen.options):
+            return join(*(self.get_attribute(owner, v, default, frame) for v in chosen.options))
         if isinstance(chosen, Const) and isinstance(chosen.value, str):
             found = self.attribute(owner, chosen.value, frame)
             if default is None or not all(isinstance(v, (Unknown, Method)) for v in options(found)):
