@@ -117,7 +117,10 @@ class Attributes(Room):
             return self.class_member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Super):
             found = self.member(owner.instance, name, frame, owner.after)
-            left = not self.engine.quiet and self._is_left_unresolved(owner, name, found)
+            statistic = self._statistic(owner.instance, name, found)
+            found = found if statistic is None else statistic
+            left = statistic is not None or self._is_left_unresolved(owner, name, found)
+            left = left and not self.engine.quiet
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             return self.class_member(owner, name, frame)
@@ -201,6 +204,17 @@ class Attributes(Room):
                 return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
+
+    def _statistic(self, owner: Value, name: str, found: Value) -> Value | None:
+        """What a distribution of torch gives for an attribute that no class of the source has: it is a property there."""
+        if not isinstance(owner, Instance) or not isinstance(found, Method):
+            return None
+        if name in K.DISTRIBUTION_METHODS or name.startswith("_"):
+            return None
+        bases = (b for b in self.engine.mro(owner.cls).external if b.startswith("torch.distributions."))
+        base = next(bases, None)
+        given = UNKNOWN if base is None else K.distribution_attribute(ExternalInstance(base), name)
+        return None if given == UNKNOWN else given
 
     def _is_left_unresolved(self, owner: Super, name: str, found: Value) -> bool:
         """Whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
