@@ -624,3 +624,15 @@ def test_a_class_named_by_a_text_that_was_asked(case: str, tmp_path: Path) -> No
         "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
     )
     assert known(tmp_path, source, name="Net") == {"a": expected}
+
+
+def test_what_was_only_looked_at_is_interpreted_once_it_is_called(tmp_path: Path) -> None:
+    """An object without attributes: `model` is first looked at for what it returns, then for what it does."""
+    source = (
+        f"{HEAD}class Empty:\n    def step(self):\n        return torch.ones(2).sum().item()\n"
+        "def model(x, empty: Empty):\n    return x * empty.step()\n"
+    )
+    path = tmp_path / "model.py"
+    path.write_text(source, "utf-8")
+    result = read([f"{path}::model"], ReadOptions(root=tmp_path, torch=PINNED))
+    assert [found.rule for found in result.findings if found.effect == "graph_break"] == ["TCR201"]
