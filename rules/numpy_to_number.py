@@ -3,12 +3,12 @@
 ## What it does
 Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
 one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as
-the test of an `if`.
+the test of an `if`; `np.array` and `np.asarray` of a list in which arrays stand beside numbers, or in further lists.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
 the graph ends here. That holds for `np.prod(x.shape)` too: the sizes are known, what is computed of them by
-numpy is not.
+numpy is not. A list that is nothing but arrays is stacked; of any other, torch would have to read the values.
 
 ## Use instead
 Keep the array, or better the tensor it came from; `math` for numbers that are known while tracing
@@ -18,8 +18,8 @@ Keep the array, or better the tensor it came from; `math` for numbers that are k
 Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
 numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it. A number
 that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
-made of it is an array. Of whole numbers alone numpy makes a whole number while tracing (`np.round(4)`,
-`np.maximum(n, 2)`): that is reported where Python needs a number.
+made of it is an array; `np.array([np.sqrt(2), 1])` is not reported. Of whole numbers alone numpy makes a whole number
+while tracing (`np.round(4)`, `np.maximum(n, 2)`): that is reported where Python needs a number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
 from tcready.static.engine.knowledge import ARRAY, NUMBER, WHOLE
-from tcready.static.engine.values import Plain, Sequence, Value, options
+from tcready.static.engine.values import Plain, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 ARRAYS = (ARRAY, NUMBER)
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
+MAKERS = frozenset({"numpy.array", "numpy.asarray"})
 ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
 
 WORDS = {"ifexp": "if", "comprehension": "if"}
@@ -66,6 +67,8 @@ def check(fact: Call | Test | Index) -> Claim | None:
         return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
+    if name in MAKERS and fact.args and _has_arrays_inside(fact.args[0]):
+        return Claim(f"`{name}` of a list with arrays beside numbers: the graph ends here")
     if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
     return None
@@ -79,6 +82,19 @@ def array(value: Value) -> bool:
     return ARRAY in options(value)
 
 
+def _has_arrays_inside(value: Value) -> bool:
+    """A list with arrays beside something else, or in lists inside it: not one of arrays alone."""
+    if not isinstance(value, Sequence):
+        return False
+    members = members_of(value)
+    return not all(map(array, members)) and any(map(_holds_array, members))
+
+
+def _holds_array(value: Value) -> bool:
+    inside = isinstance(value, Sequence) and any(map(_holds_array, members_of(value)))
+    return value == ARRAY or inside
+
+
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._numpy import without_numpy
 
@@ -90,7 +106,7 @@ RULE = Rule(
     name="numpy-to-number",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0033", "GB0059", "GB0109", "GB0170", "GB0208"),
+    gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0170", "GB0208"),
     facts=(Call, Test, Index),
     check=check,
     rewrite=rewrite,
@@ -186,8 +202,37 @@ class Model(nn.Module):
 import numpy as np
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        places = np.linspace(0, 1, 4)
+        grid = np.array([(a, b) for a in places for b in places])  # BAD
+        ends = np.asarray([places[0], 0.5, 1.0, 2.0])  # BAD
+        return y + torch.from_numpy(grid).sum() + torch.from_numpy(ends)
+""",
+            inputs="(torch.randn(2, 4),)",
+            setup="""
+import numpy as np
+""",
+        ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        places = np.linspace(0, 1, 4)
+        rows = np.array([places, places * 2])
+        return y + torch.from_numpy(rows).sum() + torch.from_numpy(np.array([1.0, np.pi, 0.0, 0.0]))
+""",
+            inputs="(torch.randn(2, 4),)",
+            setup="""
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

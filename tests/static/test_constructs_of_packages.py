@@ -579,3 +579,60 @@ def test_what_a_function_in_a_file_beside_gives_a_model(named: str, expected: st
         "        self.part = part\n    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
     )
     assert known(package, source, name="Net") == {"a": expected}
+
+
+ASKED = {
+    "it raises where there is none": ("if part.width is None:\n    raise ValueError", "float@config"),
+    "it asserts that there is one": ("assert part.width is not None", "float@config"),
+    "it asks for something else": ("if part.scale > 3:\n    raise ValueError", "None | float@config"),
+    "it goes on without": ("if part.width is None:\n    self.plain = True", "None | float@config"),
+}
+"""What a constructor asks of the part it is given, and what the forward knows of that part."""
+
+
+@pytest.mark.parametrize("case", ASKED)
+def test_what_a_constructor_asks_of_a_part(case: str, tmp_path: Path) -> None:
+    asked, expected = ASKED[case]
+    source = (
+        "\nclass Part(nn.Module):\n    def __init__(self, width: float | None = None):\n"
+        "        super().__init__()\n        self.width, self.scale = width, 2\n"
+        "class Base(nn.Module):\n    def __init__(self, part: Part):\n"
+        "        super().__init__()\n        self.part = part\n"
+        "    def forward(self, x):\n        see(self.part.width, 'a')\n        return x\n"
+        "class Net(Base):\n    def __init__(self, part: Part):\n"
+        f"        super().__init__(part)\n{indent(asked, ' ' * 8)}\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}
+    assert known(tmp_path, source, name="Base") == {"a": "None | float@config"}
+
+
+NAMED = {
+    "one of several": ("if kind not in ('LSTM', 'GRU'):\n    raise ValueError", "GRU | LSTM"),
+    "one": ("if kind == 'GRU':\n    self.flag = 1\nelse:\n    raise ValueError", "GRU"),
+    "it is something else": ("if kind != 'GRU':\n    kind = 'LSTM'\nelse:\n    raise ValueError", "LSTM"),
+    "nothing is said": ("kind = kind.upper()", "Module"),
+}
+"""What a constructor asks of a text, and the class of torch.nn that it names."""
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_class_named_by_a_text_that_was_asked(case: str, tmp_path: Path) -> None:
+    asked, expected = NAMED[case]
+    source = (
+        "\nclass Net(nn.Module):\n    def __init__(self, kind, size):\n        super().__init__()\n"
+        f"{indent(asked, ' ' * 8)}\n        self.part = getattr(nn, kind)(size, size)\n"
+        "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}
+
+
+def test_what_was_only_looked_at_is_interpreted_once_it_is_called(tmp_path: Path) -> None:
+    """An object without attributes: `model` is first looked at for what it returns, then for what it does."""
+    source = (
+        f"{HEAD}class Empty:\n    def step(self):\n        return torch.ones(2).sum().item()\n"
+        "def model(x, empty: Empty):\n    return x * empty.step()\n"
+    )
+    path = tmp_path / "model.py"
+    path.write_text(source, "utf-8")
+    result = read([f"{path}::model"], ReadOptions(root=tmp_path, torch=PINNED))
+    assert [found.rule for found in result.findings if found.effect == "graph_break"] == ["TCR201"]

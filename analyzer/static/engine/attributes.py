@@ -8,7 +8,7 @@ import re
 from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import ASSUMED_DEPTH, Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, positional
@@ -56,8 +56,6 @@ PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol
 """Bases that give a class no attribute that could be meant."""
 MAX_DERIVING = 3
 """Of the classes that derive from the one an argument is typed with, more say nothing."""
-ASSUMED_DEPTH = 4
-"""Where the count of call levels starts for the making of a module of which only the class is known."""
 
 
 class Attributes(Room):
@@ -119,7 +117,10 @@ class Attributes(Room):
             return self.class_member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Super):
             found = self.member(owner.instance, name, frame, owner.after)
-            left = not self.engine.quiet and self._is_left_unresolved(owner, name, found)
+            statistic = self._statistic(owner.instance, name, found)
+            found = found if statistic is None else statistic
+            left = statistic is not None or self._is_left_unresolved(owner, name, found)
+            left = left and not self.engine.quiet
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             return self.class_member(owner, name, frame)
@@ -204,6 +205,17 @@ class Attributes(Room):
             return Method(owner, name)
         return UNKNOWN
 
+    def _statistic(self, owner: Value, name: str, found: Value) -> Value | None:
+        """What a distribution of torch gives for an attribute that no class of the source has: it is a property there."""
+        if not isinstance(owner, Instance) or not isinstance(found, Method):
+            return None
+        if name in K.DISTRIBUTION_METHODS or name.startswith("_"):
+            return None
+        bases = (b for b in self.engine.mro(owner.cls).external if b.startswith("torch.distributions."))
+        base = next(bases, None)
+        given = UNKNOWN if base is None else K.distribution_attribute(ExternalInstance(base), name)
+        return None if given == UNKNOWN else given
+
     def _is_left_unresolved(self, owner: Super, name: str, found: Value) -> bool:
         """Whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
         if not isinstance(owner.instance, Instance):
@@ -262,8 +274,10 @@ class Attributes(Room):
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
             changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
-            if changed is False and isinstance(value, Const) and isinstance(value.value, (bool, NoneType)):
-                return prefer(value, _vague(value))  # a switch; a number may count something
+            usual = likely(value)
+            if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
+                # a switch, or what is there unless it is given; a number may count something
+                return prefer(value, _vague(value)) if isinstance(value, Const) else value
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):
@@ -472,6 +486,8 @@ class Attributes(Room):
     def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
         """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
         chosen = likely(name)
+        if isinstance(chosen, Choice) and all(isinstance(v, Const) for v in chosen.options):
+            return join(*(self.get_attribute(owner, v, default, frame) for v in chosen.options))
         if isinstance(chosen, Const) and isinstance(chosen.value, str):
             found = self.attribute(owner, chosen.value, frame)
             if default is None or not all(isinstance(v, (Unknown, Method)) for v in options(found)):

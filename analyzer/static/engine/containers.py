@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     one_of,
     options,
     prefer,
+    without_none,
 )
 
 MAX_ENTRIES = 64
@@ -149,15 +150,16 @@ class Containers(Room):
         return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
-        """`base[index]`; what is too short for a constant index is ruled out."""
+        """`base[index]`; what is too short for a constant index is ruled out, and so is None: who picks an item of an
+        argument that may be left out gives it."""
+        base = base if base == NONE else without_none(base)
         if isinstance(base, Choice) and isinstance(index, Const) and isinstance(index.value, int):
             place = index.value
             base = keep(base, lambda v: not _too_short(v, place))
         return lift(lambda b, i: self._item(b, i, node), base, index)
 
     def _item(self, base: Value, index: Value, node: ast.expr) -> Value:
-        known = [option for option in options(base) if option != NONE or base == NONE]
-        return join(*(self.item_of(option, index, node) for option in known))
+        return join(*(self.item_of(option, index, node) for option in options(base)))
 
     def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
         if isinstance(base, Tensor):
@@ -249,6 +251,12 @@ class Containers(Room):
             return NONE
         if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
             return _mapping_view(members, name, args)
+        if name == "__iter__" and isinstance(members, Mapping):
+            return _mapping_view(members, "keys", ())
+        if name == "__iter__" and isinstance(members, Sequence):
+            return Sequence("iterator", members.items, members.element)
+        if name == "__getitem__" and members is not None and args:
+            return self.item_of(members, args[0], ast.Constant(None))
         return K.module_method(name, made)
 
     def _with_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:

@@ -33,6 +33,8 @@ from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Pr
 Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
 """A function, whether what runs before the compiled call is meant, the object that it is bound to, and the model."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
+ASSUMED_DEPTH = 4
+"""Where the count of call levels starts for the making of a module of which only the class is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,8 +501,8 @@ class Engine(Protocol):
     def call_each(self, function: Value, site: CallSite) -> Value | None:
         """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
 
-    def initialise(self, made: Instance, frame: Frame) -> None:
-        """Runs `__init__` of an object with arguments nobody knows."""
+    def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
+        """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
         """An object made by calling a class; `by_type`: its metaclass has been asked."""

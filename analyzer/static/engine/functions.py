@@ -160,7 +160,8 @@ class Functions(Room):
         counted = info, bool(self.engine.quiet)
         loud: object = bool(self.engine.quiet)
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
-            loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
+            # while things are built, what a property gives changes; a tuple, for version 0 would be as good as False
+            loud = True, self.engine.heap[args[0]].version
         before = self.engine.switched
         asked = self._asked(function, env)
         situation = self._situation(asked)

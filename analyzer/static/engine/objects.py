@@ -40,6 +40,7 @@ from tcready.static.engine.values import (
     options,
     prefer,
     tensor_of,
+    without_none,
 )
 from tcready.static.index import IMPORTS, ClassInfo, FunctionInfo, Import, ModuleInfo, nodes_in
 
@@ -85,13 +86,13 @@ class Objects(Room):
                 self._set_to_train(root, set())
         return root
 
-    def initialise(self, made: Instance, frame: Frame) -> None:
-        """Runs `__init__` of an object with arguments nobody knows."""
+    def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
+        """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
         with self.engine.quietly():
             mro = self.engine.mro(made.cls)
             for init in self.engine.initialisers(mro):
                 written = mro.functions("__init__")[0]
-                args, keywords = self._configuration(written, made.cls)
+                args, keywords = self._configuration(written, made.cls, given)
                 vararg, rest = written.node.args.vararg, None
                 if vararg is not None and vararg.annotation is not None:
                     rest = self.engine.annotation(vararg.annotation, written.module, sure=True)
@@ -112,7 +113,7 @@ class Objects(Room):
             self.engine.invoke(Function(info, made), (Const(True),), {}, frame, "high")
 
     def _configuration(
-        self, info: FunctionInfo, cls: ClassInfo
+        self, info: FunctionInfo, cls: ClassInfo, given: frozenset[str]
     ) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
         frame = self.engine.module_frame(info.module)
@@ -147,6 +148,8 @@ class Objects(Room):
                 return declared
             with self.engine.quietly():
                 value = self.engine.eval(default, frame)
+            if value == NONE and arg.arg in given:
+                return without_none(declared)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
             usual = isinstance(value, (Instance, ExternalInstance, External, Function, Class, Partial))

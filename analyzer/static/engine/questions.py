@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
+from collections.abc import Sequence as Sequential
 from dataclasses import replace
 from types import MappingProxyType
 from typing import get_args
@@ -15,6 +16,7 @@ from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.knowledge import dtype_of
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.values import (
+    MAX_OPTIONS,
     NONE,
     TAINTED,
     Answer,
@@ -215,6 +217,11 @@ class Questions(Room):
                 dtype = self._dtype(right, frame)
                 same = isinstance(node.ops[0], asked)
                 change = None if dtype is None else lambda v: _of_dtype(v, dtype if same else None)
+            elif isinstance(node.ops[0], (ast.Eq, ast.In) if assume else (ast.NotEq, ast.NotIn)):
+                subject = node.left
+                key = narrowing_key(subject)
+                texts = _texts(right, several=isinstance(node.ops[0], (ast.In, ast.NotIn)))
+                change = (lambda v: _one_of(v, texts)) if texts else None
         elif isinstance(node, ast.Call) and node.args:
             test = _dotted(node.func)
             subject = node.args[0]
@@ -421,6 +428,30 @@ def _of_dtype(value: Value, dtype: DType | None) -> Value:
         for v in options(value)
     ]
     return Choice(tuple(found), value.likely) if isinstance(value, Choice) else found[0]
+
+
+def _texts(node: ast.expr, *, several: bool) -> tuple[Const, ...]:
+    """The text that is written out, or each of `several` in a list, a tuple or a set; nothing for anything else."""
+    parts: Sequential[ast.expr] = (node,)
+    if several:
+        parts = node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else ()
+    found = tuple(Const(n.value) for n in parts if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return found if len(found) == len(parts) <= MAX_OPTIONS else ()
+
+
+def _one_of(value: Value, texts: tuple[Const, ...]) -> Value:
+    """A value that was found to be one of these texts."""
+
+    def among(option: Value) -> tuple[Value, ...]:
+        unsaid = isinstance(option, Unknown) or (isinstance(option, Plain) and option.kind in (None, "str"))
+        return texts if unsaid else (option,) if option in texts else ()
+
+    found = [v for option in options(value) for v in among(option)]
+    usual = [v for option in options(likely(value)) for v in among(option)]
+    if not found:
+        return value
+    every = Choice(tuple(dict.fromkeys(found))) if len({*found}) > 1 else found[0]
+    return prefer(usual[0], every) if len({*usual}) == 1 and usual[0] != every else every
 
 
 def _is_kind(kind: str | None, wanted: Value) -> bool | None:

@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.heap import Way
 from tcready.static.engine.operators import compared
-from tcready.static.engine.scope import Env, Frame, join_envs
+from tcready.static.engine.scope import Env, Frame, join_envs, positional
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
@@ -58,6 +58,8 @@ class Statements(Room):
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
         self._filling: dict[ast.If, bool] = {}
+        self._demanded: dict[int, frozenset[str]] = {}
+        """What a constructor asks of an object from outside: attributes that are not None."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
         """Interprets statements in order; False if control does not fall out of their end."""
@@ -186,7 +188,7 @@ class Statements(Room):
         if answer.decided is not None and _gives_up(node.body if answer.decided else node.orelse):
             # the object was made, and the call comes back: what decides the test is not as it seems
             other = node.orelse if answer.decided else node.body
-            frame.env = dict(self.engine.narrow(node.test, not answer.decided, frame))
+            self._take_for_granted(node.test, not answer.decided, frame)
             return self.block(other, frame)
         arms = [
             (taken, body)
@@ -223,7 +225,10 @@ class Statements(Room):
                 frame.confidence = "low"  # a usual call raises nothing
             elif under[taken] and under[taken][0].about == "size" and confidence == "high":
                 frame.confidence = "medium"  # who knows what sizes it is given
-            frame.env = dict(self.engine.narrow(node.test, taken, frame))
+            if _gives_up(node.orelse if taken else node.body):
+                self._take_for_granted(node.test, taken, frame)
+            else:
+                frame.env = dict(self.engine.narrow(node.test, taken, frame))
             assumed[taken] = dict(frame.env)
             frame.conditions = (*conditions, *under[taken])
             with self.engine.heap.way() as stored:
@@ -516,7 +521,44 @@ class Statements(Room):
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
         frame.asker = node
         self.engine.test(node.test, "assert" if constant and not negated else "assertion", frame)
-        frame.env = dict(self.engine.narrow(node.test, True, frame))
+        self._take_for_granted(node.test, True, frame)
+
+    def _take_for_granted(self, test: ast.expr, holds: bool, frame: Frame) -> None:
+        """What is known once a test came out as it must for the code to go on. If a constructor asks, whoever called it
+        gave what passes: an attribute of its own, or of an object from outside, is from then on as it has to be."""
+        before = frame.env
+        frame.env = dict(self.engine.narrow(test, holds, frame))
+        info = frame.function
+        if not self.engine.quiet or info is None or info.name != "__init__":
+            return
+        first = next((arg.arg for arg, _ in positional(info.node.args)), "")
+        made = frame.env.get(first)
+        asked = [key for key in frame.env if "." in key and frame.env[key] is not before.get(key)]
+        for key in asked if isinstance(made, Instance) else ():
+            assert isinstance(made, Instance)
+            name, _, attribute = key.partition(".")
+            given = frame.env.get(name)
+            if name == first:
+                self.engine.heap[made].put(attribute, frame.env[key], replace=True)
+            elif isinstance(given, Instance) and self.engine.heap[given].assumed:
+                known = self._with_attribute(given, attribute, frame.env[key], made)
+                frame.env = {n: known if value == given else value for n, value in frame.env.items()}
+                for held, value in [*self.engine.heap[made].attributes.items()]:
+                    if value == given:
+                        self.engine.heap[made].put(held, known, replace=True)
+
+    def _with_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
+        """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
+        ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, outer=True)
+        known = Instance(ident, given.cls)
+        self.engine.heap[known].take(self.engine.heap[given])
+        self._demanded[ident] = self._demanded.get(given.ident, frozenset()) | {name}
+        if self.engine.is_module(given) and NONE not in options(value):
+            frame = Frame(given.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH)
+            self.engine.initialise(known, frame, self._demanded[ident])
+        else:
+            self.engine.heap[known].put(name, value, replace=True)
+        return known
 
     def do_delete(self, node: ast.Delete, frame: Frame) -> None:
         for target in node.targets:

@@ -334,7 +334,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
                 return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
     name = likely(site.args[1])
-    known = isinstance(name, Const) and isinstance(name.value, str)
+    known = all(isinstance(v, Const) and isinstance(v.value, str) for v in options(name))
     if site.args[0] == External("torch.nn") and default is None and not known:
         return External("torch.nn.Module")  # a class of modules, whichever it is
     value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
