@@ -38,6 +38,8 @@ from tcready.schema import EAGER, Bench, BenchCase, Figure, Soak, SoakPoint
 KINDS = 6
 """Colours that the style tells apart; the first is eager's."""
 _ROOM_FOR_AN_INTERVAL = 130.0
+_TAIL = 4.0
+"""Times its middle that the slow calls of an arm are drawn."""
 _LEAST_RANGE = 0.05
 """Of a value: a smaller change over a soak is not drawn as if it were large."""
 
@@ -120,14 +122,19 @@ def _middle_half(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _single_calls(case: BenchCase) -> Chart | None:
-    """What share of the calls took no longer than so much, a line for each arm. The axis ends behind 95 % of them."""
+    """What share of the calls took no longer than so much, a line for each arm.
+
+    The axis ends behind 95 % of them, but not far behind the middle: a few slow calls would hide all others.
+    """
     shown = [
         arm for arm in case.arms if len(arm.single_calls) > 1 and all(map(math.isfinite, arm.single_calls))
     ]
     if not shown:
         return None
     low = min(arm.single_calls[0] for arm in shown)
-    high = max(arm.single_calls[-2] for arm in shown)
+    high = max(
+        min(calls[-2], _TAIL * calls[len(calls) // 2]) for calls in (arm.single_calls for arm in shown)
+    )
     pad = (high - low or high or 1.0) * 0.04
     took = Scale(max(low - pad, 0.0), high + pad, LEFT, RIGHT)
     top = ROW * len(shown) + 6
