@@ -373,7 +373,7 @@ def test_without_a_comparison_of_outputs_the_loss_says_why(watch: Watch) -> None
 def test_a_backward_in_a_run_without_gradients_names_the_mode(watch: Watch) -> None:
     failed = stage(watch("train_step", mode="infer"), "eager")
     assert failed.state == "fail"
-    assert failed.detail.endswith("; a run records gradients with --mode train alone")
+    assert failed.detail.endswith("; only a run with --mode train records gradients")
     assert stage(watch("train_step"), "eager").state == "pass"
 
 

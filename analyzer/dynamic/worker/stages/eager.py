@@ -69,7 +69,7 @@ def _naming_the_mode(context: Context) -> Iterator[None]:
         ):
             raise
         raise RunError(
-            f"{one_line(error, context.work.root)}; a run records gradients with --mode train alone"
+            f"{one_line(error, context.work.root)}; only a run with --mode train records gradients"
         ) from error
 
 
