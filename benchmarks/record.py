@@ -48,6 +48,8 @@ first two files as --also. unseen-sixth-look.jsonl and unseen-sixth-kept.jsonl a
 made with dev records and all earlier files as --also: of the second only totals may be read. The same holds for
 unseen-seventh-look.jsonl and unseen-seventh-kept.jsonl, of benchmarks/unseen7.toml. unseen-eighth.jsonl is all of
 benchmarks/unseen8.toml, made with `whole` and dev records and all earlier files as --also: it is there to learn from.
+unseen-ninth-look.jsonl and unseen-ninth-kept.jsonl are the halves of benchmarks/unseen9.toml, made with dev records and
+all earlier files as --also: of the second only totals may be read.
 
 The environment of these records, Python 3.11 on a CPU:
 
