@@ -5,8 +5,9 @@ Finds operations whose form needs the values of a tensor for the size of what it
 `unique_consecutive`, `bincount`, `combinations`, `linalg.lstsq`, `repeat_interleave` by a tensor without `output_size`,
 `one_hot` without `num_classes`, `ctc_loss`; and those that look at values to work at all: `cov`, `corrcoef`,
 `gaussian_nll_loss`. So do modules of torch that are made of these, `nn.CTCLoss` and `nn.GaussianNLLLoss`; and
-`nn.Transformer`, its encoder and its decoder given a mask and no `is_causal`: they compare it with a causal one. Functions
-of numpy over arrays (`np.unique`, `np.bincount`, `np.cov`) are traced as torch's of the same name, and break like them.
+`nn.Transformer`, its encoder and its decoder given a mask and no `is_causal`: they compare it with a causal one.
+Functions of numpy over arrays (`np.unique`, `np.bincount`, `np.cov`) are traced as torch's of the same name, and break
+like them.
 
 ## Why it hurts torch.compile
 The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
