@@ -52,6 +52,8 @@ learnt from, and measure nothing any more.
 
 unseen-eighth.jsonl is all of benchmarks/unseen8.toml, made with `whole` and dev records and all earlier files as --also:
 it is there to learn from.
+unseen-ninth-look.jsonl and unseen-ninth-kept.jsonl are the halves of benchmarks/unseen9.toml, made with dev records and
+all earlier files as --also: of the second only totals may be read.
 
 The environment of these records, Python 3.11 on a CPU:
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._numbers import Uses, is_name, is_number
+from tcready.rules._numpy import is_numpy
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -95,6 +96,9 @@ def counted(place: Located) -> Ways:
     if not isinstance(node, cst.Call):
         return
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+    if isinstance(node.func, cst.Attribute) and is_numpy(node.func.value):
+        yield Declined("numpy works it out of an array, and what comes out is used as one")
+        return
     if name == "repeat_interleave":
         yield from _repeated(place, node)
     elif name in SIZED_BY_VALUE:

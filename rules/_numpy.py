@@ -86,7 +86,7 @@ def _of_torch(node: cst.BaseExpression, torch: str) -> cst.BaseExpression | None
     name = node.func.attr.value
     if name == "numpy" and not node.args:
         return _detached(node.func.value)
-    if _is_numpy(node.func.value):
+    if is_numpy(node.func.value):
         if name not in SAME or len(node.args) not in (1, 2) or any(arg.keyword for arg in node.args):
             return None
         first = _of_torch(node.args[0].value, torch)
@@ -105,7 +105,7 @@ def _part(node: cst.BaseExpression, torch: str) -> cst.BaseExpression | None:
     return node if is_number(node, None) else _of_torch(node, torch)
 
 
-def _is_numpy(node: cst.BaseExpression) -> bool:
+def is_numpy(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value in NUMPY
 
 
@@ -145,11 +145,11 @@ def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def _is_of_numpy(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _is_numpy(node.func.value)
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and is_numpy(node.func.value)
 
 
 def _is_product(node: cst.Call) -> bool:
-    if not isinstance(node.func, cst.Attribute) or not _is_numpy(node.func.value) or len(node.args) != 1:
+    if not isinstance(node.func, cst.Attribute) or not is_numpy(node.func.value) or len(node.args) != 1:
         return False
     shape = node.args[0].value
     if isinstance(shape, cst.Subscript) and isinstance(shape.slice[0].slice, cst.Slice):

@@ -6,6 +6,8 @@ Finds operations whose form needs the values of a tensor for the size of what it
 `one_hot` without `num_classes`, `ctc_loss`; and those that look at values to work at all: `cov`, `corrcoef`,
 `gaussian_nll_loss`. So do modules of torch that are made of these, `nn.CTCLoss` and `nn.GaussianNLLLoss`; and
 `nn.Transformer`, its encoder and its decoder given a mask and no `is_causal`: they compare it with a causal one.
+Functions of numpy over arrays (`np.unique`, `np.bincount`, `np.cov`) are traced as torch's of the same name, and break
+like them.
 
 ## Why it hurts torch.compile
 The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
@@ -112,6 +114,20 @@ class Model(nn.Module):
         ),
         Sample(
             """
+import numpy as np
+
+class Model(nn.Module):
+    def forward(self, x, labels):
+        y = x * 2
+        found = np.unique(labels.numpy())  # BAD
+        counts = np.bincount(labels.numpy(), minlength=8)  # BAD
+        spread = np.cov(y.numpy())  # BAD
+        return y + torch.from_numpy(found).sum() + torch.from_numpy(counts).sum() + torch.from_numpy(spread).sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",
+        ),
+        Sample(
+            """
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
@@ -166,6 +182,8 @@ class Model(nn.Module):
         ),
         Sample(
             """
+import numpy as np
+
 class Model(nn.Module):
     def forward(self, x, labels):
         y = x * 2
@@ -176,6 +194,7 @@ class Model(nn.Module):
         e = torch.histc(y, bins=4)
         f = F.cross_entropy(x, labels)
         g = y.narrow(1, 0, 2).sum() + torch.tensor_split(y, [1, 3])[0].sum()
+        g = g + torch.from_numpy(np.median(y.numpy(), axis=0)).sum() + torch.from_numpy(np.diff(labels.numpy())).sum()
         return g + a + b.sum() + c.sum() + d.sum() + e.sum() + f
 """,
             inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",

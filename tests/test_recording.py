@@ -98,7 +98,9 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
     assert not packages.keys() & {r["package"] for r in others}
 
 
-@pytest.mark.parametrize(("name", "table"), [("sixth", "unseen6.toml"), ("seventh", "unseen7.toml")])
+@pytest.mark.parametrize(
+    ("name", "table"), [("sixth", "unseen6.toml"), ("seventh", "unseen7.toml"), ("ninth", "unseen9.toml")]
+)
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
     name: str, table: str
 ) -> None:
@@ -134,7 +136,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
     for file in (
         "unseen-look",
         "unseen-kept",
-        *(f"unseen-{n}-{half}" for n in ("second", "seventh") for half in ("look", "kept")),
+        *(f"unseen-{n}-{half}" for n in ("second", "seventh", "ninth") for half in ("look", "kept")),
         "unseen-eighth",
     ):
         for r in committed(f"{file}.jsonl"):

@@ -246,6 +246,8 @@ class Calls(Room):
             if operation.startswith("torch."):
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
+            elif operation.startswith("numpy."):
+                reads = known.reads_of_arrays(operation, operands)
             if operation and not gb_id:
                 gb_id = known.break_of(operation, operands, site.keywords)
             if operation == "torch.Tensor.requires_grad_" and self._leaks_nothing(receiver, site.frame):

@@ -38,6 +38,8 @@ OF_ANYTHING = tuple(map(External, ("typing.Any", "typing_extensions.Any", "objec
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
 WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
+FOLLOWED = 3
+"""How many modules deep a parameter is followed that is passed on."""
 
 
 class Entries(Room):
@@ -124,12 +126,12 @@ class Entries(Room):
             targets = frozenset()
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
-            self._entry_parameter(arg, default, info, usual, inputs, targets)
+            self._entry_parameter(arg, default, info, usual, inputs, targets, root)
             for index, (arg, default) in enumerate(pairs)
             if default is None or index < only_position
         )
         keywords = {
-            arg.arg: self._entry_parameter(arg, default, info, usual, inputs, targets)
+            arg.arg: self._entry_parameter(arg, default, info, usual, inputs, targets, root)
             for arg, default in (
                 *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
                 *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
@@ -174,6 +176,7 @@ class Entries(Room):
         usual: frozenset[str],
         inputs: frozenset[str],
         targets: frozenset[str],
+        root: Instance | None,
     ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         written = arg.annotation is not None and not self._says_nothing(arg.annotation, info)
@@ -186,6 +189,8 @@ class Entries(Room):
                 return Mapping((), Tensor(sure=False, given=True))
             if written:
                 return declared
+            if self._is_flag(arg.arg, info, root, FOLLOWED):
+                return Plain("bool", "call")
             asked = self._asked_as_object(arg.arg, info)
             return self._object_with(asked, info) if asked else _taken_for(arg.arg, info)
         with self.engine.quietly():
@@ -238,6 +243,40 @@ class Entries(Room):
                 found |= set() if common else {node.attr}
         return found
 
+    def _is_flag(self, name: str, info: FunctionInfo, owner: Instance | None, depth: int) -> bool:
+        """Whether nothing but the truth of a parameter is ever asked, here or in the modules that it is passed on to:
+        nobody passes a tensor for that."""
+        told: set[ast.expr] = set()
+        for node in ast.walk(info.node):
+            if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+                told.update(_asked_for_truth(node.test))
+            elif isinstance(node, ast.Call) and owner is not None and depth:
+                told.update(self._passed_as_flag(name, node, info, owner, depth))
+        uses = [node for node in ast.walk(info.node) if isinstance(node, ast.Name) and node.id == name]
+        return bool(uses) and told.issuperset(uses)
+
+    def _passed_as_flag(
+        self, name: str, call: ast.Call, info: FunctionInfo, owner: Instance, depth: int
+    ) -> set[ast.expr]:
+        """The arguments of `self.part(x, flag)` that are the parameter, where the part only asks for its truth."""
+        own = positional(info.node.args)[:1]
+        whose = call.func.value if isinstance(call.func, ast.Attribute) else None
+        places = [place for place, arg in enumerate(call.args) if _is_named(arg, name)]
+        if not places or not own or whose is None or not _is_named(whose, own[0][0].arg):
+            return set()
+        assert isinstance(call.func, ast.Attribute)
+        with self.engine.quietly():
+            part = self.engine.member(owner, call.func.attr, self.engine.module_frame(info.module))
+        forwards = self.engine.mro(part.cls).functions("forward") if isinstance(part, Instance) else []
+        if not forwards or not isinstance(part, Instance):
+            return set()
+        there = [arg.arg for arg, _ in positional(forwards[0].node.args)[1:]]
+        return {
+            call.args[place]
+            for place in places
+            if place < len(there) and self._is_flag(there[place], forwards[0], part, depth - 1)
+        }
+
     def _object_with(self, names: set[str], info: FunctionInfo) -> Value:
         """A tensor of a class of the package's own that has these attributes, if one alone has."""
         found = self.engine.imported_with(info.module, names)
@@ -253,6 +292,15 @@ def _taken_for(name: str, info: FunctionInfo) -> Value:
     if _is_used_like_a_list(name, info):
         return Sequence("list", None, TAINTED)
     return Tensor(sure=False, given=True)
+
+
+def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
+    """The parts of a test whose truth it asks."""
+    if isinstance(test, ast.BoolOp):
+        return [part for value in test.values for part in _asked_for_truth(value)]
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _asked_for_truth(test.operand)
+    return [test]
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:

@@ -213,6 +213,14 @@ class Operations:
         numbers = all(member.kind == "number" for result in results for member in result.members)
         return "number" if numbers else "values", told_by
 
+    def reads_of_arrays(self, operation: str, args: tuple[Value, ...]) -> Reads:
+        """The same of a function of numpy over arrays, which Dynamo traces as what torch has under that name. Its further
+        arguments are called otherwise there, and what kind of numbers an array has is not known."""
+        arrays = sum(arg == K.ARRAY or isinstance(arg, Tensor) for arg in args)
+        ways = ((Tensor("int"),) * arrays, (Tensor("float"),) * arrays) if arrays else ()
+        found = (self.reads(f"torch.{operation.removeprefix('numpy.')}", tensors, {})[0] for tensors in ways)
+        return next((reads for reads in found if reads), "")
+
     def _read_by_module(
         self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Reads, tuple[str, ...]]:
