@@ -19,8 +19,11 @@ CALL = "call the model once before it is compiled: no patch does that"
 def text(result: FixResult) -> str:
     """What is changed, what proves it, and what is left, for people; the patch itself stands apart."""
     lines: list[str] = []
+    several = len(result.targets) > 1
     for change in result.changes:
         lines += _change(change)
+        if several:
+            lines.append(f"    for {', '.join(change.targets)}")
     for change in result.refused:
         lines.append(f"{_place(change)} left out: {change.how}")
         lines.append(f"    {change.reason or change.unsafe}")
@@ -29,9 +32,11 @@ def text(result: FixResult) -> str:
             f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}: no change",
             f"    {item.reason}",
         ]
-    if result.breaks_before is not None:
-        share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
-        lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
+    for run in result.targets:
+        if run.breaks_before is not None:
+            share = f", captured {share_words(run.share_before)} -> {share_words(run.share_after)}"
+            named = f"{run.target}: " if several else ""
+            lines.append(f"{named}breaks {run.breaks_before} -> {run.breaks_after}{share}")
     lines += _beside_the_files(result)
     if result.breaks_before is None and any(change.state == "not_run" for change in result.refused):
         lines.append(

@@ -703,3 +703,59 @@ def test_lines_as_they_stood_before_changes(tmp_path: Path) -> None:
     assert files.original_lines(path, [2, 1]) == [1, 2]
     files.now[path] = "import torch\none = 1\ntwo = 2\n"
     assert files.original_lines(path, [3, 2]) == [1, 2]
+
+
+OF_TWO = """\
+import torch
+from torch import nn
+from shared import gate
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return gate(x) + 1
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+GATE = """\
+import torch
+
+
+def gate(x):
+    if x.sum() > 1000:
+        x = x * 0.5
+    return x
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True], ids=["both of floats", "one of whole numbers"])
+def test_several_targets_are_proved_one_after_the_other(whole: bool, project: Path) -> None:
+    """A change of what both call holds in both, or is made for neither; what cannot be run is told beside it."""
+    (project / "shared.py").write_text(GATE)
+    (project / "one.py").write_text(OF_TWO)
+    other = OF_TWO.replace("torch.randn(4, 8)", "torch.ones(4, 8, dtype=torch.long)") if whole else OF_TWO
+    (project / "two.py").write_text(other)
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "second")
+    done = tcready(
+        project, "fix", "one.py", "gone.py", "two.py", "--verify", "--apply", "--output-format", "json"
+    )
+    assert done.returncode == 2
+    assert "gone.py: no such file" in done.stderr
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, SCHEMA)
+    assert [each["target"] for each in told["targets"]] == ["gone.py", "one.py::Model", "two.py::Model"]
+    made = (project / "shared.py").read_text()
+    if whole:
+        assert made == GATE
+        assert told["changes"] == []
+        assert any("in two.py::Model" in each["reason"] for each in told["refused"])
+        assert [each["breaks_after"] for each in told["targets"]] == [None, 1, 1]
+    else:
+        assert "torch.where(x.sum() > 1000, x * 0.5, x)" in made
+        assert [each["targets"] for each in told["changes"]] == [["one.py::Model", "two.py::Model"]]
+        assert [each["breaks_after"] for each in told["targets"]] == [None, 0, 0]
