@@ -382,7 +382,13 @@ def read_only(
             )
     changed_files = files.changed()
     unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
-    result = FixResult(tuple(changes), tuple(refused), tuple(no_fix), failure=unread or None)
+    # several operators of one test are several findings with one change, or none, for the same reason
+    result = FixResult(
+        changes=tuple(dict.fromkeys(changes)),
+        refused=tuple(dict.fromkeys(refused)),
+        no_fix=tuple(dict.fromkeys(no_fix)),
+        failure=unread or None,
+    )
     return Fixed(with_patches(result, changed_files, root), changed_files)
 
 

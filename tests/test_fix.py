@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -759,3 +760,28 @@ def test_several_targets_are_proved_one_after_the_other(whole: bool, project: Pa
         assert "torch.where(x.sum() > 1000, x * 0.5, x)" in made
         assert [each["targets"] for each in told["changes"]] == [["one.py::Model", "two.py::Model"]]
         assert [each["breaks_after"] for each in told["targets"]] == [None, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        ("x = x * 2", "refused", "left out"),
+        ("self.rows.append(x)", "no_fix", "no change"),
+    ],
+    ids=["not safe", "no rewrite"],
+)
+def test_operators_of_one_test_are_told_once(body: str, kind: str, words: str, tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        f"        if x.sum() > 0 and x.max() > 1 or not x.min() > 2:\n            {body}\n        return x\n"
+    )
+    (tmp_path / "model.py").write_text(text)
+    result = api.fix("model.py", root=tmp_path).result
+    assert len(getattr(result, kind)) == 1
+    assert api.render(result, "text").count(words) == 1
+    made = api.fix("model.py", root=tmp_path, unsafe=True).result
+    assert len(made.changes) == (kind == "refused")
+    twice = replace(
+        result, **{kind: tuple(replace(each, gb_ids=("GB1",)) for each in getattr(result, kind)) * 2}
+    )
+    assert api.render(twice, "text").count(words) == 1
