@@ -420,10 +420,11 @@ def fix(
         settings, root, announce, progress, options: As of `check`.
 
     Returns:
-        The changes, what is left, and the files as they would be. Nothing is written: `apply` does.
+        The changes, what is left, and the files as they would be; with `verify` of several targets also what could not
+        be run (`failure`). Nothing is written: `apply` does.
 
     Raises:
-        TcreadyError: As `check` does; with `verify`, if nothing gives inputs, or several targets do.
+        TcreadyError: As `check` does; with `verify`, if one target is named and nothing gives its inputs.
         TypeError: There is no such option.
     """
     from tcready import fixing, library

@@ -10,8 +10,7 @@ import codecs
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,11 @@ from tcready import observations, plan
 from tcready.applying import Changed as ChangedFile
 from tcready.applying import patched
 from tcready.edits import between, patch
+from tcready.joining import Done, joined
+from tcready.joining import Fixed as Fixed
 from tcready.options import ReadOptions, RunOptions
-from tcready.refactor.judgement import breaks, captured_share, captures_more
+from tcready.plan import PlannedRun
+from tcready.refactor.judgement import breaks, captured_share, captures_more, spoiled
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
 from tcready.schema import (
@@ -70,14 +72,6 @@ _SETTING = re.compile(r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """What was found, and the files as they would be."""
-
-    result: FixResult
-    files: tuple[ChangedFile, ...] = ()
-
-
 def refuse_notebooks(names: Iterable[str]) -> None:
     """Raises TcreadyError if a notebook was named: what would change there is text inside of JSON."""
     for name in names:
@@ -96,20 +90,71 @@ def proved(
     tell: Tell,
     progress: Progressing,
 ) -> Fixed:
-    """Every change to the code of the one target of `names` that holds, found and proved round by round.
+    """Every change to the code of targets that holds, found and proved round by round for each of them by itself, then
+    held against all of them.
 
-    `torch` is the version whose Dynamo is predicted. Raises TcreadyError if nothing, or several things, can be run.
+    `torch` is the version whose Dynamo is predicted. What cannot be run is told of; raises TcreadyError if one thing is
+    named and it cannot.
     """
     root = settings.root
-    target, options = _one_run(names, settings, rules, tell)
-    reading = dataclasses.replace(
-        settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
-    )
+    plan.refuse_contradictions(names, settings, True, ())
+    failures: list[tuple[str, str]] = []
+    due: dict[str, PlannedRun] = {}
+    for name in dict.fromkeys(names):
+        try:
+            due |= {run.target: run for run in _runs(name, settings, rules)}
+        except TcreadyError as error:
+            if len(names) == 1:
+                raise
+            failures.append((name, str(error)))
+    done: list[Done] = []
     with observations.fork_server() as server:
-        first = _first_run(target, options.without_studies(), root, progress, server)
-        if isinstance(first, str):
-            return Fixed(FixResult((), failure=first))
-        return _in_rounds(first, options, reading, rules, wanted, tell, progress, server)
+        for run in due.values():
+            options = run.options(settings)[0].without_studies()
+            reading = dataclasses.replace(
+                settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
+            )
+            tell(f"running {run.target} with {run.inputs_from}")
+            first = _first_run(run.target, options, root, progress, server)
+            if isinstance(first, str):
+                failures.append((run.target, first))
+            else:
+                done.append(_in_rounds(first, options, reading, rules, wanted, tell, progress, server))
+
+        def again(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
+            tell(f"{each.target}: tried with the changes for all targets")
+            with _proving(each.target, each.options, root, progress, server) as prove:
+                work = Work(each.target, root, Files(root, each.first.sources), wanted, tell, prove)
+                return _with_others(work, each, texts, own=own)
+
+        fixed = joined(done, failures, again)
+    return Fixed(with_patches(fixed.result, fixed.files, root), fixed.files)
+
+
+def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool) -> FixResult | str:
+    """What a target shows of changes that were made for others too, its `own` among them or not; why they do not hold in
+    it, in one line."""
+    result, before = (each.fixed.result, each.after) if own else (each.untouched, each.first)
+    flags = tuple(dict.fromkeys(name for change in result.changes for name in names_of(change)))
+    found, _, _ = work.tried([("the changes for all targets", texts, flags)], ())
+    if found.failure is not None:
+        return found.failure
+    trial = found.trials[0]
+    reason = spoiled(before, trial)
+    if reason is None and trial.raises is not None and not work.wanted.unsafe:
+        reason = f"another exception is raised: {trial.raises}"
+    if reason is not None:
+        return reason
+    seen = trial.observation
+    work.files.now.update(texts)
+    left = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
+    return dataclasses.replace(
+        result,
+        no_fix=tuple(item for item in result.no_fix if (item.path, item.line) in left),
+        breaks_after=breaks(seen),
+        share_after=captured_share(seen),
+        left=left,
+    )
 
 
 def _in_rounds(
@@ -121,17 +166,35 @@ def _in_rounds(
     tell: Tell,
     progress: Progressing,
     server: ForkServer | None = None,
-) -> Fixed:
+) -> Done:
     """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
     target, root = first.target, reading.root
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
-    with _proving(target, options.without_studies(), root, progress, server) as prove:
+    run = options.without_studies()
+    with _proving(target, run, root, progress, server) as prove:
         work = Work(target, root, files, wanted, tell, prove, by_code)
-        return _worked(work, first, reading, rules)
+        fixed, after = _worked(work, first, reading, rules)
+    result = fixed.result
+    stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
+    untouched = dataclasses.replace(
+        result,
+        changes=(),
+        edits=(),
+        patch="",
+        third_party_patch="",
+        breaks_after=result.breaks_before,
+        share_after=result.share_before,
+        left=tuple(dict.fromkeys(stood)),
+        kept_out=(),
+    )
+    return Done(target, run, first, after, fixed, untouched)
 
 
-def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet) -> Fixed:
+def _worked(
+    work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
+) -> tuple[Fixed, Observation]:
+    """What was found, and the run of it."""
     target, root, wanted, tell = work.target, work.root, work.wanted, work.tell
     session = Session(reading, rules)
     seen = first
@@ -201,7 +264,7 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
         kept_out=tuple(place for place in lost if place not in left_over),
         failure=f"{target}: {failure}" if failure is not None else None,
     )
-    return Fixed(with_patches(result, files, root), files)
+    return Fixed(with_patches(result, files, root), files), seen
 
 
 def _is_gained(before: Observation, after: Observation) -> bool:
@@ -226,7 +289,7 @@ def verified(
             continue
         options = dataclasses.replace(settings.run, mode=seen.mode, trace_out=None)
         reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
-        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).result
+        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).fixed.result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
         every: list[FixChange | NoFix] = [*found.no_fix, *reversed(found.refused), *found.changes]
         known |= {(each.path, each.line): each for each in every}
@@ -319,7 +382,13 @@ def read_only(
             )
     changed_files = files.changed()
     unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
-    result = FixResult(tuple(changes), tuple(refused), tuple(no_fix), failure=unread or None)
+    # several operators of one test are several findings with one change, or none, for the same reason
+    result = FixResult(
+        changes=tuple(dict.fromkeys(changes)),
+        refused=tuple(dict.fromkeys(refused)),
+        no_fix=tuple(dict.fromkeys(no_fix)),
+        failure=unread or None,
+    )
     return Fixed(with_patches(result, changed_files, root), changed_files)
 
 
@@ -342,7 +411,7 @@ def proved_patch(
     text, named = patch_and_name
     files = Files(root, ())
     changed_files = patched(text, named, files.path)
-    target, options = _one_run((name,), settings, rules, tell)
+    target, options = _one_run(name, settings, rules, tell)
     run = options.without_studies()
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, flags, None, "not_run")
@@ -396,19 +465,24 @@ def _proving(
         yield prover.prove
 
 
-def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
+def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
     """The one run that is due. Raises TcreadyError if there is none, or several."""
-    plan.refuse_contradictions(names, settings, True, ())
-    read = driver.read(names, settings.read, rules, settings.report, cache=settings.work.cache)
-    found = list(plan.due(names, True, settings, settings.tables or (), read.result))
-    shown = " ".join(names)
-    if not found or found[0].impossible:
-        raise TcreadyError(f"{shown}: {found[0].impossible if found else 'nothing here can be run'}")
+    plan.refuse_contradictions((name,), settings, True, ())
+    found = _runs(name, settings, rules)
     if len(found) > 1:
         every = ", ".join(each.target for each in found)
-        raise TcreadyError(f"{shown}: a proof takes one target: name one of {every}")
+        raise TcreadyError(f"{name}: a proof takes one target: name one of {every}")
     tell(f"running {found[0].target} with {found[0].inputs_from}")
     return found[0].target, found[0].options(settings)[0]
+
+
+def _runs(name: str, settings: Settings, rules: RuleSet) -> list[PlannedRun]:
+    """The runs that are due. Raises TcreadyError if there is none."""
+    read = driver.read((name,), settings.read, rules, settings.report, cache=settings.work.cache)
+    found = list(plan.due((name,), True, settings, settings.tables or (), read.result))
+    if not found or found[0].impossible:
+        raise TcreadyError(f"{name}: {found[0].impossible if found else 'nothing here can be run'}")
+    return found
 
 
 def _first_run(

@@ -18,20 +18,14 @@ CALL = "call the model once before it is compiled: no patch does that"
 
 def text(result: FixResult) -> str:
     """What is changed, what proves it, and what is left, for people; the patch itself stands apart."""
-    lines: list[str] = []
-    for change in result.changes:
-        lines += _change(change)
-    for change in result.refused:
-        lines.append(f"{_place(change)} left out: {change.how}")
-        lines.append(f"    {change.reason or change.unsafe}")
-    for item in result.no_fix:
-        lines += [
-            f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}: no change",
-            f"    {item.reason}",
-        ]
-    if result.breaks_before is not None:
-        share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
-        lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
+    several = len(result.targets) > 1
+    # several operators of one test may be several changes that read alike
+    lines = [line for each in dict.fromkeys(_told(result, several)) for line in each]
+    for run in result.targets:
+        if run.breaks_before is not None:
+            share = f", captured {share_words(run.share_before)} -> {share_words(run.share_after)}"
+            named = f"{run.target}: " if several else ""
+            lines.append(f"{named}breaks {run.breaks_before} -> {run.breaks_after}{share}")
     lines += _beside_the_files(result)
     if result.breaks_before is None and any(change.state == "not_run" for change in result.refused):
         lines.append(
@@ -40,6 +34,17 @@ def text(result: FixResult) -> str:
     if not (result.changes or result.refused or result.no_fix or result.failure):
         lines.append("nothing to change")
     return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def _told(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
+    """The lines on each change, and on each break without one; for which targets a change is, if there are `several`."""
+    for change in result.changes:
+        yield (*_change(change), *([f"    for {', '.join(change.targets)}"] if several else []))
+    for change in result.refused:
+        yield f"{_place(change)} left out: {change.how}", f"    {change.reason or change.unsafe}"
+    for item in result.no_fix:
+        place = f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}"
+        yield f"{place}: no change", f"    {item.reason}"
 
 
 def _beside_the_files(result: FixResult) -> Iterator[str]:

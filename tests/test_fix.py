@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -703,3 +704,134 @@ def test_lines_as_they_stood_before_changes(tmp_path: Path) -> None:
     assert files.original_lines(path, [2, 1]) == [1, 2]
     files.now[path] = "import torch\none = 1\ntwo = 2\n"
     assert files.original_lines(path, [3, 2]) == [1, 2]
+
+
+OF_TWO = """\
+import torch
+from torch import nn
+from shared import gate
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return gate(x) + 1
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+GATE = """\
+import torch
+
+
+def gate(x):
+    if x.sum() > 1000:
+        x = x * 0.5
+    return x
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True], ids=["both of floats", "one of whole numbers"])
+def test_several_targets_are_proved_one_after_the_other(whole: bool, project: Path) -> None:
+    """A change of what both call holds in both, or is made for neither; what cannot be run is told beside it."""
+    (project / "shared.py").write_text(GATE)
+    (project / "one.py").write_text(OF_TWO)
+    other = OF_TWO.replace("torch.randn(4, 8)", "torch.ones(4, 8, dtype=torch.long)") if whole else OF_TWO
+    (project / "two.py").write_text(other)
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "second")
+    done = tcready(
+        project, "fix", "one.py", "gone.py", "two.py", "--verify", "--apply", "--output-format", "json"
+    )
+    assert done.returncode == 2
+    assert "gone.py: no such file" in done.stderr
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, SCHEMA)
+    assert [each["target"] for each in told["targets"]] == ["gone.py", "one.py::Model", "two.py::Model"]
+    made = (project / "shared.py").read_text()
+    if whole:
+        assert made == GATE
+        assert told["changes"] == []
+        assert any("in two.py::Model" in each["reason"] for each in told["refused"])
+        assert [each["breaks_after"] for each in told["targets"]] == [None, 1, 1]
+    else:
+        assert "torch.where(x.sum() > 1000, x * 0.5, x)" in made
+        assert [each["targets"] for each in told["changes"]] == [["one.py::Model", "two.py::Model"]]
+        assert [each["breaks_after"] for each in told["targets"]] == [None, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        ("x = x * 2", "refused", "left out"),
+        ("self.rows.append(x)", "no_fix", "no change"),
+    ],
+    ids=["not safe", "no rewrite"],
+)
+def test_operators_of_one_test_are_told_once(body: str, kind: str, words: str, tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        f"        if x.sum() > 0 and x.max() > 1 or not x.min() > 2:\n            {body}\n        return x\n"
+    )
+    (tmp_path / "model.py").write_text(text)
+    result = api.fix("model.py", root=tmp_path).result
+    assert len(getattr(result, kind)) == 1
+    assert api.render(result, "text").count(words) == 1
+    made = api.fix("model.py", root=tmp_path, unsafe=True).result
+    assert len(made.changes) == (kind == "refused")
+    twice = replace(
+        result, **{kind: tuple(replace(each, gb_ids=("GB1",)) for each in getattr(result, kind)) * 2}
+    )
+    assert api.render(twice, "text").count(words) == 1
+
+
+FAMILIES = """\
+import copy, ctypes, threading, time
+import scipy.special
+import torch
+from torch import nn
+
+libm = ctypes.CDLL("libm.so.6")
+LOCK = threading.Lock()
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        {line}
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("x = torch.ops.mine.scale(x, 2.0)", "TCR404"),
+        ("x = x * libm.abs(3)", "TCR402"),
+        ("x = x + torch.from_numpy(scipy.special.expit(x.numpy()))", "TCR416"),
+        ("self.rows.append(x)", None),
+        ("x = x * (time.time() - 1)", "TCR305"),
+        ("with LOCK: x = x * 2", "TCR407"),
+        ("x = nn.Linear(8, 8)(x)", "TCR315"),
+        ("x = copy.deepcopy(self.lin)(x)", "TCR321"),
+        ("x = x + x.new_zeros(int(x.abs().sum())).sum()", "TCR203"),
+        ("x = x + torch.unique(x).sum()", "TCR206"),
+    ],
+)
+def test_families_that_the_page_lists_are_not_written_anew(
+    line: str, rule: str | None, tmp_path: Path
+) -> None:
+    """With a rewrite, a row of the table in docs/pages/fix.md goes."""
+    (tmp_path / "model.py").write_text(FAMILIES.replace("{line}", line))
+    result = api.fix("model.py", root=tmp_path, unsafe=True).result
+    assert result.changes == ()
+    assert {each.rule for each in result.no_fix} == ({rule} if rule else set())
+    page = (Path(__file__).resolve().parent.parent / "docs" / "pages" / "fix.md").read_text("utf-8")
+    rows = page.partition("## Limits")[2].partition("\n\nPrinting")[0]
+    assert (rule or "TCR312") in rows

@@ -45,10 +45,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "narrow": frozenset({"schema", "options", "baseline", "git", "files", "static"}),
     "applying": frozenset({"schema", "git", "files", "static"}),
     "trying": frozenset({"schema", "edits", "static", "refactor", "applying"}),
+    "joining": frozenset({"schema", "options", "edits", "applying"}),
     "fixing": frozenset(
         {
             "schema",
             "trying",
+            "joining",
             "options",
             "target",
             "edits",
@@ -200,6 +202,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "explaining": frozenset(),
     "editor": frozenset({"pygls", "lsprotocol"}),
     "trying": frozenset(),
+    "joining": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),
     "sweeping": frozenset({"pyarrow", "ray"}),

@@ -311,7 +311,8 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
     }
     if result.breaks_before is not None:
         shares = f"{share_words(result.share_before)} -> {share_words(result.share_after)}"
-        head += f". Runs before and after: breaks {result.breaks_before} -> {result.breaks_after}, captured {shares}"
+        head += f". Runs before and after: breaks {result.breaks_before} -> {result.breaks_after}"
+        head += f", captured {shares}" if len(result.targets) < 2 else ""
         data |= {"breaks_before": result.breaks_before, "breaks_after": result.breaks_after}
         data |= {"share_before": result.share_before, "share_after": result.share_after}
     else:

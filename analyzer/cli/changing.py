@@ -30,7 +30,11 @@ class FixFlags:
     )
     verify: bool = field(
         default=False,
-        metadata=ask("flag", "Put each change to the proof, by runs before and after it.", paired=False),
+        metadata=ask(
+            "flag",
+            "Put each change to the proof, by runs before and after it, in every target.",
+            paired=False,
+        ),
     )
     unsafe: bool = field(
         default=False,

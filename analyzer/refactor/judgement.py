@@ -126,13 +126,9 @@ def _refuted(
 ) -> str | None:
     """Why the change does not hold, in one line."""
     after = trial.observation
-    if trial.difference is not None:
-        return trial.difference
-    failed = next((s for s in after.stages if s.state == "fail" and s.stage != "fullgraph"), None)
-    if failed is not None:
-        return f"{failed.stage}: {failed.detail}"
-    if _passed(after, "capture") is None:
-        return "it was not captured"
+    differs = _differs(trial)
+    if differs is not None:
+        return differs
     one, other = captured_share(before), captured_share(after)
     if keeps_out:
         return (
@@ -158,6 +154,36 @@ def _refuted(
             return f"a line breaks that did not ({path}:{line})"
     if known and kept == len(known):
         return "the break is still there"
+    return _takes_less(before, after)
+
+
+def spoiled(own: Observation, trial: Trial) -> str | None:
+    """Why a target is the worse for what was changed for others, in one line; `own` is the run without that.
+
+    They need cure nothing in it, nor need its calls take both sides of every branch: that was shown elsewhere.
+    """
+    after = trial.observation
+    differs = trial.unanswered or _differs(trial)
+    if differs is not None:
+        return differs
+    if breaks(after) > breaks(own):
+        return f"more lines break: {breaks(after)}, {breaks(own)} before"
+    return _takes_less(own, after)
+
+
+def _differs(trial: Trial) -> str | None:
+    """What a caller sees of it, or why it does not run."""
+    after = trial.observation
+    if trial.difference is not None:
+        return trial.difference
+    failed = next((s for s in after.stages if s.state == "fail" and s.stage != "fullgraph"), None)
+    if failed is not None:
+        return f"{failed.stage}: {failed.detail}"
+    return "it was not captured" if _passed(after, "capture") is None else None
+
+
+def _takes_less(before: Observation, after: Observation) -> str | None:
+    one, other = captured_share(before), captured_share(after)
     if one is not None and (other is None or other < one - 1e-9):
         return f"less is captured: {_percent(other)} of the operations, {_percent(one)} before"
     if _passed(before, "fullgraph") and not _passed(after, "fullgraph"):

@@ -225,6 +225,8 @@ class FixChange:
     """Whether it cures no break, but keeps the function around it out of what is compiled."""
     called_before: bool = False
     """Whether the cure is one eager call of the model before it is compiled: no edit, and no setting."""
+    targets: tuple[str, ...] = ()
+    """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
 
 
 @dataclass(frozen=True)
@@ -239,13 +241,27 @@ class NoFix:
 
 
 @dataclass(frozen=True)
+class FixedTarget:
+    """What the runs of one target show before and after all changes."""
+
+    target: str
+    breaks_before: int | None = None
+    """None if nothing could be run."""
+    breaks_after: int | None = None
+    share_before: float | None = None
+    share_after: float | None = None
+    failure: str | None = None
+    """Why nothing, or not all, could be proved in it, in one line."""
+
+
+@dataclass(frozen=True)
 class FixResult:
     """The changes for some targets."""
 
     changes: tuple[FixChange, ...]
     """Those that are proposed, in the order in which they were found; together they are one patch."""
     refused: tuple[FixChange, ...] = ()
-    """Those that were tried and do not hold, or are left out since nothing shows them safe."""
+    """Those that were tried and do not hold, or not in another target, or are left out since nothing shows them safe."""
     no_fix: tuple[NoFix, ...] = ()
     edits: tuple[Edit, ...] = ()
     """All changes together, of the files as they stand."""
@@ -255,9 +271,10 @@ class FixResult:
     third_party_patch: str = ""
     """The same in installed packages; paths are below their site-packages folder."""
     breaks_before: int | None = None
-    """None if nothing was run."""
+    """Those of all targets together; None if nothing was run."""
     breaks_after: int | None = None
     share_before: float | None = None
+    """None for several targets, of which `targets` has each one's."""
     share_after: float | None = None
     left: tuple[tuple[str, int], ...] = ()
     """Path and line, as the files stand, of each break that is left."""
@@ -265,4 +282,6 @@ class FixResult:
     """The same of each that is gone since its line is not compiled any more: it stands in a function that is kept out of
     that, or is called by one."""
     failure: str | None = None
-    """Why nothing could be proved, in one line."""
+    """Why nothing could be proved, in one line; of several targets, in those that are named."""
+    targets: tuple[FixedTarget, ...] = ()
+    """Each that was to be run."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reading import RULES
@@ -19,6 +20,28 @@ REWRITING = [rule for rule in RULES if rule.rewrite is not None]
 
 OTHER_NUMBERS = frozenset({"TCR306"})
 """Rules whose rewrite draws other random numbers, and is told to be unsafe for that."""
+
+
+FLOATS = ("x.abs()", "-x.abs()", "x * 0", "x * 300", "x.abs() / x.abs().max()")
+"""What a tensor of floats is varied to: branches of a sample go one way with some of these and the other way with others."""
+MASKS = ("m", "~m", "m | ~m", "m & ~m")
+"""The same of a mask."""
+
+
+def varied(sample: Sample) -> Iterator[str]:
+    """Arguments that take other sides of its branches, as expressions."""
+    given = "lambda x, *rest: ({x}, *({m} if m.dtype == torch.bool else m for m in rest))"
+    for x in FLOATS:
+        for m in MASKS if "True" in sample.inputs else MASKS[:1]:
+            yield f"({given.format(x=x, m=m)})(*{sample.inputs})"
+
+
+def outcome(calls: Callable[[], Any]) -> Any:
+    """What comes out, or what is raised."""
+    try:
+        return calls()
+    except Exception as error:
+        return error
 
 
 def samples() -> Iterator[object]:
@@ -50,6 +73,36 @@ def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
     found = api.check([after.name], run=False, root=tmp_path).findings
     left = {each.line for each in found if each.rule == rule.code}
     assert {each.line for each in seen.breaks} == left
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(("rule", "sample"), [*samples()])
+def test_a_sample_written_anew_gives_the_same_on_both_sides_of_its_branches(
+    rule: Rule, sample: Sample, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Eager code before the rewrite against eager and compiled code after it, what is raised among it."""
+    import torch
+
+    made = rewritten(rule, sample)
+    if made is None or rule.recorded or rule.unproved or rule.code in OTHER_NUMBERS:
+        pytest.skip("the rule declines, or draws other numbers")
+    if rule.effect not in ("graph_break", "frame_skip"):
+        pytest.skip("it shows something else than a break")
+    name = re.sub(r"\W", "_", request.node.callspec.id)
+    before, after = tmp_path / f"{name}_before.py", tmp_path / f"{name}_after.py"
+    for inputs in varied(sample):
+        old = replace(sample, inputs=inputs, again=None)
+        new = replace(old, source=made.after, setup="", raises="")
+        expected = outcome(lambda old=old: eager(old, before)[:1])
+        given = outcome(lambda new=new: eager(new, after)[:1])
+        compiled = outcome(lambda new=new: run(new, after, calls=1).outputs)
+        if isinstance(expected, Exception):
+            assert type(given) is type(expected)
+            assert str(given) == str(expected) or not re.search(r"\b(raise|assert) ", sample.source)
+            assert isinstance(compiled, Exception)  # of which type, is told of a rewrite as not safe
+        else:  # what is near zero beside numbers 300 times as large is rounded as these are
+            torch.testing.assert_close(given, expected, equal_nan=True, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(compiled, expected, equal_nan=True, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rule", REWRITING, ids=lambda rule: rule.code)
