@@ -10,7 +10,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -765,11 +767,83 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
 def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
     assert local.gpus() == ("3", "5")
-    opened = local.opened(None, ("cuda",))
-    assert opened.slots == 2
-    opened.close()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert local.gpus() == ()
+
+
+@pytest.mark.parametrize(
+    ("devices", "slots"),
+    [
+        (("cuda",), 3),
+        (("auto", "cuda:1"), 3),
+        (("cuda:0", "cuda:1"), 2),
+        (("cuda:1",), 1),
+        (("cuda:1", "cpu"), 16),
+        (("cuda:7",), 16),
+        ((), 16),
+    ],
+)
+def test_there_are_as_many_workers_as_runs_on_cuda_use_gpus(
+    devices: tuple[str, ...], slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
+    opened = local.opened(None, devices)
+    assert opened.slots == slots
+    opened.close()
+
+
+class Busy:
+    """Runs nothing for a moment, and knows what was under way at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.now: list[tuple[str, str]] = []
+        self.seen: set[tuple[str, str]] = set()
+        self.clashes: set[frozenset[tuple[str, str]]] = set()
+
+    def run(self, task: Task, variables: Mapping[str, str]) -> Result:
+        mine = (task.run.device, variables.get("CUDA_VISIBLE_DEVICES", "all"))
+        with self.lock:
+            self.clashes |= {frozenset((mine, other)) for other in self.now if CARDS[mine] & CARDS[other]}
+            self.seen.add(mine)
+            self.now.append(mine)
+        time.sleep(0.02)
+        with self.lock:
+            self.now.remove(mine)
+        return Result(task.key, "{}", 0.0, 0.0)
+
+
+CARDS = {
+    ("cuda", "3"): {"3"},
+    ("cuda", "5"): {"5"},
+    ("cuda", "3,5"): {"3", "5"},
+    ("cuda:0", "all"): {"3"},
+    ("cuda:1", "all"): {"5"},
+    ("cuda:9", "all"): set(),
+    ("cpu", "all"): set(),
+}
+"""What a run on a device takes if it sees these."""
+
+
+@pytest.mark.parametrize("asked", [("cpu",), ("cuda",), ("cuda:1", "cpu")])
+def test_no_two_runs_have_one_gpu(
+    asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the sweep is on, a table may put a model on another device."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    opened, busy = local.opened(8, asked), Busy()
+    monkeypatch.setattr(opened._place, "run", busy.run)
+    runs = [RunOptions(device=device) for device in ("cuda", "cuda:1", "cuda:0", "cpu", "cuda:9")]
+    runs += [RunOptions(device="cuda", processes=count) for count in (2, 3)]
+    tasks = [Task("run", str(n), "net.py", str(tmp_path), run=each) for n, each in enumerate(runs * 8)]
+    for task in tasks:
+        opened.submit(task)
+    results = [opened.completed(60) for _ in tasks]
+    opened.close()
+    assert sorted(each.failure for each in results if each is not None) == [""] * len(tasks)
+    assert not busy.clashes
+    assert busy.seen == set(CARDS)
 
 
 def test_reading_executes_nothing_that_the_checkout_names(tmp_path: Path) -> None:

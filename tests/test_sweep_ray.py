@@ -23,6 +23,12 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
         engine.opened("ray", None, ())
 
 
+def test_one_gpu_of_several_is_no_device_of_a_task() -> None:
+    """Ray says which one a task sees, and that is its `cuda`: nothing would run."""
+    with pytest.raises(TcreadyError, match="--engine ray: device cuda:1: Ray gives each run a GPU"):
+        engine.opened("ray", None, ("cuda", "cuda:1"))
+
+
 SCRIPT = """
 import json, os, sys, threading
 from ray.cluster_utils import Cluster
