@@ -12,6 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 import pytest
 from fixture_markers import MODELS, ROOT
 from packaging.requirements import Requirement
@@ -53,6 +58,26 @@ def test_ci_has_a_hash_of_every_package_that_is_pinned() -> None:
     named = [Requirement(line.partition(" --hash")[0]) for line in lines]
     pinned = {canonicalize_name(each.name): str(each.specifier) for each in named}
     assert pinned == {name: pin for name, pin in _pins().items() if name not in UNHASHED}
+
+
+def test_ci_builds_with_what_has_a_hash() -> None:
+    """pip takes what builds a package from the index, whatever is installed, unless it is told not to."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for each in map(Requirement, project["build-system"]["requires"]):
+        assert _pins()[canonicalize_name(each.name)].removeprefix("==") in each.specifier
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    built = [line for line in script.splitlines() if "pip install" in line and " -e " in line]
+    assert len(built) == 2
+    # from the files that were downloaded by their hashes, or with what is there
+    assert all("${from_where[@]" in line or "${built_with[@]" in line for line in built)
+    assert "built_with=(--no-build-isolation)" in script
+
+
+def test_the_page_names_every_extra_of_the_bill_of_materials() -> None:
+    extras = runpy.run_path(str(ROOT / ".ci" / "sbom.py"))["EXTRAS"]
+    page = (ROOT / "docs" / "pages" / "reliability.md").read_text(encoding="utf-8")
+    said = page.partition("(CycloneDX 1.6) lists")[2].partition("bring")[0]
+    assert tuple(re.findall(r"`(\w+)`", said)) == extras
 
 
 @pytest.mark.skipif(
