@@ -115,29 +115,65 @@ def test_the_watch_sees_what_reaches_out(watched: dict[str, str], tmp_path: Path
     assert (tmp_path / "reached.txt").read_text()
 
 
-def test_reading_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -> None:
-    _checked(watched, tmp_path, "--no-run")
+CHECK = ("check", "model.py", "-q", "--html", "page.html")
+SWEEP = ("sweep", "model.py", "-q", "--html", "page.html")
+RUNS = (pytest.mark.dynamo, pytest.mark.slow)
+COMMANDS = pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        pytest.param((*CHECK, "--no-run"), "TCR", id="check, read"),
+        pytest.param(CHECK, "(confirmed)", id="check, run", marks=RUNS),
+        pytest.param(("fix", "model.py", "--unsafe", "-q"), "+++ b/model.py", id="fix"),
+        pytest.param((*SWEEP, "--no-run"), "SWEEP   1 model", id="sweep, read"),
+        pytest.param(SWEEP, "1 model: 1 not ready", id="sweep, run", marks=RUNS),
+    ],
+)
 
 
-@pytest.mark.dynamo
-def test_a_run_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -> None:
-    assert "(confirmed)" in _checked(watched, tmp_path)
+@COMMANDS
+def test_no_process_reaches_for_the_network(
+    command: tuple[str, ...], says: str, watched: dict[str, str], tmp_path: Path
+) -> None:
+    _works(command, says, watched, tmp_path)
 
 
-def _checked(environment: dict[str, str], folder: Path, *more: str) -> str:
-    """What a check of a model says, in a namespace without a network where this system gives one."""
+@COMMANDS
+def test_all_is_said_where_there_is_no_network(
+    command: tuple[str, ...], says: str, watched: dict[str, str], tmp_path: Path
+) -> None:
+    """What no hook of Python sees cannot reach out either: there is nothing to reach."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("no network namespace here: there is no unshare")
+    alone = (unshare, "-rn", "--")
+    links = [sys.executable, "-c", "import socket; print([name for _, name in socket.if_nameindex()])"]
+    tried = subprocess.run([*alone, *links], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"no network namespace here: {tried.stderr.strip()}")
+    assert tried.stdout == "['lo']\n"
+    _works(command, says, watched, tmp_path, alone)
+
+
+def _works(
+    command: tuple[str, ...],
+    says: str,
+    environment: dict[str, str],
+    folder: Path,
+    alone: tuple[str, ...] = (),
+) -> None:
+    """Whether a command does on a model what it does everywhere, and no process reached for the network."""
     model = (MODELS / "super_chain.py").read_text(encoding="utf-8")
-    (folder / "model.py").write_text(
-        model + _watch(folder)
-    )  # the worker takes no sitecustomize from PYTHONPATH
-    command = [sys.executable, "-m", "tcready", "check", "model.py", "-q", "--html", "page.html", *more]
-    alone = [unshare, "-rn", "--"] if (unshare := shutil.which("unshare")) else []
-    if alone and subprocess.run([*alone, "true"], capture_output=True).returncode:
-        alone = []
+    # the worker takes no sitecustomize from PYTHONPATH
+    (folder / "model.py").write_text(model + _watch(folder))
     done = subprocess.run(
-        [*alone, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        [*alone, sys.executable, "-m", "tcready", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 1, done.stdout + done.stderr
+    assert says in done.stdout
     assert not (folder / "reached.txt").exists(), (folder / "reached.txt").read_text()
-    assert (folder / "page.html").exists()
-    return done.stdout
+    assert (folder / "page.html").exists() == ("--html" in command)
