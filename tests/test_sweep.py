@@ -23,7 +23,7 @@ from tcready import api, plan
 from tcready.options import RunOptions, SweepOptions
 from tcready.resolve import resolve
 from tcready.schema import Report, SweptModel, TcreadyError, as_json, from_json
-from tcready.sweeping import course, engine, ground, local, matrix, targets
+from tcready.sweeping import course, engine, ground, local, matrix, summary, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
 from tcready.sweeping.local import LocalEngine
 from tcready.sweeping.store import Store
@@ -1002,6 +1002,49 @@ def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is
     ]
     assert api.exit_code(report) == 2
     assert "net.py::Nada: cannot be read: net.py::Nada: no 'Nada' in net.py" in api.render(report, "text")
+
+
+@pytest.mark.parametrize(
+    ("changed", "causes"),
+    [
+        ({}, []),
+        (
+            {"files": {"net.py": "2", "new.py": "1"}},
+            [("own", "net.py", "", ""), ("own", "new.py", "not there", "")],
+        ),
+        ({"files": {}}, [("own", "net.py", "", "not there")]),
+        ({"distributions": {"timm": "1.1", "numpy": "2.0"}}, [("dependency", "timm", "1.0", "1.1")]),
+        (
+            {"distributions": {"timm": "1.0", "einops": "0.8"}},
+            [("dependency", "einops", "not there", "0.8"), ("dependency", "numpy", "2.0", "not there")],
+        ),
+        ({"torch": "2.14.1"}, [("torch", "", "2.13.0", "2.14.1")]),
+        ({"python": "3.12.1"}, [("python", "", "3.11.7", "3.12.1")]),
+        ({"tcready": "def"}, [("tcready", "", "", "")]),
+        ({"options": {"mode": "infer", "fullgraph": True}}, [("options", "fullgraph", "False", "True")]),
+        (
+            {"torch": "2.14.1", "distributions": {"timm": "1.0", "numpy": "2.4"}, "files": {"net.py": "2"}},
+            [
+                ("own", "net.py", "", ""),
+                ("dependency", "numpy", "2.0", "2.4"),
+                ("torch", "", "2.13.0", "2.14.1"),
+            ],
+        ),
+    ],
+)
+def test_what_changed_is_put_down_to_what_a_result_rests_on(
+    changed: dict[str, Any], causes: list[tuple[str, str, str, str]]
+) -> None:
+    before = Ground(
+        files={"net.py": "1"},
+        distributions={"timm": "1.0", "numpy": "2.0"},
+        torch="2.13.0",
+        python="3.11.7",
+        tcready="abc",
+        options={"mode": "infer", "fullgraph": False},
+    )
+    found = summary.causes(before, dataclasses.replace(before, **changed))
+    assert [(each.kind, each.what, each.was, each.now) for each in found] == causes
 
 
 def test_models_that_are_all_new_have_changed_since_the_last_sweep(tmp_path: Path) -> None:
