@@ -199,6 +199,31 @@ def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> Non
     assert " infer  " in api.render(report, "text")
 
 
+BOXED = (
+    PLAIN.format(n=1)
+    .replace("return", "if BOXED:\n            print(x)\n        return")
+    .replace("\n\n\nclass", "\n\nimport os\n\nBOXED = 'BOX' in os.environ\n\n\nclass")
+    + "\n\ndef get_inputs():\n    import torch\n\n    return [torch.ones(2)]\n"
+)
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="the interpreter is a shell script")
+def test_an_interpreter_of_a_matrix_may_be_a_script_that_becomes_one(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(BOXED)
+    for name, how in (("box", "exec "), ("between", "")):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexport BOX=1\n{how}"{sys.executable}" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    wanted = SweepOptions(matrix=(f"python={sys.executable},{tmp_path}/box,{tmp_path}/between",), workers=2)
+    report = api.sweep("net.py", root=tmp_path, wanted=wanted, checkout=False)
+    assert report.sweep is not None
+    found = sorted((each.outcome.verdict, each.outcome.own_sites) for each in report.sweep.models)
+    assert found == [("not_ready", 1), ("ready", 0), ("unknown", 0)]
+    (failed,) = [each.reason for each in report.sweep.models if each.outcome.verdict == "unknown"]
+    assert "an interpreter that is a script has to become Python: `exec python`" in failed
+
+
 @pytest.mark.dynamo
 @pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone")
 def test_a_second_interrupt_does_not_keep_the_first_from_ending_all_runs(tmp_path: Path) -> None:
