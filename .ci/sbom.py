@@ -27,7 +27,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("torch", "notebook", "bench", "lsp", "mcp", "ray")
+EXTRAS = ("torch", "notebook", "bench", "lsp", "mcp", "ray", "parquet")
 """Those that users install."""
 
 

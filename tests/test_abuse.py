@@ -5,6 +5,7 @@ benchmarks/abuse.py does what takes longer. Its figures, and those of fuzzing, s
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -492,3 +494,34 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "tcready: error: the working folder is gone: nothing can be told of what is in it\n"
+
+
+class Draws:
+    """A generator of random numbers that says when each kill comes: far too late first."""
+
+    def __init__(self, _: str) -> None:
+        self.after = iter((9.0, 0.05, 0.05))
+
+    def random(self) -> float:
+        return 1.0
+
+    def uniform(self, _: float, lasts: float) -> float:
+        return next(self.after) * lasts
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+def test_a_kill_that_came_too_late_counts_as_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("benchmarks_abuse", ROOT / "benchmarks" / "abuse.py")
+    assert spec is not None
+    assert spec.loader is not None
+    abuse = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, abuse)
+    spec.loader.exec_module(abuse)
+    monkeypatch.setattr(abuse, "random", types.SimpleNamespace(Random=Draws))
+    version = abuse.Victim("version", ("--version",), (), ("--version",))
+    assert list(abuse.kill(version, 2, 0)) == []
+    assert "| 2 | {'done before': 1, " in (said := capsys.readouterr().out)
+    assert "'killed': 2" in said

@@ -111,6 +111,13 @@ def test_relative_links_lead_to_files(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("page", [*PROSE, ROOT / "CONTRIBUTING.md"], ids=ids)
+def test_files_of_ours_that_are_named_exist(page: Path) -> None:
+    own = r"`((?:analyzer|benchmarks|docs|fixtures|reports|rules|tests|\.ci)/[\w./-]+)`"
+    for name in re.findall(own, page.read_text(encoding="utf-8")):
+        assert re.search(r"NAME|VERSION", name) or (ROOT / name).exists(), name
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx and MyST of the docs extra need Python 3.11")
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     done = sphinx(DOCS / "pages", tmp_path)

@@ -12,6 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 import pytest
 from fixture_markers import MODELS, ROOT
 from packaging.requirements import Requirement
@@ -55,6 +60,26 @@ def test_ci_has_a_hash_of_every_package_that_is_pinned() -> None:
     assert pinned == {name: pin for name, pin in _pins().items() if name not in UNHASHED}
 
 
+def test_ci_builds_with_what_has_a_hash() -> None:
+    """pip takes what builds a package from the index, whatever is installed, unless it is told not to."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for each in map(Requirement, project["build-system"]["requires"]):
+        assert _pins()[canonicalize_name(each.name)].removeprefix("==") in each.specifier
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    built = [line for line in script.splitlines() if "pip install" in line and " -e " in line]
+    assert len(built) == 2
+    # from the files that were downloaded by their hashes, or with what is there
+    assert all("${from_where[@]" in line or "${built_with[@]" in line for line in built)
+    assert "built_with=(--no-build-isolation)" in script
+
+
+def test_the_page_names_every_extra_of_the_bill_of_materials() -> None:
+    extras = runpy.run_path(str(ROOT / ".ci" / "sbom.py"))["EXTRAS"]
+    page = (ROOT / "docs" / "pages" / "reliability.md").read_text(encoding="utf-8")
+    said = page.partition("(CycloneDX 1.6) lists")[2].partition("bring")[0]
+    assert tuple(re.findall(r"`(\w+)`", said)) == extras
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("torch") is None or sys.version_info[:2] != (3, 11),
     reason="it says what torch needs, on the Python that was tested",
@@ -90,29 +115,65 @@ def test_the_watch_sees_what_reaches_out(watched: dict[str, str], tmp_path: Path
     assert (tmp_path / "reached.txt").read_text()
 
 
-def test_reading_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -> None:
-    _checked(watched, tmp_path, "--no-run")
+CHECK = ("check", "model.py", "-q", "--html", "page.html")
+SWEEP = ("sweep", "model.py", "-q", "--html", "page.html")
+RUNS = (pytest.mark.dynamo, pytest.mark.slow)
+COMMANDS = pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        pytest.param((*CHECK, "--no-run"), "TCR", id="check, read"),
+        pytest.param(CHECK, "(confirmed)", id="check, run", marks=RUNS),
+        pytest.param(("fix", "model.py", "--unsafe", "-q"), "+++ b/model.py", id="fix"),
+        pytest.param((*SWEEP, "--no-run"), "SWEEP   1 model", id="sweep, read"),
+        pytest.param(SWEEP, "1 model: 1 not ready", id="sweep, run", marks=RUNS),
+    ],
+)
 
 
-@pytest.mark.dynamo
-def test_a_run_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -> None:
-    assert "(confirmed)" in _checked(watched, tmp_path)
+@COMMANDS
+def test_no_process_reaches_for_the_network(
+    command: tuple[str, ...], says: str, watched: dict[str, str], tmp_path: Path
+) -> None:
+    _works(command, says, watched, tmp_path)
 
 
-def _checked(environment: dict[str, str], folder: Path, *more: str) -> str:
-    """What a check of a model says, in a namespace without a network where this system gives one."""
+@COMMANDS
+def test_all_is_said_where_there_is_no_network(
+    command: tuple[str, ...], says: str, watched: dict[str, str], tmp_path: Path
+) -> None:
+    """What no hook of Python sees cannot reach out either: there is nothing to reach."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("no network namespace here: there is no unshare")
+    alone = (unshare, "-rn", "--")
+    links = [sys.executable, "-c", "import socket; print([name for _, name in socket.if_nameindex()])"]
+    tried = subprocess.run([*alone, *links], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"no network namespace here: {tried.stderr.strip()}")
+    assert tried.stdout == "['lo']\n"
+    _works(command, says, watched, tmp_path, alone)
+
+
+def _works(
+    command: tuple[str, ...],
+    says: str,
+    environment: dict[str, str],
+    folder: Path,
+    alone: tuple[str, ...] = (),
+) -> None:
+    """Whether a command does on a model what it does everywhere, and no process reached for the network."""
     model = (MODELS / "super_chain.py").read_text(encoding="utf-8")
-    (folder / "model.py").write_text(
-        model + _watch(folder)
-    )  # the worker takes no sitecustomize from PYTHONPATH
-    command = [sys.executable, "-m", "tcready", "check", "model.py", "-q", "--html", "page.html", *more]
-    alone = [unshare, "-rn", "--"] if (unshare := shutil.which("unshare")) else []
-    if alone and subprocess.run([*alone, "true"], capture_output=True).returncode:
-        alone = []
+    # the worker takes no sitecustomize from PYTHONPATH
+    (folder / "model.py").write_text(model + _watch(folder))
     done = subprocess.run(
-        [*alone, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        [*alone, sys.executable, "-m", "tcready", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 1, done.stdout + done.stderr
+    assert says in done.stdout
     assert not (folder / "reached.txt").exists(), (folder / "reached.txt").read_text()
-    assert (folder / "page.html").exists()
-    return done.stdout
+    assert (folder / "page.html").exists() == ("--html" in command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import pickle
@@ -10,7 +11,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from tcready import api, plan
 from tcready.options import RunOptions, SweepOptions
 from tcready.resolve import resolve
 from tcready.schema import Report, SweptModel, TcreadyError, as_json, from_json
-from tcready.sweeping import course, engine, ground, local, matrix, targets
+from tcready.sweeping import course, engine, ground, local, matrix, summary, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
 from tcready.sweeping.local import LocalEngine
 from tcready.sweeping.store import Store
@@ -195,6 +198,31 @@ def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> Non
     ]
     assert {each.observation.convention for each in report.targets} == {"[targets.one]"}
     assert " infer  " in api.render(report, "text")
+
+
+BOXED = (
+    PLAIN.format(n=1)
+    .replace("return", "if BOXED:\n            print(x)\n        return")
+    .replace("\n\n\nclass", "\n\nimport os\n\nBOXED = 'BOX' in os.environ\n\n\nclass")
+    + "\n\ndef get_inputs():\n    import torch\n\n    return [torch.ones(2)]\n"
+)
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="the interpreter is a shell script")
+def test_an_interpreter_of_a_matrix_may_be_a_script_that_becomes_one(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(BOXED)
+    for name, how in (("box", "exec "), ("between", "")):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexport BOX=1\n{how}"{sys.executable}" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    wanted = SweepOptions(matrix=(f"python={sys.executable},{tmp_path}/box,{tmp_path}/between",), workers=2)
+    report = api.sweep("net.py", root=tmp_path, wanted=wanted, checkout=False)
+    assert report.sweep is not None
+    found = sorted((each.outcome.verdict, each.outcome.own_sites) for each in report.sweep.models)
+    assert found == [("not_ready", 1), ("ready", 0), ("unknown", 0)]
+    (failed,) = [each.reason for each in report.sweep.models if each.outcome.verdict == "unknown"]
+    assert "an interpreter that is a script has to become Python: `exec python`" in failed
 
 
 @pytest.mark.dynamo
@@ -687,12 +715,17 @@ def test_an_export_without_pyarrow_is_refused_before_anything_is_done(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "net.py").write_text(PLAIN.format(n=1))
     assert run("sweep", "net.py", "--no-run", "--export", "all.parquet") == 2
-    assert "--export needs pyarrow: python -m pip install pyarrow" in capsys.readouterr().err
+    assert "--export needs pyarrow: install tcready[parquet]" in capsys.readouterr().err
     assert not (tmp_path / STORE).exists()
 
 
+def pyarrow(name: str) -> Any:
+    """CI has it, and does not skip what needs it."""
+    return importlib.import_module(name) if os.environ.get("CI") else pytest.importorskip(name)
+
+
 def test_an_export_holds_every_finished_result(tmp_path: Path, task: Task) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pyarrow("pyarrow.parquet")
     with Store(tmp_path / "s.sqlite", "s.sqlite") as store:
         store.begin([])
         store.claim(task, NOTHING)
@@ -724,7 +757,7 @@ def test_an_export_never_takes_the_place_of_the_store(
 def test_an_export_goes_through_a_pipe_and_a_link_and_replaces_neither(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyarrow")
+    pyarrow("pyarrow")
     monkeypatch.chdir(tmp_path)
     with Store(tmp_path / "s.sqlite", "s.sqlite"):
         pass
@@ -765,11 +798,83 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
 def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
     assert local.gpus() == ("3", "5")
-    opened = local.opened(None, ("cuda",))
-    assert opened.slots == 2
-    opened.close()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert local.gpus() == ()
+
+
+@pytest.mark.parametrize(
+    ("devices", "slots"),
+    [
+        (("cuda",), 3),
+        (("auto", "cuda:1"), 3),
+        (("cuda:0", "cuda:1"), 2),
+        (("cuda:1",), 1),
+        (("cuda:1", "cpu"), 16),
+        (("cuda:7",), 16),
+        ((), 16),
+    ],
+)
+def test_there_are_as_many_workers_as_runs_on_cuda_use_gpus(
+    devices: tuple[str, ...], slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
+    opened = local.opened(None, devices)
+    assert opened.slots == slots
+    opened.close()
+
+
+class Busy:
+    """Runs nothing for a moment, and knows what was under way at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.now: list[tuple[str, str]] = []
+        self.seen: set[tuple[str, str]] = set()
+        self.clashes: set[frozenset[tuple[str, str]]] = set()
+
+    def run(self, task: Task, variables: Mapping[str, str]) -> Result:
+        mine = (task.run.device, variables.get("CUDA_VISIBLE_DEVICES", "all"))
+        with self.lock:
+            self.clashes |= {frozenset((mine, other)) for other in self.now if CARDS[mine] & CARDS[other]}
+            self.seen.add(mine)
+            self.now.append(mine)
+        time.sleep(0.02)
+        with self.lock:
+            self.now.remove(mine)
+        return Result(task.key, "{}", 0.0, 0.0)
+
+
+CARDS = {
+    ("cuda", "3"): {"3"},
+    ("cuda", "5"): {"5"},
+    ("cuda", "3,5"): {"3", "5"},
+    ("cuda:0", "all"): {"3"},
+    ("cuda:1", "all"): {"5"},
+    ("cuda:9", "all"): set(),
+    ("cpu", "all"): set(),
+}
+"""What a run on a device takes if it sees these."""
+
+
+@pytest.mark.parametrize("asked", [("cpu",), ("cuda",), ("cuda:1", "cpu")])
+def test_no_two_runs_have_one_gpu(
+    asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the sweep is on, a table may put a model on another device."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    opened, busy = local.opened(8, asked), Busy()
+    monkeypatch.setattr(opened._place, "run", busy.run)
+    runs = [RunOptions(device=device) for device in ("cuda", "cuda:1", "cuda:0", "cpu", "cuda:9")]
+    runs += [RunOptions(device="cuda", processes=count) for count in (2, 3)]
+    tasks = [Task("run", str(n), "net.py", str(tmp_path), run=each) for n, each in enumerate(runs * 8)]
+    for task in tasks:
+        opened.submit(task)
+    results = [opened.completed(60) for _ in tasks]
+    opened.close()
+    assert sorted(each.failure for each in results if each is not None) == [""] * len(tasks)
+    assert not busy.clashes
+    assert busy.seen == set(CARDS)
 
 
 def test_reading_executes_nothing_that_the_checkout_names(tmp_path: Path) -> None:
@@ -928,6 +1033,49 @@ def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is
     ]
     assert api.exit_code(report) == 2
     assert "net.py::Nada: cannot be read: net.py::Nada: no 'Nada' in net.py" in api.render(report, "text")
+
+
+@pytest.mark.parametrize(
+    ("changed", "causes"),
+    [
+        ({}, []),
+        (
+            {"files": {"net.py": "2", "new.py": "1"}},
+            [("own", "net.py", "", ""), ("own", "new.py", "not there", "")],
+        ),
+        ({"files": {}}, [("own", "net.py", "", "not there")]),
+        ({"distributions": {"timm": "1.1", "numpy": "2.0"}}, [("dependency", "timm", "1.0", "1.1")]),
+        (
+            {"distributions": {"timm": "1.0", "einops": "0.8"}},
+            [("dependency", "einops", "not there", "0.8"), ("dependency", "numpy", "2.0", "not there")],
+        ),
+        ({"torch": "2.14.1"}, [("torch", "", "2.13.0", "2.14.1")]),
+        ({"python": "3.12.1"}, [("python", "", "3.11.7", "3.12.1")]),
+        ({"tcready": "def"}, [("tcready", "", "", "")]),
+        ({"options": {"mode": "infer", "fullgraph": True}}, [("options", "fullgraph", "False", "True")]),
+        (
+            {"torch": "2.14.1", "distributions": {"timm": "1.0", "numpy": "2.4"}, "files": {"net.py": "2"}},
+            [
+                ("own", "net.py", "", ""),
+                ("dependency", "numpy", "2.0", "2.4"),
+                ("torch", "", "2.13.0", "2.14.1"),
+            ],
+        ),
+    ],
+)
+def test_what_changed_is_put_down_to_what_a_result_rests_on(
+    changed: dict[str, Any], causes: list[tuple[str, str, str, str]]
+) -> None:
+    before = Ground(
+        files={"net.py": "1"},
+        distributions={"timm": "1.0", "numpy": "2.0"},
+        torch="2.13.0",
+        python="3.11.7",
+        tcready="abc",
+        options={"mode": "infer", "fullgraph": False},
+    )
+    found = summary.causes(before, dataclasses.replace(before, **changed))
+    assert [(each.kind, each.what, each.was, each.now) for each in found] == causes
 
 
 def test_models_that_are_all_new_have_changed_since_the_last_sweep(tmp_path: Path) -> None:

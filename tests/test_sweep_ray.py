@@ -12,9 +12,32 @@ import pytest
 from tcready.schema import TcreadyError
 from tcready.sweeping import engine
 
-MODEL = "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        {line}return x + {n}\n"
-GIVEN = "\n\ndef get_inputs():\n    import torch\n\n    return [torch.ones(2)]\n"
-COUNT = 3
+MODEL = """\
+import os, time
+from torch import nn
+
+node = os.environ["RAY_RAYLET_PID"]
+with open(f"marks/m{n}.py.{{node}}.{{os.getpid()}}", "w"):
+    pass
+with open("lost") as file:
+    lost = file.read()
+until = time.monotonic() + 120
+while time.monotonic() < until and (node == lost or not any(f".{{lost}}." in name for name in os.listdir("marks"))):
+    time.sleep(0.05)
+
+
+class Net{n}(nn.Module):
+    def forward(self, x):
+        {line}return x + {n}
+
+
+def get_inputs():
+    import torch
+
+    return [torch.ones(2)]
+"""
+"""Leaves a mark of each run. One on the node that is lost does not end before; no other ends until there is one."""
+COUNT = 4
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,8 +46,14 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
         engine.opened("ray", None, ())
 
 
+def test_one_gpu_of_several_is_no_device_of_a_task() -> None:
+    """Ray says which one a task sees, and that is its `cuda`: nothing would run."""
+    with pytest.raises(TcreadyError, match="--engine ray: device cuda:1: Ray gives each run a GPU"):
+        engine.opened("ray", None, ("cuda", "cuda:1"))
+
+
 SCRIPT = """
-import json, os, sys, threading
+import json, os, sqlite3
 from ray.cluster_utils import Cluster
 from tcready import api
 from tcready.options import SweepOptions
@@ -32,26 +61,36 @@ from tcready.options import SweepOptions
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 lost = cluster.add_node(num_cpus=1)
 os.environ["RAY_ADDRESS"] = cluster.address
-once = threading.Lock()
+with open("lost", "w") as file:
+    file.write(str(lost.all_processes["raylet"][0].process.pid))
+finished = []
 
 def progress(_):
-    if once.acquire(blocking=False):  # the first result is there: tasks are under way on both nodes
+    if finished:
+        return
+    store = sqlite3.connect(".tcready_cache/sweep.sqlite")
+    query = "SELECT target FROM results WHERE stage = 'run' AND status = 'done'"
+    finished.extend(target for (target,) in store.execute(query))
+    store.close()
+    if finished:  # so one is under way on the other node
         cluster.remove_node(lost, allow_graceful=False)
 
-found = api.sweep(".", wanted=SweepOptions(engine="ray"), progress=progress).sweep.models
-print(json.dumps([once.locked(), {m.target: [m.outcome.state, m.outcome.verdict, m.outcome.own_sites] for m in found}]))
+found = api.sweep(".", wanted=SweepOptions(engine="ray"), progress=progress).sweep
+models = {m.target: [m.outcome.state, m.outcome.verdict, m.outcome.own_sites] for m in found.models}
+print(json.dumps([finished, found.made, models]))
 cluster.shutdown()
 """
 """In a process of its own: Ray puts a `print` of its own in the place of Python's."""
 
 
 @pytest.mark.dynamo
-def test_a_node_that_is_lost_costs_its_tasks_another_try(tmp_path: Path) -> None:
+def test_a_node_that_is_lost_costs_its_tasks_another_try_and_nothing_else(tmp_path: Path) -> None:
     if not os.environ.get("CI"):
         pytest.importorskip("ray")
+    (tmp_path / "marks").mkdir()
     for n in range(COUNT):
         line = "print(x)\n        " if n % 2 else ""
-        (tmp_path / f"m{n}.py").write_text(MODEL.format(n=n, line=line) + GIVEN)
+        (tmp_path / f"m{n}.py").write_text(MODEL.format(n=n, line=line))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         cwd=tmp_path,
@@ -61,8 +100,18 @@ def test_a_node_that_is_lost_costs_its_tasks_another_try(tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    lost, found = json.loads(done.stdout.splitlines()[-1])
-    assert lost
+    finished, made, found = json.loads(done.stdout.splitlines()[-1])
     assert found == {
         f"m{n}.py::Net{n}": ["run", *(("not_ready", 1) if n % 2 else ("ready", 0))] for n in range(COUNT)
     }
+    assert made == 2 * COUNT  # each was read and run
+    lost = (tmp_path / "lost").read_text()
+    ran: dict[str, list[bool]] = {f"m{n}.py": [] for n in range(COUNT)}
+    for path in sorted((tmp_path / "marks").iterdir(), key=lambda path: path.stat().st_mtime):
+        name, node, _ = path.name.rsplit(".", 2)
+        ran[name].append(node == lost)
+    # what was under way on the node ran there, and again on the other one; all else ran once
+    (again,) = [name for name, places in ran.items() if places == [True, False]]
+    assert all(places == [False] for name, places in ran.items() if name != again), ran
+    assert finished
+    assert again not in {target.partition("::")[0] for target in finished}

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from tcready.dynamic.bundle import build_bundle
-from tcready.dynamic.worker.request import LAUNCHER
+from tcready.dynamic.worker.request import LATE, LAUNCHER
 
 NAME_LENGTH = 15
 """Bytes of a process's name that Linux keeps."""
-LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST"})
-"""Variables that nothing reads while torch is imported: a copy may have others than the server."""
 PATIENCE = 120.0
 """Seconds that the server has to import torch."""
 AWAKE = 1.0

@@ -20,7 +20,7 @@ def refuse(path: str, store: Path) -> None:
 
     files.refuse(path, "--export", [f"{store}{ending}" for ending in OF_SQLITE])
     if find_spec("pyarrow") is None:
-        raise TcreadyError("--export needs pyarrow: python -m pip install pyarrow")
+        raise TcreadyError("--export needs pyarrow: install tcready[parquet]")
 
 
 def write(store: Store, path: str) -> None:

@@ -9,7 +9,7 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -19,23 +19,72 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
 ON_ANY_CARD = frozenset({"cuda", "auto"})
 """Devices that are whichever GPU a run sees."""
+A_CARD = "cuda:"
+"""What a device begins with that is one GPU of those that a run sees, by its number."""
 TRIES = 2
 """How often a source is read whose process died of it."""
+
+
+class Cards:
+    """The GPUs of this machine, each of which one run has at a time. Used by several threads."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        """`names` as CUDA_VISIBLE_DEVICES has them, in the order of `cuda:0`, `cuda:1`, ..."""
+        self._names = names
+        self._free = set(range(len(names)))
+        self._changed = threading.Condition()
+
+    def used(self, devices: Iterable[str]) -> int:
+        """How many of them runs on these devices take between them."""
+        asked = set(devices)
+        if ON_ANY_CARD & asked:
+            return len(self._names)
+        return len({card for device in asked for card in self._named(device)})
+
+    @contextlib.contextmanager
+    def held(self, device: str, count: int) -> Iterator[Mapping[str, str]]:
+        """Waits for the card that a device names, or for any `count`; what a run on them has in its environment.
+
+        A run on `cuda` sees its cards alone. One on `cuda:1` sees all, or there would be no such device for it.
+        """
+        anyone = device in ON_ANY_CARD
+        with self._changed:
+            wanted = min(count, len(self._names))
+            if anyone:
+                self._changed.wait_for(lambda: len(self._free) >= wanted)
+                cards = sorted(self._free)[:wanted]
+            else:
+                cards = list(self._named(device))
+                self._changed.wait_for(lambda: self._free.issuperset(cards))
+            self._free.difference_update(cards)
+        try:
+            yield {VISIBLE: ",".join(self._names[card] for card in cards)} if anyone and cards else {}
+        finally:
+            with self._changed:
+                self._free.update(cards)
+                self._changed.notify_all()
+
+    def _named(self, device: str) -> tuple[int, ...]:
+        """The card that a device names; none if it is not there, which the run will say."""
+        number = device.removeprefix(A_CARD)
+        return (int(number),) if number.isdecimal() and int(number) < len(self._names) else ()
+
+
+def on_cuda(device: str) -> bool:
+    """Whether a run on this device takes a GPU."""
+    return device in ON_ANY_CARD or device.startswith(A_CARD)
 
 
 class LocalEngine:
     """Runs are copies of a process that has imported torch; sources are read by a few processes that stay."""
 
-    def __init__(self, workers: int, variables: Mapping[str, str], cards: tuple[str, ...] = ()) -> None:
-        """`variables` are put into the environment of runs. Each run on CUDA has one of the `cards` to itself, which is
-        all that it sees; without any they share what there is."""
+    def __init__(self, workers: int, variables: Mapping[str, str], cards: Cards | None = None) -> None:
+        """`variables` are put into the environment of runs. Each run on CUDA has one of the `cards` to itself; without
+        any they share what there is. None: they are looked for once a run is on CUDA, as a table may say."""
         self._workers = workers
         self._variables = variables
-        self._has_cards = bool(cards)
+        self._cards = cards
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
-        self._free: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for card in cards:
-            self._free.put(card)
         self._threads = ThreadPoolExecutor(workers, "tcready-sweep")
         self._place = Place()
         self._lock = threading.Lock()
@@ -75,13 +124,14 @@ class LocalEngine:
         self._results.put(result)
 
     def _run(self, task: Task) -> Result:
-        if not self._has_cards or task.run.device not in ON_ANY_CARD:
+        if not on_cuda(task.run.device):
             return self._place.run(task, self._variables)
-        card = self._free.get()
-        try:
-            return self._place.run(task, {**self._variables, VISIBLE: card})
-        finally:
-            self._free.put(card)
+        with self._lock:
+            if self._cards is None:
+                self._cards = Cards(gpus())
+            cards = self._cards
+        with cards.held(task.run.device, task.run.processes or 1) as visible:
+            return self._place.run(task, {**self._variables, **visible})
 
     def _read(self, task: Task) -> Result:
         for _ in range(TRIES):
@@ -108,10 +158,11 @@ class LocalEngine:
 
 
 def opened(workers: int | None, devices: tuple[str, ...]) -> LocalEngine:
-    """A worker for each core; if all runs are on CUDA one for each GPU."""
+    """A worker for each core; if all runs are on CUDA one for each GPU that they use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cards = gpus() if ON_ANY_CARD.intersection(devices) else ()
-    count = workers or (len(cards) if cards and ON_ANY_CARD.issuperset(devices) else cores)
+    cards = Cards(gpus()) if any(map(on_cuda, devices)) else None
+    used = cards.used(devices) if cards is not None and all(map(on_cuda, devices)) else 0
+    count = workers or used or cores
     # as many threads as there are cores in each run would have the runs wait for one another
     threads = {} if THREADS in os.environ else {THREADS: str(max(cores // count, 1))}
     return LocalEngine(count, threads, cards)

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any
 
 from tcready.schema import TcreadyError
-from tcready.sweeping.local import VISIBLE
+from tcready.sweeping.local import A_CARD, VISIBLE, on_cuda
 from tcready.sweeping.task import Place, Result, Task, prepare, refusal, source_task
 
 RETRIES = 3
@@ -64,8 +64,17 @@ class RayEngine:
     def _give(self) -> None:
         while self._waiting and (self._limit is None or len(self._given) < self._limit):
             task = self._waiting.popleft()
-            cards = int(task.stage == "run" and task.run.device.partition(":")[0] == "cuda")
-            self._given[self._remote.options(num_cpus=1, num_gpus=cards).remote(task, self._version)] = task
+            options = self._remote.options(num_cpus=1, num_gpus=self._cards(task))
+            self._given[options.remote(task, self._version)] = task
+
+    def _cards(self, task: Task) -> int:
+        """How many GPUs a task is given: no more than some machine has, for it would be waited for for ever."""
+        if task.stage != "run" or not on_cuda(task.run.device):
+            return 0
+        most = max(
+            (node["Resources"].get("GPU", 0) for node in self._ray.nodes() if node["Alive"]), default=0
+        )
+        return min(task.run.processes or 1, int(most))
 
 
 def carried_out(task: Task, version: str) -> Result:
@@ -102,8 +111,14 @@ def _place() -> Place:
 def opened(workers: int | None, devices: tuple[str, ...]) -> RayEngine:
     """On the cluster that RAY_ADDRESS names or that was started on this machine; else Ray is started here.
 
-    Raises TcreadyError if Ray is not installed, or the cluster cannot be reached, or has no GPU and one is asked for.
+    Raises TcreadyError if Ray is not installed, or the cluster cannot be reached, or has no GPU and one is asked for, or
+    if a device is one of several GPUs: Ray says which one a task sees.
     """
+    for device in devices:
+        if device.startswith(A_CARD) and device != f"{A_CARD}0":
+            raise TcreadyError(
+                f"--engine ray: device {device}: Ray gives each run a GPU, the only one that it sees: write cuda"
+            )
     try:
         import ray
         import ray.exceptions

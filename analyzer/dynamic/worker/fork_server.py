@@ -12,8 +12,9 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 
-from tcready.dynamic.worker.request import LAUNCHER
+from tcready.dynamic.worker.request import LATE, LAUNCHER
 
 READY = "ready"
 
@@ -26,11 +27,12 @@ def main() -> int:
     from tcready.dynamic.worker import main as worker
 
     worker.die_with_the_launcher()
+    started = {name: value for name, value in os.environ.items() if name not in LATE}
     channel = socket.socket(fileno=int(sys.argv[2]))
     _load()
     if not _copies_are_whole():
         return 1
-    arguments = _copies(channel)
+    arguments = _copies(channel, started)
     if arguments is None:
         return 0
     sys.argv[1:] = arguments
@@ -58,12 +60,12 @@ def _copies_are_whole() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def _copies(channel: socket.socket) -> list[str] | None:
+def _copies(channel: socket.socket, started: Mapping[str, str]) -> list[str] | None:
     """Fork for each request. Returns its arguments in the copy, and None in the server once the socket is closed.
 
     A request is one line of JSON, `{"arguments", "folder", "environment", "name"}`, and comes with the descriptor that
     the copy writes to. Answers are lines too: `{"pid"}` when it is started, `{"pid", "status"}` (as `os.wait` gives it)
-    when it has ended.
+    when it has ended. `started` is the environment that the interpreter began with: one that is a script may have set it.
     """
     server = os.getpid()
     woken, wake = os.pipe()
@@ -99,7 +101,7 @@ def _copies(channel: socket.socket) -> list[str] | None:
                 channel.close()
                 os.close(woken)
                 os.close(wake)
-                _become(request, output, server)
+                _become(request, output, server, started)
                 return list(request["arguments"])
             os.close(output)
             _say(channel, {"pid": pid})
@@ -126,7 +128,7 @@ def _ended() -> list[tuple[int, int]]:
     return found
 
 
-def _become(request: dict[str, object], output: int, server: int) -> None:
+def _become(request: dict[str, object], output: int, server: int, started: Mapping[str, str]) -> None:
     """What a fresh process would have been given."""
     os.setsid()
     # /proc shows the environment that the server was started with: what a copy forks is known by its name.
@@ -140,6 +142,7 @@ def _become(request: dict[str, object], output: int, server: int) -> None:
     os.chdir(str(request["folder"]))
     environment = request["environment"]
     assert isinstance(environment, dict)
+    environment |= started  # the same, unless the interpreter is a script that sets some of them
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)

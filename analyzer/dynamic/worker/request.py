@@ -30,6 +30,8 @@ DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE"
 """Environment variables that would change what Dynamo does or says."""
 DROPPED_IN_A_BENCH = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
 """Those that a bench does not see either: they have torch write much more, which takes time."""
+LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST", "TCREADY_RUN"})
+"""Variables that nothing reads while torch is imported: a copy may have others than what it is a copy of."""
 LAUNCHER = "TCREADY_LAUNCHER"
 """Environment variable with the process that a worker is to die with: its parent, if that still is who started it."""
 LARGEST = 1 << 30
