@@ -191,6 +191,29 @@ class Model(nn.Module):
     assert {finding.status for finding in report.findings} == {"predicted"}
 
 
+@pytest.mark.parametrize(
+    "switch",
+    [
+        "logging.config.dictConfig({'version': 1})",  # disables the loggers that are there, as the default is
+        "logging.disable(logging.CRITICAL)",
+    ],
+)
+def test_a_file_that_switches_logging_off_does_not_hide_its_break(tmp_path: Path, switch: str) -> None:
+    body = f"""
+import logging.config
+
+{switch}
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        return y * y.sum().item()
+"""
+    seen = run(tmp_path, body)
+    assert [(site.line, site.action) for site in seen.break_sites] == [(21, "resume")]
+
+
 def test_a_device_without_values_is_not_run(tmp_path: Path) -> None:
     body = "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
     seen = run(tmp_path, body, device="meta")

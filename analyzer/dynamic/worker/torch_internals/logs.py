@@ -11,17 +11,24 @@ import torch
 
 @contextlib.contextmanager
 def listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) -> Iterator[None]:
-    level, propagate = logger.level, logger.propagate
+    """Whatever was switched off: a package that configures logging when it is imported (`dictConfig`, by default)
+    disables all loggers there are, and `logging.disable` those of the whole process. No break would be told.
+    """
+    own, propagate, disabled = logger.level, logger.propagate, logger.disabled
     logger.addHandler(handler)
+    logger.disabled = False
+    # On this logger alone: what others have to say stays as the process wants it.
+    logger.isEnabledFor = lambda level: level >= logger.getEffectiveLevel()  # type: ignore[method-assign]
     if quiet:
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
     try:
         yield
     finally:
+        del logger.isEnabledFor
         logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
+        logger.setLevel(own)
+        logger.propagate, logger.disabled = propagate, disabled
 
 
 def structured() -> logging.Logger:
