@@ -3,7 +3,7 @@
 ## What it does
 Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
 writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection, progress
-bars, context variables; files of numpy; and a call of a tensor whose class has a `__call__`.
+bars, context variables, what is installed; files of numpy; and a call of a tensor whose class has a `__call__`.
 
 ## Why it hurts torch.compile
 Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
@@ -38,6 +38,8 @@ COMPUTING = frozenset(
     "bisect cmath collections decimal fractions functools heapq itertools operator statistics string struct".split()
 )
 """Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
+FOLDED = frozenset({"importlib.metadata.version"})
+"""Worked out while tracing, of Python constants (measured on torch 2.13); the trial for the tables gave it none."""
 OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
 
 OBJECTS = frozenset(
@@ -58,7 +60,7 @@ def check(fact: Call | Index) -> Claim | None:
             return Claim("`os.environ` is written in compiled code: the graph ends here")
         return None
     name = fact.constructed or fact.name or f"{receiver_class(fact)}.{fact.method}"
-    if name == BY_WHAT_IS_ENTERED:
+    if name == BY_WHAT_IS_ENTERED or name in FOLDED:
         return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
@@ -138,6 +140,7 @@ class Model(nn.Module):
         time.sleep(0)  # BAD
         frame = sys._getframe()  # BAD
         found = importlib.import_module("math")  # BAD
+        parts = importlib.metadata.distributions()  # BAD
         mark = hashlib.md5(b"a")  # BAD
         file = open(os.devnull)  # BAD
         return y + len(name)
@@ -147,6 +150,7 @@ import datetime
 import gc
 import hashlib
 import importlib
+import importlib.metadata
 import json
 import os
 import pickle
@@ -208,11 +212,15 @@ class Model(nn.Module):
         local = pathlib.Path("a") / "b"
         word = re.sub("a", "b", "cab")
         size = struct.pack("i", 1)
+        if importlib.metadata.version("torch") > "1" and importlib.util.find_spec("torch"):
+            y = y * 2
         if torch.cuda.is_available() or "torch" in sys.modules or sys.version_info < (3,):
             y = y + 1
         return y + len(path) + len(home) + len(word) + len(size) + math.pi + len(platform.system()) * 0
 """,
             setup="""
+import importlib.metadata
+import importlib.util
 import math
 import os
 import pathlib

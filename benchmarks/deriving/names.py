@@ -22,7 +22,8 @@ LIBRARY = (
     "builtins math cmath operator itertools functools collections contextlib random time os os.path sys copy re "
     "threading logging warnings inspect typing types enum abc dataclasses string json pickle hashlib uuid datetime "
     "weakref gc ctypes subprocess socket io pathlib shutil tempfile platform traceback struct heapq bisect statistics "
-    "decimal fractions numbers textwrap glob queue zlib base64 contextvars importlib multiprocessing tracemalloc numpy "
+    "decimal fractions numbers textwrap glob queue zlib base64 contextvars importlib importlib.metadata importlib.util "
+    "importlib.resources multiprocessing tracemalloc numpy "
     "numpy.random numpy.linalg numpy.fft"
 ).split()
 SEPARATE = (

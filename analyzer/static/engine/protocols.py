@@ -210,19 +210,28 @@ class Protocols(Room):
             return
         if not isinstance(left, Sequence) or not isinstance(right, Sequence) or left.kind != right.kind:
             return
-        if left.kind not in ("list", "tuple") or (left.items is None and right.items is None):
+        if left.kind not in ("list", "tuple"):
+            return
+        if left.items is None and right.items is None and not _has_object(left.element):
             return
         # where one length is known alone, they are taken to be equally long: two shapes, more often than not
-        ones = left.items if left.items is not None else (left.element,) * len(right.items or ())
-        others = right.items if right.items is not None else (right.element,) * len(ones)
+        known = max(len(left.items or ()), len(right.items or ()), 1)
+        ones = left.items if left.items is not None else (left.element,) * known
+        others = right.items if right.items is not None else (right.element,) * known
         if len(ones) != len(others):
             return
         for one, other in zip(ones, others, strict=True):
-            same = compared(ast.Eq(), one, other)
+            same = self._same(one, other, node, frame)
             if one is not other and is_surely_tensor(same):
                 self.engine.tell_test(node, "members", same, frame)
             if self.engine.answer(same).decided is not True:
                 return
+
+    def _same(self, one: Value, other: Value, node: ast.expr, frame: Frame) -> Value:
+        """`one == other` of two members: the methods of objects are asked, but of an object and itself."""
+        if one == other or not (_has_object(one) and _has_object(other)):
+            return compared(ast.Eq(), one, other)
+        return self.related(ast.Eq(), one, other, node, frame)
 
     def _related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         if isinstance(op, (ast.In, ast.NotIn)):
@@ -233,7 +242,12 @@ class Protocols(Room):
                 if answer is not None:
                     return Const(answer == isinstance(op, ast.In))
                 return Plain("bool", truth.origin if isinstance(truth, Plain) else "config")
-            return compared(op, left, self.iterated(right, frame))
+            walked = self.iterated(right, frame)
+            if isinstance(walked, Sequence):
+                for member in members_of(walked):
+                    if self.engine.answer(self._same(left, member, node, frame)).decided is True:
+                        break
+            return compared(op, left, walked)
         own, reflected = COMPARISONS[type(op)]
         made = self._first_of([(left, own, right), (right, reflected, left)], frame)
         if made is not None:

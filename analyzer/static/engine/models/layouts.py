@@ -59,6 +59,8 @@ ROWS = frozenset(
 """Operations that give a row."""
 OF_SIZES = frozenset("empty new_empty new_ones new_zeros ones rand randn reshape resize view zeros".split())
 """Operations that are given the sizes of what they give."""
+OF_ONE_ROW = frozenset("full new_full randint".split())
+"""Those that are given them in one row, beside other numbers."""
 OPERATORS = frozenset(
     "Add Sub Mult Div FloorDiv Mod Pow BitAnd BitOr BitXor add sub mul div maximum minimum remainder fmod "
     "floor_divide logical_and logical_or pow".split()
@@ -116,6 +118,9 @@ def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Valu
         return 1
     if last in OF_SIZES and not keywords.keys() - {"dtype", "device", "requires_grad"}:
         return _sized(operands[1:] if first else operands)
+    if last in OF_ONE_ROW:
+        rows = [v for v in (*operands, keywords.get("size")) if isinstance(v, Sequence)]
+        return _sized(rows) if len(rows) == 1 else None
     if last == "tensor" and operands:
         return _of_python(operands[0])
     if last == "cartesian_prod":
