@@ -187,12 +187,14 @@ def test_a_killed_launcher_takes_the_worker_along(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the worker follows its launcher on Linux alone")
 @pytest.mark.parametrize("how", [["request.json", "state.json", "faults.txt"], ["--fork-server", "0"]])
 def test_a_worker_whose_launcher_is_gone_already_does_nothing(tmp_path: Path, how: list[str]) -> None:
-    """One that was killed between starting it and its first line; it ran on then."""
+    """One that was killed between starting it and its first line; it ran on then. A script that stands between looks alike,
+    and is told so."""
     build_bundle(tmp_path / "worker.pyz")
     gone = {**os.environ, LAUNCHER: str(2**22 + 1)}
     command = [sys.executable, str(tmp_path / "worker.pyz"), *how]
     done = subprocess.run(command, cwd=tmp_path, env=gone, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    why = "an interpreter that is a script has to become Python: `exec python`\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", why)
     assert [path.name for path in tmp_path.iterdir()] == ["worker.pyz"]
 
 

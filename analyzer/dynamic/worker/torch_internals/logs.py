@@ -15,6 +15,7 @@ def listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) -> 
     disables all loggers there are, and `logging.disable` those of the whole process. No break would be told.
     """
     own, propagate, disabled = logger.level, logger.propagate, logger.disabled
+    around = vars(logger).get("isEnabledFor")  # of who listens already
     logger.addHandler(handler)
     logger.disabled = False
     # On this logger alone: what others have to say stays as the process wants it.
@@ -25,7 +26,10 @@ def listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) -> 
     try:
         yield
     finally:
-        del logger.isEnabledFor
+        if around is None:
+            vars(logger).pop("isEnabledFor", None)
+        else:
+            logger.isEnabledFor = around  # type: ignore[method-assign]
         logger.removeHandler(handler)
         logger.setLevel(own)
         logger.propagate, logger.disabled = propagate, disabled
