@@ -229,6 +229,7 @@ class Work:
             ways: list[Proposal | Declined] = []
             for finding in covering:
                 ways += for_finding(concrete[path], rules[finding.rule or ""], finding)
+            of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
                 ways += at_line(concrete[path], shown, line, of_the_break)
             found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
@@ -255,7 +256,7 @@ class Work:
                 flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
-                reason = why_none(ways, [rules[f.rule or ""] for f in covering])
+                reason = why_none(of_findings or ways, [rules[f.rule or ""] for f in covering])
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
         if len(flags) > 1:  # one may take into the graph what leads to a break without the other
             names = tuple(name for change in flags for name in change.settings)

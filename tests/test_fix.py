@@ -835,3 +835,18 @@ def test_families_that_the_page_lists_are_not_written_anew(
     page = (Path(__file__).resolve().parent.parent / "docs" / "pages" / "fix.md").read_text("utf-8")
     rows = page.partition("## Limits")[2].partition("\n\nPrinting")[0]
     assert (rule or "TCR312") in rows
+
+
+@pytest.mark.dynamo
+def test_a_finding_that_stays_has_the_reasons_of_its_own_rule(tmp_path: Path) -> None:
+    """What rules of the same kind of break say of the line is none of it."""
+    (tmp_path / "model.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
+        "    def forward(self, x, scale=1.0):\n        if (x.sum() > 0) + scale:\n            self.seen = x\n"
+        "        return x * 2\n\n\ndef get_inputs():\n    return [torch.randn(4, 8)]\n"
+    )
+    result = api.fix("model.py", root=tmp_path, verify=True).result
+    (left,) = result.no_fix
+    assert left.rule == "TCR101"
+    assert "validate_args" not in left.reason
+    assert "torch has nothing that does the same" not in left.reason
