@@ -125,6 +125,7 @@ class Table:
             each.device,
             each.torch and f"torch {each.torch}",
             each.python and f"Python {each.python}",
+            each.interpreter,
         )
         return (
             " ".join(text for text, differs in zip(mine, self.differs, strict=True) if differs and text)
@@ -135,16 +136,27 @@ class Table:
 def laid_out(sweep: Sweep) -> Table:
     """Made once for all rows: it looks at each of them."""
     every = _settings(sweep)
-    differs = (
-        tuple(len({*values} - {""}) > 1 for values in zip(*every, strict=True)) if len(every) > 1 else ()
-    )
+    differs: tuple[bool, ...] = ()
+    if len(every) > 1:
+        *plain, interpreters = zip(*every, strict=True)
+        # A path is long: it is shown only if versions do not tell the interpreters apart.
+        versions = {each[2:4] for each in every}
+        differs = (
+            *(len({*values} - {""}) > 1 for values in plain),
+            len({*interpreters}) > len(versions),
+        )
     return Table(differs, any(each.gain is not None for each in sweep.models))
 
 
-def _settings(sweep: Sweep) -> set[tuple[str, str, str, str]]:
-    """Mode, device, torch and Python of the runs. One that ended before it said what it ran in is of a known setting."""
-    every = {(each.mode, each.device, each.torch, each.python) for each in sweep.models if each.device}
-    known = {(mode, device) for mode, device, _, python in every if python}
+def _settings(sweep: Sweep) -> set[tuple[str, str, str, str, str]]:
+    """Mode, device, torch, Python and interpreter of the runs. One that ended before it said what it ran in is of a known
+    setting."""
+    every = {
+        (each.mode, each.device, each.torch, each.python, each.interpreter)
+        for each in sweep.models
+        if each.device
+    }
+    known = {(mode, device) for mode, device, _, python, _ in every if python}
     return {each for each in every if each[3] or each[:2] not in known}
 
 

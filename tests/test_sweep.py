@@ -223,6 +223,9 @@ def test_an_interpreter_of_a_matrix_may_be_a_script_that_becomes_one(tmp_path: P
     assert found == [("not_ready", 1), ("ready", 0), ("unknown", 0)]
     (failed,) = [each.reason for each in report.sweep.models if each.outcome.verdict == "unknown"]
     assert "an interpreter that is a script has to become Python: `exec python`" in failed
+    verdicts = {each.interpreter: each.outcome.verdict for each in report.sweep.models}
+    assert verdicts[f"{tmp_path}/box"] == "not_ready"
+    assert f" {tmp_path}/box " in api.render(report, "text")  # their versions are equal
 
 
 @pytest.mark.dynamo

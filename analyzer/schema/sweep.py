@@ -67,6 +67,8 @@ class SweptModel:
     """That its run took, when it was made."""
     stored: bool = False
     """Whether the result was there already: nothing that it rests on has changed."""
+    interpreter: str = ""
+    """As `--matrix python=` or a table of the settings names it; empty for the one that runs tcready."""
     before: Outcome | None = None
     """What the last sweep in the same store found; None if it did not have the model."""
     causes: tuple[Cause, ...] = ()

@@ -407,7 +407,11 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         if earlier is not None:
             before = earlier.found
             why = summary.causes(earlier.ground, done.step.ground)
-        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why, done.step.table)
+        step = done.step
+        interpreter = (step.task.run.python or "") if step.task.stage == "run" else ""
+        row = summary.Row(
+            target, step.device, done.seconds, done.stored, before, why, step.table, interpreter
+        )
         yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
 
 

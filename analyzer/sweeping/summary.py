@@ -43,6 +43,7 @@ class Row:
     before: Outcome | None = None
     causes: tuple[Cause, ...] = ()
     table: str = ""
+    interpreter: str = ""
 
 
 def swept(
@@ -65,7 +66,17 @@ def swept(
     sites = _sites(report, found)
     return Sweep(
         models=tuple(
-            sorted(models, key=lambda each: (each.target, each.mode, each.device, each.python, each.torch))
+            sorted(
+                models,
+                key=lambda each: (
+                    each.target,
+                    each.mode,
+                    each.device,
+                    each.python,
+                    each.torch,
+                    each.interpreter,
+                ),
+            )
         ),
         sites=tuple(sites),
         fixes=tuple(_fixes(sites, found)),
@@ -219,6 +230,7 @@ def _model(row: Row, found: _Found) -> SweptModel:
         before=row.before,
         causes=row.causes,
         table=row.table,
+        interpreter=row.interpreter,
     )
 
 

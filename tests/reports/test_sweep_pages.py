@@ -233,3 +233,11 @@ def test_rows_of_several_settings_are_told_apart() -> None:
     assert "\nc.py: cannot be read: syntax error\n" in text
     assert "CHANGED since the last sweep: 4 rows\n" in text
     assert "b.py::A (infer)`: failed in infer" in render(whole, "markdown")
+
+
+def test_interpreters_of_equal_versions_are_told_apart_by_name() -> None:
+    one, other = (row("a.py::A", interpreter=name) for name in ("/envs/one/python", "/envs/other/python"))
+    assert "/envs/other/python" in render(swept((one, other)), "text")
+    newer = dataclasses.replace(other, torch="2.14.1")
+    text = render(swept((one, newer)), "text")
+    assert "torch 2.14.1" in text and "/envs" not in text
