@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import io
 import json
 import math
@@ -368,6 +369,7 @@ def benched(
     """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
     ends = began + schedule.budget_of(wanted)
+    last = functools.cache(last)  # one report for both modes
     runs: list[Observation] = []
     for left, each in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
         run, now = each, time.monotonic()
