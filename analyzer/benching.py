@@ -420,8 +420,11 @@ def _with_bench(
         rollbacks=_rollbacks(seen),
     )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
-    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
-        request = observations.run_request(seen.target, options.without_studies(), chosen.root, tools)
+    with (
+        tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools,
+        observations.fork_server() as server,
+    ):
+        request = observations.run_request(seen.target, options.without_studies(), chosen.root, tools, server)
         found = measured(
             schedule.process_of(request), compared, wanted, about, progress, part.began, part.ends
         )

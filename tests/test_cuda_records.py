@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tcready import api, merge, reports
+from tcready.reports.view import duration
 from tcready.schema import Observation, Report, StaticResult, Tool, from_json
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "cuda"
@@ -131,6 +132,7 @@ def test_blocks_compiled_once_are_quicker_to_compile_than_the_whole_model() -> N
 
 
 BENCHES = sorted((FOLDER / "bench").glob("*.json"))
+H100_BENCHES = sorted((FOLDER / "bench_h100").glob("*.json"))
 PAGE = (Path(__file__).parents[1] / "docs" / "pages" / "benchmarks.md").read_text("utf-8")
 
 
@@ -141,15 +143,18 @@ def test_benches_are_of_five_kinds_of_models_in_two_precisions() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", BENCHES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*BENCHES, *H100_BENCHES], ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
 def test_a_bench_of_a_gpu_is_shown_as_it_was_measured(path: Path) -> None:
     recorded = from_json(Observation, json.loads(path.read_text("utf-8")))
     bench = recorded.bench
     assert bench is not None
-    assert dict(bench.stack)["gpu"] == "NVIDIA H200"
+    gpu = "NVIDIA H100 80GB HBM3" if path in H100_BENCHES else "NVIDIA H200"
+    assert dict(bench.stack)["gpu"] == gpu
     report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
     for form in ("text", "html", "markdown", "json"):
-        assert "NVIDIA H200" in reports.render(report, form)
+        assert gpu in reports.render(report, form)
     for case in bench.cases:
         for arm in case.arms:
             if arm.arm == "eager":
@@ -159,6 +164,11 @@ def test_a_bench_of_a_gpu_is_shown_as_it_was_measured(path: Path) -> None:
             shown = f"{arm.speedup.median:.3f} ({arm.speedup.low:.3f} to {arm.speedup.high:.3f})"
             (row,) = (line for line in PAGE.splitlines() if shown in line)
             assert row.endswith(f"| {arm.verdict.replace('_', ' ')} |")
+            if path in H100_BENCHES:
+                assert arm.seconds is not None
+                assert arm.seconds.p99 is not None
+                assert arm.cold_seconds is not None
+                assert f"| {duration(arm.seconds.p99)} | {duration(arm.cold_seconds.median)} |" in row
 
 
 SEVERAL = sorted((FOLDER / "several").glob("*.json"))

@@ -56,6 +56,7 @@ from tcready.options import RunOptions
 from tcready.schema import (
     STAGES,
     BenchAnswer,
+    BenchKind,
     BenchRequest,
     Observation,
     Origin,
@@ -108,6 +109,9 @@ OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 _T = TypeVar("_T", ProofResult, BenchAnswer)
 WITHOUT: tuple[StageReason, ...] = ("no_torch", "device_missing")
 """Reasons that keep a run from beginning, though no stage fails."""
+TIMING: frozenset[BenchKind] = frozenset({"steady", "soak"})
+"""Processes of a bench that are no copies: how they differ is part of what is measured, and copies have their memory laid
+out alike."""
 OF_COMPILING: tuple[StageReason, ...] = ("compile_error", "mismatch")
 """Reasons that say something of compiling: of several for one stage such a one stands."""
 
@@ -126,7 +130,8 @@ class RunRequest:
     toolchain: str | None = None
     """Folder of what Inductor makes once for all models, for several runs; None: each makes it anew."""
     server: ForkServer | None = None
-    """What several runs are copies of; None: each imports torch anew, as a bench does in any case."""
+    """What several runs are copies of; None: each imports torch anew, as a process of a bench that times calls does
+    always."""
     variables: tuple[tuple[str, str], ...] = ()
     """What its environment has beside, or in place of, what this process has."""
 
@@ -299,6 +304,8 @@ def bench(
     Target.parse(request.target)
     if request.options.processes:
         return BenchAnswer(wanted.kind, failure="not run: a model over several processes is not measured")
+    if wanted.kind in TIMING:
+        request = replace(request, server=None)
     work = replace(_work(request, os.path.realpath(request.root)), bench=wanted)
     answer, state, ending = _answered(BenchAnswer, request, work, progress)
     found = answer or BenchAnswer(wanted.kind)
@@ -418,7 +425,7 @@ def _run(
 ) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
     running: _Running | Ending | None = None
-    late = _opened(request, root) if not benched else None
+    late = _opened(request, root, benched)
     if late is not None:
         return late
     try:
@@ -503,13 +510,17 @@ def _signals(handle: Callable[[int, Callable[[], object]], object]) -> Iterator[
             signal.signal(number, handler)
 
 
-def _opened(request: RunRequest, root: str) -> Ending | None:
+def _dropped(benched: bool) -> tuple[str, ...]:
+    return DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES
+
+
+def _opened(request: RunRequest, root: str, benched: bool = False) -> Ending | None:
     """Opens the server of a run, if it has one; how the run ended if that took all of its time."""
     began = time.monotonic()
     options = request.options
     if request.server is not None and _is_plain(request):
         python = _python(request, root)
-        request.server.open(python, _environment(request, DROPPED_PREFIXES), options.timeout)
+        request.server.open(python, _environment(request, _dropped(benched)), options.timeout)
     if time.monotonic() - began >= options.timeout:
         words = f"no answer within {options.timeout:g} s, while torch is imported"
         return Ending(words, "timeout", limit=True)
@@ -530,9 +541,9 @@ def _python(request: RunRequest, root: str) -> str:
 def _started(request: RunRequest, root: str, room: Path, benched: bool = False) -> _Running | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
-    environment = _environment(request, DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES)
+    environment = _environment(request, _dropped(benched))
     process: _Process | None = None
-    if request.server is not None and _is_plain(request) and not benched:
+    if request.server is not None and _is_plain(request):
         process = request.server.start(_python(request, root), command[2:], root, environment, (MARK, mark))
     try:
         process = process or subprocess.Popen(  # noqa: S603  running what the user asked to run is the point

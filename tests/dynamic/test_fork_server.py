@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 import torch
 from observing import observe_target, opened
-from tcready.dynamic import ForkServer, RunRequest
+from tcready.dynamic import ForkServer, RunRequest, bench
 from tcready.dynamic.launch import _python
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.options import RunOptions
-from tcready.schema import Observation
+from tcready.schema import Arm, BenchKind, BenchRequest, Observation
 
 pytestmark = [
     pytest.mark.dynamo,
@@ -299,3 +299,18 @@ def test_a_copy_asks_the_driver_whether_it_can_use_the_gpu(
     assert not lacks()
     driver.cuInit(0)
     assert lacks()
+
+
+def test_processes_of_a_bench_are_copies_unless_they_time_calls(tmp_path: Path) -> None:
+    write(tmp_path, "import os; open('parent', 'w').write(str(os.getppid()))")
+    arms = (Arm("eager", ""), Arm("captured", 'model = torch.compile(model, backend="aot_eager")'))
+
+    def parent_of(kind: BenchKind, server: ForkServer) -> int:
+        request = RunRequest("model.py", root=str(tmp_path), server=server)
+        found = bench(request, BenchRequest(kind, arms, seconds=1.0, blocks=3, latencies=10))
+        assert not found.failure
+        return int((tmp_path / "parent").read_text())
+
+    with ForkServer() as server:  # of its own: what a bench sees of the environment is not what a run sees
+        assert parent_of("parity", server) == server_pid(server)
+        assert parent_of("steady", server) == os.getpid()

@@ -240,4 +240,5 @@ def test_interpreters_of_equal_versions_are_told_apart_by_name() -> None:
     assert "/envs/other/python" in render(swept((one, other)), "text")
     newer = dataclasses.replace(other, torch="2.14.1")
     text = render(swept((one, newer)), "text")
-    assert "torch 2.14.1" in text and "/envs" not in text
+    assert "torch 2.14.1" in text
+    assert "/envs" not in text

@@ -58,7 +58,11 @@ def main() -> int:
             from tcready.dynamic.worker.bench import process
 
             process.run(context, work.bench, Path(state_path).parent)
-            return 0
+            # Inductor's pool of compilers, of no use by now, is waited for otherwise: 5 to 10 s on a machine with GPUs
+            # (torch 2.11). The launcher ends what is left.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
         from tcready.dynamic.worker import pipeline
 
         if pipeline.run(context) is None:
