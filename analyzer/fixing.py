@@ -173,7 +173,7 @@ def _in_rounds(
     files = Files(root, first.sources)
     run = options.without_studies()
     with _proving(target, run, root, progress, server) as prove:
-        work = Work(target, root, files, wanted, tell, prove, by_code)
+        work = Work(target, root, files, wanted, tell, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
     stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]

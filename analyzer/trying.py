@@ -12,11 +12,13 @@ from tcready.applying import Changed as ChangedFile
 from tcready.edits import applied, between
 from tcready.refactor.changed import Changed, LineMap, changed
 from tcready.refactor.disable import disabled
+from tcready.refactor.fake_kernel import LACKS, registered
 from tcready.refactor.judgement import Judgement, written_at
 from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema import (
     BreakSite,
+    CustomOp,
     Edit,
     Finding,
     FixChange,
@@ -201,6 +203,8 @@ class Work:
     """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
     joined: set[frozenset[object]] = field(default_factory=set)
     """What was tried as one change."""
+    operators: tuple[CustomOp, ...] = ()
+    """Those of others that the code as it stands calls."""
 
     def wanted_sites(self, seen: Observation) -> list[BreakSite]:
         return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
@@ -232,6 +236,9 @@ class Work:
             of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
                 ways += at_line(concrete[path], shown, line, of_the_break)
+            stands = self.files.original_line(str(path), line)
+            observed = list(self._told_of(shown, concrete[path].source, line, stands))
+            ways += observed
             found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
             proposals = list(reversed(found_there.values()))[:ALTERNATIVES]
             rule = covering[0].rule if covering else proposals[0].rule if proposals else None
@@ -240,7 +247,6 @@ class Work:
             named = [name for f in covering if f.fix is not None for name in f.fix.settings]
             named += [name for rule in of_the_break for name in rule.settings]
             named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
-            stands = self.files.original_line(str(path), line)
             base = FixChange(
                 shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
             )
@@ -256,12 +262,18 @@ class Work:
                 flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
-                reason = why_none(of_findings or ways, [rules[f.rule or ""] for f in covering])
+                reason = why_none(observed or of_findings or ways, [rules[f.rule or ""] for f in covering])
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
         if len(flags) > 1:  # one may take into the graph what leads to a break without the other
             names = tuple(name for change in flags for name in change.settings)
             how = " and ".join(change.how for change in flags)
             yield Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
+
+    def _told_of(self, shown: str, now: Source, line: int, stands: int) -> Iterator[Proposal | Declined]:
+        """The fake kernels of the operators that are called on a line and have none; it was the line `stands`."""
+        for each in self.operators:
+            if LACKS in each.lacks and (each.path, each.line) == (shown, stands):
+                yield from registered(shown, now, line, each)
 
     def called_before(
         self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int

@@ -15,6 +15,7 @@ import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
+from tcready.dynamic.worker.proof import fake_kernels
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
     another_message,
@@ -199,6 +200,9 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
     trial = _compiled(models, request, trial, trace)
+    if not trial.difference and fake_kernels.registers(variant):
+        text = fake_kernels.disagreement(models, request, request.seconds * SHARE)
+        trial = replace(trial, difference=text, differs="compiled" if text else None)
     return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
 
