@@ -47,7 +47,8 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
             node.id = torch
     imports = tuple(imported(path, source, () if found else ("import torch",)))
     arguments = ast.unparse(made.args)
-    value = ast.unparse(made.body[-1].value) if isinstance(made.body[-1], ast.Return) else "None"
+    last = made.body[-1]
+    value = ast.unparse(last.value) if isinstance(last, ast.Return) and last.value is not None else "None"
     end = source.line_end(at)
     values = [value]
     if (

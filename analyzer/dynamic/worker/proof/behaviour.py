@@ -166,7 +166,10 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
-    """Counts the calls of modules, by the names that the model knows them by, before the call or after it."""
+    """Counts the calls of modules, by the names that the model knows them by, before the call or after it.
+
+    What it does not know counts if it has hooks: a module that the call makes for itself nobody gives any later.
+    """
     calls: list[nn.Module] = []  # kept: a module made during the call could have the id of one that is gone
 
     def named() -> dict[int, tuple[str, nn.Module]]:
@@ -184,8 +187,9 @@ def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
         handle.remove()
         known = named() | before
         for module in calls:
-            name, _ = known.get(id(module), ("", module))
-            called[name or f"<{type(module).__name__}>"] += 1
+            if id(module) in known or module._forward_hooks or module._forward_pre_hooks:
+                name, _ = known.get(id(module), ("", module))
+                called[name or f"<{type(module).__name__}>"] += 1
 
 
 def _strides(leaf: Any) -> Any:
