@@ -472,13 +472,13 @@ def without_layer(place: Located) -> Ways:
         return
     functional = cst.parse_expression(f"{torch[0]}.nn.functional")
     parts = {"f": functional, "t": cst.Name(torch[0]), "n": size, "c": given[-1].value}
-    made = (Change((place.piece.parents[parent],), ()),) if isinstance(parent, cst.Assign) else ()
+    taken = (Change((place.piece.parents[parent],), ()),) if isinstance(parent, cst.Assign) else ()
     for way in code:
         if re.search(r"\bc\b", way) and len(given) != 2:
             continue
         yield Rewrite(
             "The function takes the place of the layer, whose weights are one and whose biases are zero",
-            (*(Change((call,), (expression(way, x=call.args[0].value, **parts),)) for call in calls), *made),
+            (*(Change((call,), (expression(way, x=call.args[0].value, **parts),)) for call in calls), *taken),
             "it has to stand for the same device and dtype, and nothing else may ask for the layer",
             torch[1],
         )
