@@ -450,6 +450,8 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     """The state that differs between two calls of one thing: the time of day. Of what is printed only numbers may."""
     names = one.state.keys() & other.state.keys()
     found = {name for name in names if _moves(one.state[name], other.state[name])}
+    # of a list of times each call makes another item
+    found |= {_each_item(name) for name in found if name.endswith("]") and isinstance(one.state[name], float)}
     found |= {
         name
         for name in one.names.keys() & other.names.keys()
@@ -471,6 +473,11 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
         found.add(PRINTED)
     return frozenset(found)
+
+
+def _each_item(name: str) -> str:
+    """What stands for all items of a list or dict, of the name of one: `times[*]` of `times[0]`."""
+    return f"{name.rpartition('[')[0]}[*]"
 
 
 def _is_clock(one: Any, other: Any) -> bool:
@@ -610,7 +617,10 @@ def _moved_names(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -
 
 
 def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:
-    one, other = ({k: v for k, v in each.state.items() if k not in ignored} for each in (before, after))
+    def is_restless(name: str, value: Any) -> bool:
+        return name in ignored or (isinstance(value, float) and _each_item(name) in ignored)
+
+    one, other = ({k: v for k, v in each.state.items() if not is_restless(k, v)} for each in (before, after))
     return _named(one, other, "after the call ")
 
 
