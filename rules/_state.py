@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._copied_modules import copied_module, is_called
+from tcready.rules._locks import is_lock, unlocked
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
@@ -530,6 +531,9 @@ def scope_made_here(place: Located) -> Ways:
         return
     if isinstance(place.node, cst.Call) and _written(place.node.func).endswith("backends.cuda.sdp_kernel"):
         yield from attention_kernels(place, place.node)
+        return
+    if is_lock(place):
+        yield from unlocked(place)
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:
