@@ -67,7 +67,9 @@ if TYPE_CHECKING:
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 ROUNDS = 10
-_SETTING = re.compile(r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}))?", re.ASCII)
+_SETTING = re.compile(
+    r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}|(?:[a-z]\w*\.)*[a-z]\w*))?", re.ASCII
+)
 """As `fix` writes it, or its name alone."""
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
@@ -354,7 +356,7 @@ def read_only(
             place = path_in(finding.path, cell)
             no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
             continue
-        ways = list(for_finding(concrete[finding.path], rule, finding))
+        ways = list(wanted.kept(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]
         base = FixChange(
             finding.path, finding.line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
@@ -435,7 +437,8 @@ def _setting(text: str) -> str:
     if match is None:
         raise TcreadyError(
             f"{text!r} is no setting of torch._dynamo.config that can be made: give a name, `capture_scalar_outputs`, "
-            "which becomes True, or a name and a whole number, `recompile_limit=64`"
+            "which becomes True, a name and a whole number, `recompile_limit=64`, or a name and a function that is put "
+            "into it"
         )
     name, value = match.groups()
     takes = {
@@ -447,6 +450,12 @@ def _setting(text: str) -> str:
         raise TcreadyError(
             f"torch._dynamo.config has no setting {name!r}, in no version of torch that is known here"
         )
+    if value is not None and not value.isdecimal() and value != "True":
+        if takes != {list}:
+            raise TcreadyError(f"the setting {name} takes no function")
+        return f"{name}={value}"
+    if takes == {list}:
+        raise TcreadyError(f"the setting {name} takes a function, as in `{name}=print`")
     is_switch = value in (None, "True")
     if (is_switch and takes == {int}) or (not is_switch and takes == {bool}):
         wanted = "a whole number, as in `{}=64`" if is_switch else "no number: `{}` makes it True"

@@ -58,6 +58,16 @@ class FixOptions:
     unsafe: bool = False
     third_party: bool = False
     select: tuple[str, ...] = ()
+    keep_output: bool = False
+    """Whether what is printed, logged or warned of has to be where it is compiled too."""
+
+    def kept(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
+        """The ways, those left out that would leave out output which is to be kept."""
+        for way in ways:
+            if self.keep_output and isinstance(way, Proposal) and way.silences:
+                yield Declined("compiled code would not print, log or warn of it, which is asked for")
+            else:
+                yield way
 
 
 @dataclass(frozen=True)
@@ -232,10 +242,10 @@ class Work:
             of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             ways: list[Proposal | Declined] = []
             for finding in covering:
-                ways += for_finding(concrete[path], rules[finding.rule or ""], finding)
+                ways += self.wanted.kept(for_finding(concrete[path], rules[finding.rule or ""], finding))
             of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
-                ways += at_line(concrete[path], shown, line, of_the_break)
+                ways += self.wanted.kept(at_line(concrete[path], shown, line, of_the_break))
             stands = self.files.original_line(str(path), line)
             observed = list(self._told_of(shown, concrete[path].source, line, stands))
             ways += observed
@@ -252,6 +262,8 @@ class Work:
             )
             for each in proposals:
                 needed = tuple(name for name in each.settings if name not in settings)
+                if not (each.edits or needed):
+                    continue
                 how = ". ".join([each.how, *(f"`{setting_line(name)}`" for name in needed)])
                 change = dataclasses.replace(
                     base, how=how, edits=each.edits, unsafe=each.unsafe, rule=each.rule, settings=needed

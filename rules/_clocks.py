@@ -49,6 +49,7 @@ def timed(place: Located) -> Ways:
         tuple(_guarded(lines, test) for lines in _in_a_row(place, found.lines)),
         found.unsafe(),
         torch[1],
+        silences=True,
     )
 
 

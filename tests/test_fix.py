@@ -162,6 +162,9 @@ def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project
         ("no_such_setting", "has no setting 'no_such_setting'"),
         ("capture_scalar_outputs=3", "takes no number"),
         ("recompile_limit", "takes a whole number"),
+        ("recompile_limit=print", "takes no function"),
+        ("reorderable_logging_functions", "takes a function, as in"),
+        ("reorderable_logging_functions=3", "takes a function, as in"),
         ("capture_scalar_outputs=False", "is no setting of torch._dynamo.config that can be made"),
     ],
 )
@@ -850,3 +853,80 @@ def test_a_finding_that_stays_has_the_reasons_of_its_own_rule(tmp_path: Path) ->
     assert left.rule == "TCR101"
     assert "validate_args" not in left.reason
     assert "torch has nothing that does the same" not in left.reason
+
+
+SPEAKING = """\
+import logging
+import warnings
+
+import torch
+from torch import nn
+
+logger = logging.getLogger(__name__)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x)
+        print("mean", y.mean())
+        y = y * 2
+        warnings.warn("careful")
+        return y.relu()
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+BEHIND = "torch._dynamo.config.reorderable_logging_functions.add(print)"
+
+
+def test_output_that_is_to_be_kept_is_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(SPEAKING.replace("y = y * 2", "logger.info('here')"))
+    assert "is_compiling" in tcready(tmp_path, "fix", "model.py").stdout
+    done = tcready(tmp_path, "fix", "model.py", "--keep-output")
+    assert done.stdout == ""
+    assert "model.py:17 TCR301 left out: It is printed when the graph has run" in done.stderr
+    assert (
+        "model.py:18 TCR302: no change\n    compiled code would not print, log or warn of it" in done.stderr
+    )
+    done = tcready(tmp_path, "fix", "model.py", "--keep-output", "--unsafe", "--output-format", "json")
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, SCHEMA)
+    warned = "import warnings; torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)"
+    assert told["settings_code"] == [BEHIND, warned]
+    assert told["edits"] == []
+
+
+def test_what_dynamo_would_print_otherwise_is_not_put_behind_the_graph(tmp_path: Path) -> None:
+    wrong = ('print("a", y, sep="-")', "print(*[y])", 'warnings.warn("a", UserWarning)', 'print("a").x')
+    for statement in wrong:
+        (tmp_path / "model.py").write_text(SPEAKING.replace('print("mean", y.mean())', statement))
+        found = api.fix("model.py", root=tmp_path, unsafe=True, keep_output=True).result
+        assert [change.line for change in found.changes] == [19], statement
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_printing_behind_the_graph_is_proved_by_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(SPEAKING)
+    found = api.fix("model.py", root=tmp_path, verify=True, keep_output=True).result
+    assert {change.state for change in found.changes} == {"proved"}
+    assert sorted(name for change in found.changes for name in change.settings) == [
+        "reorderable_logging_functions=print",
+        "reorderable_logging_functions=warnings.warn",
+    ]
+    assert (found.breaks_before, found.breaks_after) == (2, 0)
+    in_place = SPEAKING.replace("y.mean()", "y").replace("y = y * 2", "y.mul_(2)")
+    (tmp_path / "model.py").write_text(in_place.replace('        warnings.warn("careful")\n', ""))
+    found = api.fix("model.py", root=tmp_path, verify=True, keep_output=True).result
+    assert found.changes == ()
+    refused = [change.reason or "" for change in found.refused if SPEAKS in change.how]
+    assert len(refused) == 1
+    assert "compiled code differs from eager code: it prints 'mean tensor(" in refused[0]
+
+
+SPEAKS = "reorderable_logging_functions"

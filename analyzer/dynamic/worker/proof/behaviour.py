@@ -248,7 +248,8 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
     def noting(logger: logging.Logger, level: int) -> bool:
         is_enabled = known(logger, level)
         caller = sys._getframe(1)
-        if not is_enabled and caller.f_globals.get("__name__") == "logging":
+        of_torch = logger.name.partition(".")[0] == "torch"  # it notes what it compiles
+        if not is_enabled and not of_torch and caller.f_globals.get("__name__") == "logging":
             text.write(f"not logged: {level} {logger.name} {caller.f_locals.get('msg')!s}\n")
         return is_enabled
 
@@ -597,6 +598,17 @@ def compiled_difference(
         or _state(eager, compiled, ignored)
         or _moved_names(_counters(eager), _counters(compiled), ignored)
     )
+
+
+def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
+    """What compiled code prints, logs or warns of that eager code does not, in one line.
+
+    It may say less: something else may be left out of what is compiled.
+    """
+    spelled = _without_numbers if PRINTED in ignored else str
+    lines = [Counter(spelled(each.printed).splitlines()) for each in (compiled, eager)]
+    more = next(iter(lines[0] - lines[1]), None)
+    return None if more is None else f"it prints {more[:LONG]!r}"
 
 
 def ends_otherwise(eager: Behaviour, compiled: Behaviour) -> str | None:
