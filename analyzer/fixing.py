@@ -22,7 +22,13 @@ from tcready.joining import Done, joined
 from tcready.joining import Fixed as Fixed
 from tcready.options import ReadOptions, RunOptions
 from tcready.plan import PlannedRun
-from tcready.refactor.judgement import breaks, captured_share, captures_more, spoiled
+from tcready.refactor.judgement import (
+    breaks,
+    captured_share,
+    captures_more,
+    compiled_again,
+    spoiled,
+)
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
 from tcready.schema import (
@@ -231,6 +237,19 @@ def _worked(
         refused = [each for each in refused if not each.settings and what_of(each) not in work.held_up]
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
         seen = after
+    for number in range(1, ROUNDS + 1):
+        if failure is not None or not seen.recompiles:
+            break
+        found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
+        tried = {what_of(change) for change in refused}
+        candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
+        if not candidates:
+            break
+        tell(f"compiled again: {counted(candidates, 'change')}")
+        accepted, left, seen, failure = work.round(seen, candidates, flags)
+        changes += accepted
+        refused += left
+        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
     # a break that costs nothing but itself is not mended by leaving more out
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
@@ -270,7 +289,9 @@ def _worked(
 
 
 def _is_gained(before: Observation, after: Observation) -> bool:
-    """Whether fewer lines break, or more of a forward is captured."""
+    """Whether fewer lines break, more of a forward is captured, or less is compiled again."""
+    if compiled_again(after) < compiled_again(before) and breaks(after) <= breaks(before):
+        return True
     return captures_more(before, after) or breaks(after) < breaks(before)
 
 

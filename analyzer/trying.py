@@ -4,6 +4,7 @@ that hold together."""
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,10 @@ CALLED_BEFORE = "(called before)"
 """Stands among the settings that hold, where the model is called once before it is compiled."""
 SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
 """Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
+OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
+"""The setting with which an integer of a module is no constant of what is compiled."""
+OF_A_MODULE = re.compile(r"\.\w+ == -?\d+$")
+"""The guard on such an integer."""
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
 """Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
 
@@ -303,6 +308,43 @@ class Work:
             )  # fmt: skip
             yield Candidate(change, dict(self.files.now))
 
+    def compiled_again(
+        self, seen: Observation, findings: Sequence[Finding], settings: tuple[str, ...], number: int
+    ) -> Iterator[Candidate]:
+        """What might make Dynamo compile functions again less often."""
+        for event in seen.recompiles:
+            if event.origin != "own" and not self.wanted.third_party:
+                continue
+            lines = {(each.path, each.line) for each in event.lines} or {(event.path, event.line)}
+            for shown, line in sorted(lines):
+                path = self.files.path(shown)
+                if path is None:
+                    continue
+                stands = self.files.original_line(str(path), line)
+                base = FixChange(
+                    shown, stands, event.symbol, None, (), "", (), (), None, "not_run", round=number,
+                    fewer_compiles=True,
+                )  # fmt: skip
+                concrete = Concrete(source.of_text(path, self.files.text(str(path))))
+                for finding in findings:
+                    rule = self.rules.get(finding.rule or "")
+                    there = finding.path == shown and finding.line <= line <= finding.end_line
+                    if rule is None or not there or finding.effect != "recompile":
+                        continue
+                    if self.wanted.select and not rule.code.startswith(self.wanted.select):
+                        continue
+                    for way in for_finding(concrete, rule, finding):
+                        if isinstance(way, Proposal) and way.edits and not way.settings:
+                            change = dataclasses.replace(
+                                base, how=way.how, edits=way.edits, unsafe=way.unsafe, rule=way.rule
+                            )
+                            yield Candidate(change, self.files.with_edits(change.edits))
+                is_of_module = any(OF_A_MODULE.search(reason) for reason in event.reasons)
+                if is_of_module and OPEN_ON_MODULES not in settings and not self.wanted.select:
+                    how = f"`{setting_line(OPEN_ON_MODULES)}`"
+                    change = dataclasses.replace(base, how=how, settings=(OPEN_ON_MODULES,))
+                    yield Candidate(change, dict(self.files.now))
+
     def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
         """The functions around breaks that nothing cures, each left out of what is compiled."""
         for shown, line, path, here in self._places(sites):
@@ -539,7 +581,11 @@ class Work:
         names = tuple(dict.fromkeys(name for each in chosen for name in names_of(each.change)))
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
-        whole = dataclasses.replace(whole, keeps_out=any(each.change.keeps_out for each in chosen))
+        whole = dataclasses.replace(
+            whole,
+            keeps_out=any(each.change.keeps_out for each in chosen),
+            fewer_compiles=any(each.change.fewer_compiles for each in chosen),
+        )
         result, request, gone = self.tried([("all together", sources, names)], settings)
         if result.failure is None:
             together = Candidate(whole, sources)
@@ -620,7 +666,7 @@ class Work:
         shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
         judgement: Judgement = judgement_of(
             before, trial, result, request, gone.tests, lines, shown, keeps_out=change.keeps_out,
-            not_run=self._not_run(trial, result, gone, candidate.sources),
+            not_run=self._not_run(trial, result, gone, candidate.sources), fewer_compiles=change.fewer_compiles,
         )  # fmt: skip
         return dataclasses.replace(
             change,

@@ -930,3 +930,63 @@ def test_printing_behind_the_graph_is_proved_by_what_is_printed(tmp_path: Path) 
 
 
 SPEAKS = "reorderable_logging_functions"
+
+
+COUNTING = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.lin(x) * self.n
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(n) for n in range(2, 5))
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        for block in self.blocks:
+            x = block(x)
+        return x / (self.step + 1)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+DISABLED = "@torch.compiler.disable\ndef note(x):\n    return x + 0\n\n\nclass Block"
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(COUNTING)
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    (change,) = found.changes
+    assert (change.rule, change.state, change.fewer_compiles) == ("TCR311", "proved", True)
+    assert change.unsafe == "step is a tensor after the call where it was a number"
+    assert change.proof is not None
+    assert (change.proof.compiled_again_before, change.proof.compiled_again_after) == (2, 0)
+    assert '+        self.register_buffer("step", torch.tensor(0), persistent=False)' in found.patch
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_integers_that_differ_by_layer_are_no_constants_with_a_setting(tmp_path: Path) -> None:
+    text = COUNTING.replace("class Block", DISABLED).replace("self.lin(x) *", "self.lin(note(x)) *")
+    (tmp_path / "model.py").write_text(text.replace("        self.step += 1\n", ""))
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    (change,) = found.changes
+    assert change.settings == ("allow_unspec_int_on_nn_module",)
+    assert change.proof is not None
+    assert (change.proof.compiled_again_before, change.proof.compiled_again_after) == (2, 1)
+    assert change.proof.breaks_after == change.proof.breaks_before == 1

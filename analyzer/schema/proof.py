@@ -202,6 +202,9 @@ class Proof:
     """Seconds of an eager call after over before."""
     not_compared: tuple[str, ...] = ()
     """What no proof of this version looks at."""
+    compiled_again_before: int | None = None
+    """How often functions were compiled again in calls with the inputs as given."""
+    compiled_again_after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -232,6 +235,8 @@ class FixChange:
     """Whether it cures no break, but keeps the function around it out of what is compiled."""
     called_before: bool = False
     """Whether the cure is one eager call of the model before it is compiled: no edit, and no setting."""
+    fewer_compiles: bool = False
+    """Whether it cures no break, but makes Dynamo compile functions again less often."""
     targets: tuple[str, ...] = ()
     """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
 

@@ -295,8 +295,8 @@ def state_of(model: Any) -> dict[str, Any]:
             found[f"{name}'s hooks".lstrip("'")] = hooks
         if name:
             found[f"module {name}"] = f"<{type(module).__name__}>"
-        if unsaved := module._non_persistent_buffers_set:
-            found[f"buffers of {name or 'the model'} that are not saved"] = str(sorted(unsaved))
+        for key in module._non_persistent_buffers_set:
+            found[f"{name}.{key}".lstrip(".") + NOT_SAVED] = True
     for name, parameter in model.named_parameters():
         found[f"parameter {name}, trained"] = parameter.requires_grad
         if parameter.grad is not None:
@@ -442,6 +442,7 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or (is_plain(one) and is_plain(other) and one == other)
 
 
+NOT_SAVED = ", a buffer that is not saved"
 PRINTED = "what is printed"
 FILE = "file "
 """How the names of files begin; and what is ignored if every call writes to another file."""
@@ -633,6 +634,9 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
         return name in ignored or (isinstance(value, float) and _each_item(name) in ignored)
 
     one, other = ({k: v for k, v in each.state.items() if not is_restless(k, v)} for each in (before, after))
+    for name, value in one.items():  # a number is saved no more than such a buffer
+        if type(value) in (bool, int, float) and name + NOT_SAVED not in one:
+            other.pop(name + NOT_SAVED, None)
     return _named(one, other, "after the call ")
 
 
