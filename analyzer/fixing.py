@@ -22,11 +22,13 @@ from tcready.joining import Done, joined
 from tcready.joining import Fixed as Fixed
 from tcready.options import ReadOptions, RunOptions
 from tcready.plan import PlannedRun
+from tcready.refactor.fake_kernel import LACKS
 from tcready.refactor.judgement import (
     breaks,
     captured_share,
     captures_more,
     compiled_again,
+    is_captured,
     spoiled,
 )
 from tcready.refactor.suggest import Proposal, for_finding
@@ -211,7 +213,16 @@ def _worked(
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
     failure: str | None = None
-    for number in range(1, ROUNDS + 1):
+    for each in work.told_of(1) if not is_captured(first) else ():
+        tell("an operator without a fake kernel ends the capture: 1 change")
+        accepted, left, seen, failure = work.round(seen, [each], ())
+        changes += accepted
+        refused += left
+        if accepted or failure is not None:
+            break
+    if not is_captured(seen):
+        failure = failure or _why_not(seen)
+    for number in range(1, ROUNDS + 1) if failure is None else ():
         sites = work.wanted_sites(seen)
         if not sites:
             break
@@ -290,6 +301,8 @@ def _worked(
 
 def _is_gained(before: Observation, after: Observation) -> bool:
     """Whether fewer lines break, more of a forward is captured, or less is compiled again."""
+    if not is_captured(before) and is_captured(after):
+        return True
     if compiled_again(after) < compiled_again(before) and breaks(after) <= breaks(before):
         return True
     return captures_more(before, after) or breaks(after) < breaks(before)
@@ -520,9 +533,28 @@ def _first_run(
 ) -> Observation | str:
     """What the code as it stands shows; why it shows nothing, in one line."""
     seen = observations.launch(target, options, root, progress, server=server)
+    why = _why_not(seen)
+    return (
+        seen if why is None or (LACKS in _lacks(seen) and _ends_at(seen) == "capture") else f"{target}: {why}"
+    )
+
+
+def _lacks(seen: Observation) -> set[str]:
+    """What operators of others lack."""
+    return {each for operator in seen.custom_ops for each in operator.lacks}
+
+
+def _ends_at(seen: Observation) -> str | None:
+    """The stage that a run did not come through; None if it did."""
     wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
     wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
-    return f"{target}: {wrong[0].stage}: {wrong[0].detail}" if wrong else seen
+    return wrong[0].stage if wrong else None
+
+
+def _why_not(seen: Observation) -> str | None:
+    """Why a run shows too little, in one line."""
+    stage = next((s for s in seen.stages if s.stage == _ends_at(seen)), None)
+    return None if stage is None else f"{stage.stage}: {stage.detail}"
 
 
 def _as_bytes_stand(file: ChangedFile) -> str:

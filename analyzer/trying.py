@@ -292,6 +292,44 @@ class Work:
             if LACKS in each.lacks and (each.path, each.line) == (shown, stands):
                 yield from registered(shown, now, line, each)
 
+    def told_of(self, number: int) -> list[Candidate]:
+        """Fake kernels for all operators that have none, as one change, best way first: what is compiled raises at those
+        that Python made (`torch.library.custom_op`), so one alone would show nothing."""
+        lacking = {each.name: each for each in reversed(self.operators) if LACKS in each.lacks}
+        made: list[Candidate] = []
+        for way in range(ALTERNATIVES):
+            texts = dict(self.files.now)
+            edits: list[Edit] = []
+            first: tuple[CustomOp, Proposal] | None = None
+            for each in reversed(lacking.values()):
+                path = self.files.path(each.path)
+                if path is None or (each.origin != "own" and not self.wanted.third_party):
+                    return made
+                text = texts.get(str(path), self.files.text(str(path)))
+                line = each.line + text.count("\n") - self.files.text(str(path)).count("\n")
+                found = [
+                    p
+                    for p in registered(each.path, source.of_text(path, text), line, each)
+                    if isinstance(p, Proposal)
+                ]
+                if not found:
+                    return made
+                chosen = found[min(way, len(found) - 1)]
+                first = first or (each, chosen)
+                texts[str(path)] = applied(text, chosen.edits)
+            for name, text in texts.items():
+                edits += between(self._shown(name), self.files.text(name), text)
+            if first is None or any(texts == other.sources for other in made):
+                continue
+            operator, kernel = first
+            stands = self.files.original_line(str(self.files.path(operator.path)), operator.line)
+            change = FixChange(
+                operator.path, stands, operator.symbol, kernel.rule, (), kernel.how, tuple(edits), (), kernel.unsafe,
+                "not_run", round=number,
+            )  # fmt: skip
+            made.append(Candidate(change, texts))
+        return made
+
     def called_before(
         self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
     ) -> Iterator[Candidate]:

@@ -990,3 +990,57 @@ def test_integers_that_differ_by_layer_are_no_constants_with_a_setting(tmp_path:
     assert change.proof is not None
     assert (change.proof.compiled_again_before, change.proof.compiled_again_after) == (2, 1)
     assert change.proof.breaks_after == change.proof.breaks_before == 1
+
+
+OPERATORS = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+@torch.library.custom_op("tcr_fixed::sine", mutates_args=())
+def sine(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.sin(x.detach().numpy()))
+
+
+@torch.library.custom_op("tcr_fixed::where_large", mutates_args=())
+def where_large(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() > 0.5)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x).detach()
+        y = sine(y)
+        return y * where_large(y)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_operators_that_end_the_capture_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(OPERATORS)
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    assert found.failure is None
+    (change,) = found.changes
+    assert (change.rule, change.state, change.line) == ("TCR404", "proved", 23)
+    made = [line for line in found.patch.split("\n") if line.startswith("+torch")]
+    assert made == [
+        '+torch.library.register_fake("tcr_fixed::sine", lambda x: torch.empty_like(x))',
+        '+torch.library.register_fake("tcr_fixed::where_large", lambda x: torch.empty_like(x, dtype=torch.bool))',
+    ]
+    assert (found.share_before, found.share_after) == (None, 1.0)
+    (tmp_path / "model.py").write_text(
+        OPERATORS.replace("x.detach().numpy() > 0.5)", "np.zeros(3, bool))[:1]")
+    )
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    assert found.changes == ()
+    assert "capture: TorchRuntimeError: RuntimeError when making fake" in (found.failure or "")
