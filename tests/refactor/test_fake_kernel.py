@@ -42,17 +42,18 @@ TOLD = {
 DECLINED = {
     "numpy": (
         OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: t.from_numpy(numpy.sin(x.numpy())), "CPU")\n',
-        "works on the data",
+        "may need the data",
     ),
     "a branch": (
         OF_A_LIBRARY
         + 'def f(x):\n    if x.sum() > 0:\n        return x[0]\n    return x\n\n\nLIBRARY.impl("op", f, "CPU")\n',
-        "works on the data",
+        "may need the data",
     ),
-    "in place": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x.add_(1), "CPU")\n', "works on the data"),
+    "in place": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x.add_(1), "CPU")\n', "may need the data"),
+    "what it is given": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x, "CPU")\n', "may need the data"),
     "another operator": (
         OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: t.ops.other.op(x), "CPU")\n',
-        "works on the data",
+        "may need the data",
     ),
     "elsewhere": ("", "is not written in this file"),
     "of another library": (
