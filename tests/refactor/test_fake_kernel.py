@@ -129,10 +129,49 @@ def test_what_a_run_saw_is_registered_above_what_calls_it(body: str, value: str,
     assert applied(text, found[0].edits) == text.replace("# the model", f"{made}# the model")
 
 
+SIZED = {
+    "rows": ("(4,) for x (4, 8)", "(4,)", ["x.new_empty((x.shape[0],))"]),
+    "columns": ("(8,) for x (4, 8)", "(8,)", ["x.new_empty((x.shape[1],))", "x.new_empty((x.shape[-1],))"]),
+    "a product": (
+        "(2, 4, 3) for x (2, 4, 8), w (8, 3)",
+        "(2, 4, 3)",
+        [
+            "x.new_empty((x.shape[0], x.shape[1], w.shape[1]))",
+            "x.new_empty((x.shape[-3], x.shape[-2], w.shape[-1]))",
+        ],
+    ),
+    "a square": ("(4, 4) for x (4, 4), w (4,)", "(4, 4)", ["x.new_empty((x.shape[0], x.shape[1]))"]),
+    "kept": (
+        "(4, 1) for x (4, 8)",
+        "(4, 1), dtype=torch.int64",
+        ["x.new_empty((x.shape[0], 1), dtype=t.int64)"],
+    ),
+    "one number": ("() for x (4, 8)", "()", ["x.new_empty(())"]),
+}
+
+
+@pytest.mark.parametrize(("seen", "made", "values"), SIZED.values(), ids=SIZED)
+def test_sizes_are_looked_for_among_those_of_the_arguments(
+    seen: str, made: str, values: list[str], tmp_path: Path
+) -> None:
+    body = f"    # TODO: observed {seen}: write the shape in terms of the arguments\n    return x.new_empty({made})\n"
+    operator = CustomOp(
+        "lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body, "x, w=None")
+    )
+    of = source.of_text(tmp_path / "model.py", forward(CALL).replace("import torch\n", "import torch as t\n"))
+    found = [
+        p.edits[0].new_text.strip()
+        for p in registered("model.py", of, 7, operator)
+        if isinstance(p, Proposal)
+    ]
+    for value in values:
+        assert f't.library.register_fake("lib::op", lambda x, w=None: {value})' in found
+
+
 @pytest.mark.parametrize(
     "body",
     [
-        "    # TODO: observed (4,) for x (4, 8): write the shape in terms of the arguments\n    return x.new_empty((4,))\n",
+        "    # TODO: observed (3,) for x (4, 8): write the shape in terms of the arguments\n    return x.new_empty((3,))\n",
         "    raise NotImplementedError  # TODO: no call was observed\n",
     ],
 )
