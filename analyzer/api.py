@@ -403,6 +403,7 @@ def fix(
     verify: bool = False,
     unsafe: bool = False,
     third_party: bool = False,
+    keep_output: bool = False,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
@@ -417,6 +418,7 @@ def fix(
         unsafe: Give what is not safe as well: without `verify` what may do something else, with it what was shown on
             one side of a branch alone, or raises another exception.
         third_party: Give changes in installed packages as well.
+        keep_output: Leave out changes by which compiled code prints, logs or warns less.
         settings, root, announce, progress, options: As of `check`.
 
     Returns:
@@ -433,7 +435,7 @@ def fix(
     fixing.refuse_notebooks(names)
     chosen = _chosen(settings, root, options)
     library.refuse_names(names, chosen.root)
-    wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
+    wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select, keep_output)
     if not verify:
         return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
     return fixing.proved(

@@ -22,7 +22,15 @@ from tcready.joining import Done, joined
 from tcready.joining import Fixed as Fixed
 from tcready.options import ReadOptions, RunOptions
 from tcready.plan import PlannedRun
-from tcready.refactor.judgement import breaks, captured_share, captures_more, spoiled
+from tcready.refactor.fake_kernel import LACKS
+from tcready.refactor.judgement import (
+    breaks,
+    captured_share,
+    captures_more,
+    compiled_again,
+    is_captured,
+    spoiled,
+)
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
 from tcready.schema import (
@@ -67,7 +75,9 @@ if TYPE_CHECKING:
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 ROUNDS = 10
-_SETTING = re.compile(r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}))?", re.ASCII)
+_SETTING = re.compile(
+    r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}|(?:[a-z]\w*\.)*[a-z]\w*))?", re.ASCII
+)
 """As `fix` writes it, or its name alone."""
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
@@ -173,7 +183,7 @@ def _in_rounds(
     files = Files(root, first.sources)
     run = options.without_studies()
     with _proving(target, run, root, progress, server) as prove:
-        work = Work(target, root, files, wanted, tell, prove, by_code)
+        work = Work(target, root, files, wanted, tell, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
     stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
@@ -203,7 +213,16 @@ def _worked(
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
     failure: str | None = None
-    for number in range(1, ROUNDS + 1):
+    for each in work.told_of(1) if not is_captured(first) else ():
+        tell("an operator without a fake kernel ends the capture: 1 change")
+        accepted, left, seen, failure = work.round(seen, [each], ())
+        changes += accepted
+        refused += left
+        if accepted or failure is not None:
+            break
+    if not is_captured(seen):
+        failure = failure or _why_not(seen)
+    for number in range(1, ROUNDS + 1) if failure is None else ():
         sites = work.wanted_sites(seen)
         if not sites:
             break
@@ -229,6 +248,19 @@ def _worked(
         refused = [each for each in refused if not each.settings and what_of(each) not in work.held_up]
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
         seen = after
+    for number in range(1, ROUNDS + 1):
+        if failure is not None or not seen.recompiles:
+            break
+        found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
+        tried = {what_of(change) for change in refused}
+        candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
+        if not candidates:
+            break
+        tell(f"compiled again: {counted(candidates, 'change')}")
+        accepted, left, seen, failure = work.round(seen, candidates, flags)
+        changes += accepted
+        refused += left
+        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
     # a break that costs nothing but itself is not mended by leaving more out
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
@@ -268,7 +300,11 @@ def _worked(
 
 
 def _is_gained(before: Observation, after: Observation) -> bool:
-    """Whether fewer lines break, or more of a forward is captured."""
+    """Whether fewer lines break, more of a forward is captured, or less is compiled again."""
+    if not is_captured(before) and is_captured(after):
+        return True
+    if compiled_again(after) < compiled_again(before) and breaks(after) <= breaks(before):
+        return True
     return captures_more(before, after) or breaks(after) < breaks(before)
 
 
@@ -354,7 +390,7 @@ def read_only(
             place = path_in(finding.path, cell)
             no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
             continue
-        ways = list(for_finding(concrete[finding.path], rule, finding))
+        ways = list(wanted.kept(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]
         base = FixChange(
             finding.path, finding.line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
@@ -435,7 +471,8 @@ def _setting(text: str) -> str:
     if match is None:
         raise TcreadyError(
             f"{text!r} is no setting of torch._dynamo.config that can be made: give a name, `capture_scalar_outputs`, "
-            "which becomes True, or a name and a whole number, `recompile_limit=64`"
+            "which becomes True, a name and a whole number, `recompile_limit=64`, or a name and a function that is put "
+            "into it"
         )
     name, value = match.groups()
     takes = {
@@ -447,6 +484,12 @@ def _setting(text: str) -> str:
         raise TcreadyError(
             f"torch._dynamo.config has no setting {name!r}, in no version of torch that is known here"
         )
+    if value is not None and not value.isdecimal() and value != "True":
+        if takes != {list}:
+            raise TcreadyError(f"the setting {name} takes no function")
+        return f"{name}={value}"
+    if takes == {list}:
+        raise TcreadyError(f"the setting {name} takes a function, as in `{name}=print`")
     is_switch = value in (None, "True")
     if (is_switch and takes == {int}) or (not is_switch and takes == {bool}):
         wanted = "a whole number, as in `{}=64`" if is_switch else "no number: `{}` makes it True"
@@ -490,9 +533,28 @@ def _first_run(
 ) -> Observation | str:
     """What the code as it stands shows; why it shows nothing, in one line."""
     seen = observations.launch(target, options, root, progress, server=server)
+    why = _why_not(seen)
+    return (
+        seen if why is None or (LACKS in _lacks(seen) and _ends_at(seen) == "capture") else f"{target}: {why}"
+    )
+
+
+def _lacks(seen: Observation) -> set[str]:
+    """What operators of others lack."""
+    return {each for operator in seen.custom_ops for each in operator.lacks}
+
+
+def _ends_at(seen: Observation) -> str | None:
+    """The stage that a run did not come through; None if it did."""
     wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
     wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
-    return f"{target}: {wrong[0].stage}: {wrong[0].detail}" if wrong else seen
+    return wrong[0].stage if wrong else None
+
+
+def _why_not(seen: Observation) -> str | None:
+    """Why a run shows too little, in one line."""
+    stage = next((s for s in seen.stages if s.stage == _ends_at(seen)), None)
+    return None if stage is None else f"{stage.stage}: {stage.detail}"
 
 
 def _as_bytes_stand(file: ChangedFile) -> str:

@@ -4,6 +4,7 @@ that hold together."""
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +13,13 @@ from tcready.applying import Changed as ChangedFile
 from tcready.edits import applied, between
 from tcready.refactor.changed import Changed, LineMap, changed
 from tcready.refactor.disable import disabled
+from tcready.refactor.fake_kernel import LACKS, registered
 from tcready.refactor.judgement import Judgement, written_at
 from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema import (
     BreakSite,
+    CustomOp,
     Edit,
     Finding,
     FixChange,
@@ -45,6 +48,10 @@ CALLED_BEFORE = "(called before)"
 """Stands among the settings that hold, where the model is called once before it is compiled."""
 SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
 """Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
+OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
+"""The setting with which an integer of a module is no constant of what is compiled."""
+OF_A_MODULE = re.compile(r"\.\w+ == -?\d+$")
+"""The guard on such an integer."""
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
 """Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
 
@@ -56,6 +63,16 @@ class FixOptions:
     unsafe: bool = False
     third_party: bool = False
     select: tuple[str, ...] = ()
+    keep_output: bool = False
+    """Whether what is printed, logged or warned of has to be where it is compiled too."""
+
+    def kept(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
+        """The ways, those left out that would leave out output which is to be kept."""
+        for way in ways:
+            if self.keep_output and isinstance(way, Proposal) and way.silences:
+                yield Declined("compiled code would not print, log or warn of it, which is asked for")
+            else:
+                yield way
 
 
 @dataclass(frozen=True)
@@ -201,6 +218,8 @@ class Work:
     """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
     joined: set[frozenset[object]] = field(default_factory=set)
     """What was tried as one change."""
+    operators: tuple[CustomOp, ...] = ()
+    """Those of others that the code as it stands calls."""
 
     def wanted_sites(self, seen: Observation) -> list[BreakSite]:
         return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
@@ -228,10 +247,13 @@ class Work:
             of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             ways: list[Proposal | Declined] = []
             for finding in covering:
-                ways += for_finding(concrete[path], rules[finding.rule or ""], finding)
+                ways += self.wanted.kept(for_finding(concrete[path], rules[finding.rule or ""], finding))
             of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
-                ways += at_line(concrete[path], shown, line, of_the_break)
+                ways += self.wanted.kept(at_line(concrete[path], shown, line, of_the_break))
+            stands = self.files.original_line(str(path), line)
+            observed = list(self._told_of(shown, concrete[path].source, line, stands))
+            ways += observed
             found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
             proposals = list(reversed(found_there.values()))[:ALTERNATIVES]
             rule = covering[0].rule if covering else proposals[0].rule if proposals else None
@@ -240,12 +262,13 @@ class Work:
             named = [name for f in covering if f.fix is not None for name in f.fix.settings]
             named += [name for rule in of_the_break for name in rule.settings]
             named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
-            stands = self.files.original_line(str(path), line)
             base = FixChange(
                 shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
             )
             for each in proposals:
                 needed = tuple(name for name in each.settings if name not in settings)
+                if not (each.edits or needed):
+                    continue
                 how = ". ".join([each.how, *(f"`{setting_line(name)}`" for name in needed)])
                 change = dataclasses.replace(
                     base, how=how, edits=each.edits, unsafe=each.unsafe, rule=each.rule, settings=needed
@@ -256,12 +279,56 @@ class Work:
                 flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
-                reason = why_none(of_findings or ways, [rules[f.rule or ""] for f in covering])
+                reason = why_none(observed or of_findings or ways, [rules[f.rule or ""] for f in covering])
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
         if len(flags) > 1:  # one may take into the graph what leads to a break without the other
             names = tuple(name for change in flags for name in change.settings)
             how = " and ".join(change.how for change in flags)
             yield Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
+
+    def _told_of(self, shown: str, now: Source, line: int, stands: int) -> Iterator[Proposal | Declined]:
+        """The fake kernels of the operators that are called on a line and have none; it was the line `stands`."""
+        for each in self.operators:
+            if LACKS in each.lacks and (each.path, each.line) == (shown, stands):
+                yield from registered(shown, now, line, each)
+
+    def told_of(self, number: int) -> list[Candidate]:
+        """Fake kernels for all operators that have none, as one change, best way first: what is compiled raises at those
+        that Python made (`torch.library.custom_op`), so one alone would show nothing."""
+        lacking = {each.name: each for each in reversed(self.operators) if LACKS in each.lacks}
+        made: list[Candidate] = []
+        for way in range(ALTERNATIVES):
+            texts = dict(self.files.now)
+            edits: list[Edit] = []
+            first: tuple[CustomOp, Proposal] | None = None
+            for each in reversed(lacking.values()):
+                path = self.files.path(each.path)
+                if path is None or (each.origin != "own" and not self.wanted.third_party):
+                    return made
+                text = texts.get(str(path), self.files.text(str(path)))
+                line = each.line + text.count("\n") - self.files.text(str(path)).count("\n")
+                found = [
+                    p
+                    for p in registered(each.path, source.of_text(path, text), line, each)
+                    if isinstance(p, Proposal)
+                ]
+                if not found:
+                    return made
+                chosen = found[min(way, len(found) - 1)]
+                first = first or (each, chosen)
+                texts[str(path)] = applied(text, chosen.edits)
+            for name, text in texts.items():
+                edits += between(self._shown(name), self.files.text(name), text)
+            if first is None or any(texts == other.sources for other in made):
+                continue
+            operator, kernel = first
+            stands = self.files.original_line(str(self.files.path(operator.path)), operator.line)
+            change = FixChange(
+                operator.path, stands, operator.symbol, kernel.rule, (), kernel.how, tuple(edits), (), kernel.unsafe,
+                "not_run", round=number,
+            )  # fmt: skip
+            made.append(Candidate(change, texts))
+        return made
 
     def called_before(
         self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
@@ -278,6 +345,43 @@ class Work:
                 round=number, called_before=True,
             )  # fmt: skip
             yield Candidate(change, dict(self.files.now))
+
+    def compiled_again(
+        self, seen: Observation, findings: Sequence[Finding], settings: tuple[str, ...], number: int
+    ) -> Iterator[Candidate]:
+        """What might make Dynamo compile functions again less often."""
+        for event in seen.recompiles:
+            if event.origin != "own" and not self.wanted.third_party:
+                continue
+            lines = {(each.path, each.line) for each in event.lines} or {(event.path, event.line)}
+            for shown, line in sorted(lines):
+                path = self.files.path(shown)
+                if path is None:
+                    continue
+                stands = self.files.original_line(str(path), line)
+                base = FixChange(
+                    shown, stands, event.symbol, None, (), "", (), (), None, "not_run", round=number,
+                    fewer_compiles=True,
+                )  # fmt: skip
+                concrete = Concrete(source.of_text(path, self.files.text(str(path))))
+                for finding in findings:
+                    rule = self.rules.get(finding.rule or "")
+                    there = finding.path == shown and finding.line <= line <= finding.end_line
+                    if rule is None or not there or finding.effect != "recompile":
+                        continue
+                    if self.wanted.select and not rule.code.startswith(self.wanted.select):
+                        continue
+                    for way in for_finding(concrete, rule, finding):
+                        if isinstance(way, Proposal) and way.edits and not way.settings:
+                            change = dataclasses.replace(
+                                base, how=way.how, edits=way.edits, unsafe=way.unsafe, rule=way.rule
+                            )
+                            yield Candidate(change, self.files.with_edits(change.edits))
+                is_of_module = any(OF_A_MODULE.search(reason) for reason in event.reasons)
+                if is_of_module and OPEN_ON_MODULES not in settings and not self.wanted.select:
+                    how = f"`{setting_line(OPEN_ON_MODULES)}`"
+                    change = dataclasses.replace(base, how=how, settings=(OPEN_ON_MODULES,))
+                    yield Candidate(change, dict(self.files.now))
 
     def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
         """The functions around breaks that nothing cures, each left out of what is compiled."""
@@ -515,7 +619,11 @@ class Work:
         names = tuple(dict.fromkeys(name for each in chosen for name in names_of(each.change)))
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
-        whole = dataclasses.replace(whole, keeps_out=any(each.change.keeps_out for each in chosen))
+        whole = dataclasses.replace(
+            whole,
+            keeps_out=any(each.change.keeps_out for each in chosen),
+            fewer_compiles=any(each.change.fewer_compiles for each in chosen),
+        )
         result, request, gone = self.tried([("all together", sources, names)], settings)
         if result.failure is None:
             together = Candidate(whole, sources)
@@ -596,7 +704,7 @@ class Work:
         shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
         judgement: Judgement = judgement_of(
             before, trial, result, request, gone.tests, lines, shown, keeps_out=change.keeps_out,
-            not_run=self._not_run(trial, result, gone, candidate.sources),
+            not_run=self._not_run(trial, result, gone, candidate.sources), fewer_compiles=change.fewer_compiles,
         )  # fmt: skip
         return dataclasses.replace(
             change,

@@ -59,7 +59,10 @@ def _beside_the_files(result: FixResult) -> Iterator[str]:
 
 def settings_code(result: FixResult) -> list[str]:
     """The lines of code that make the settings of all changes."""
-    values = {setting_of(name)[0]: name for change in result.changes for name in change.settings}
+    values: dict[tuple[object, ...], str] = {}
+    for name in (name for change in result.changes for name in change.settings):
+        of, value = setting_of(name)
+        values[(of, value) if isinstance(value, str) else (of,)] = name
     return [setting_line(name) for name in values.values()]
 
 

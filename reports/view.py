@@ -783,6 +783,8 @@ def proof_words(proof: Proof) -> str:
     words.append(f"breaks {proof.breaks_before} -> {proof.breaks_after}")
     if proof.share_after != proof.share_before:
         words.append(f"captured {share_words(proof.share_before)} -> {share_words(proof.share_after)}")
+    if proof.compiled_again_after != proof.compiled_again_before:
+        words.append(f"compiled again {proof.compiled_again_before} -> {proof.compiled_again_after} times")
     return "; ".join(words)
 
 

@@ -72,6 +72,22 @@ def unless_compiling(place: Located) -> Ways:
     elif branch is None:
         yield Declined("its value is used")
     yield from (way for way in whole if way.unsafe is not None)
+    if isinstance(statement, cst.Expr) and (function := _reordered(place.node)) is not None:
+        yield Rewrite(
+            "It is printed when the graph has run",
+            (),
+            "what is written to in place before that is printed as it is then, and other text may come before it",
+            settings=(f"reorderable_logging_functions={function}",),
+        )
+
+
+def _reordered(call: cst.Call) -> str | None:
+    """The function, if Dynamo may call it behind a graph: it forgets arguments by keyword, and takes one text of
+    `warnings.warn`. Of loggers it calls none there (measured on torch 2.13)."""
+    if any(arg.star or arg.keyword is not None for arg in call.args):
+        return None
+    name = cst.Module([]).code_for_node(call.func)
+    return name if name == "print" or (name == "warnings.warn" and len(call.args) == 1) else None
 
 
 def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
@@ -86,7 +102,7 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         or not _only_messages(branch.body)
     ):
         return
-    if _unknown_call(branch) is not None:
+    if unknown_call(branch) is not None:
         return
     test = branch.test
     if not isinstance(test, (cst.Comparison, cst.UnaryOperation)):
@@ -99,12 +115,13 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         (Change((branch.test,), (made,)),),
         _why_unsafe(place, branch),
         torch[1],
+        silences=True,
     )
 
 
 def _why_unsafe(place: Located, branch: cst.If) -> str | None:
     """Why it may do something else if an `if` that only gives messages is not asked."""
-    if _is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
+    if is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
         return LOST.format("a part of it")
     if name := hidden_effect(place, branch.test, *_arguments(branch.body)):
         return HIDDEN.format(name)
@@ -114,7 +131,7 @@ def _why_unsafe(place: Located, branch: cst.If) -> str | None:
 def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]]) -> Ways:
     line = place.piece.parents[expr]
     assert isinstance(expr.value, cst.Call)
-    call = _unknown_call(*expr.value.args)
+    call = unknown_call(*expr.value.args)
     if call is not None:
         yield Declined(EFFECT.format(cst.Module([]).code_for_node(call)))
         return
@@ -122,7 +139,7 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
     if unsafe is None and (name := hidden_effect(place, *expr.value.args)):
         unsafe = HIDDEN.format(name)
-    if unsafe is None and _is_tried(place, expr):
+    if unsafe is None and is_tried(place, expr):
         unsafe = "it stands in a `try`, which would catch what working it out raises"
     if isinstance(expr.value.func, cst.Attribute) and expr.value.func.attr.value in SETTING:
         unsafe = "what it sets is set by eager code alone"
@@ -145,10 +162,10 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
         made.insert(0, _line(line.body[:number]))
     if number + 1 < len(line.body):
         made.append(_line(line.body[number + 1 :]).with_changes(trailing_whitespace=line.trailing_whitespace))
-    yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1])
+    yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1], silences=True)
 
 
-def _is_tried(place: Located, node: cst.CSTNode) -> bool:
+def is_tried(place: Located, node: cst.CSTNode) -> bool:
     """Whether an exception raised there may be caught in the same function."""
     above: cst.CSTNode | None = node
     while above is not None and not isinstance(above, cst.FunctionDef):
@@ -223,7 +240,7 @@ def _pure_arguments(call: cst.Call) -> bool:
     return all(is_without_effect(arg) for arg in call.args)
 
 
-def _unknown_call(*nodes: cst.CSTNode) -> cst.Call | None:
+def unknown_call(*nodes: cst.CSTNode) -> cst.Call | None:
     """A call there that may have an effect for all that its name says, but for those that print, log and warn."""
     pending = list(nodes)
     while pending:

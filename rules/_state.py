@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._conditions import walk
+from tcready.rules._copied_modules import copied_module, is_called
+from tcready.rules._locks import is_lock, unlocked
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
@@ -231,6 +233,9 @@ def copied(place: Located) -> Ways:
     what = node.args[0].value
     if name not in ("deepcopy", "copy"):
         return
+    if name == "deepcopy" and is_called(place):
+        yield from copied_module(place, what)
+        return
     if not isinstance(what, cst.Name):
         yield Declined("what is copied may be a container or a module: it has to be made before")
         return
@@ -365,13 +370,19 @@ def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
 
 
 NORMS = {
-    "LayerNorm": "f.layer_norm(x, (n,))",
-    "GroupNorm": "f.group_norm(x, n)",
-    "BatchNorm1d": "f.batch_norm(x, None, None, training=True)",
-    "BatchNorm2d": "f.batch_norm(x, None, None, training=True)",
-    "BatchNorm3d": "f.batch_norm(x, None, None, training=True)",
+    "LayerNorm": ("f.layer_norm(x, (n,))", "f.layer_norm(x, (n,), t.ones(n), t.zeros(n))"),
+    "GroupNorm": ("f.group_norm(x, n)", "f.group_norm(x, n, t.ones(c), t.zeros(c))"),
+    "RMSNorm": ("f.rms_norm(x, (n,))", "f.rms_norm(x, (n,), t.ones(n))"),
+    **dict.fromkeys(
+        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
+        (
+            "f.batch_norm(x, None, None, training=True)",
+            "f.batch_norm(x, None, None, t.ones(n), t.zeros(n), training=True)",
+        ),
+    ),
 }
-"""What a layer that was made just now works out: its weights are one, its biases zero, and it trains."""
+"""What a layer that was made just now works out: its weights are one, its biases zero, and it trains. The second way has
+these weights, and so raises where they are of another type than what it is given."""
 
 
 def _without_gradients(place: Located, torch: str) -> Iterator[Change]:
@@ -457,28 +468,21 @@ def without_layer(place: Located) -> Ways:
         yield Declined("its weights are drawn anew at each call: made in `__init__` they would be kept")
         return
     size = given[0].value
-    if name == "LayerNorm" and not _is_one_size(size):
+    if name in ("LayerNorm", "RMSNorm") and not _is_one_size(size):
         yield Declined("whether it is given one size or several is not written here")
         return
-    changes = [
-        Change(
-            (call,),
-            (
-                expression(
-                    code, f=cst.parse_expression(f"{torch[0]}.nn.functional"), x=call.args[0].value, n=size
-                ),
-            ),
+    functional = cst.parse_expression(f"{torch[0]}.nn.functional")
+    parts = {"f": functional, "t": cst.Name(torch[0]), "n": size, "c": given[-1].value}
+    taken = (Change((place.piece.parents[parent],), ()),) if isinstance(parent, cst.Assign) else ()
+    for way in code:
+        if re.search(r"\bc\b", way) and len(given) != 2:
+            continue
+        yield Rewrite(
+            "The function takes the place of the layer, whose weights are one and whose biases are zero",
+            (*(Change((call,), (expression(way, x=call.args[0].value, **parts),)) for call in calls), *taken),
+            "it has to stand for the same device and dtype, and nothing else may ask for the layer",
+            torch[1],
         )
-        for call in calls
-    ]
-    if isinstance(parent, cst.Assign):
-        changes.append(Change((place.piece.parents[parent],), ()))
-    yield Rewrite(
-        "The function takes the place of the layer, whose weights are one and whose biases are zero",
-        tuple(changes),
-        "it has to stand for the same device and dtype, and nothing else may ask for the layer",
-        torch[1],
-    )
 
 
 def _is_one_size(size: cst.BaseExpression) -> bool:
@@ -527,6 +531,9 @@ def scope_made_here(place: Located) -> Ways:
         return
     if isinstance(place.node, cst.Call) and _written(place.node.func).endswith("backends.cuda.sdp_kernel"):
         yield from attention_kernels(place, place.node)
+        return
+    if is_lock(place):
+        yield from unlocked(place)
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:

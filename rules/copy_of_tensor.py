@@ -9,8 +9,9 @@ The copy protocol reads storages and calls C code that Dynamo does not trace: th
 models this is the second most frequent break: layers cloned by `deepcopy` when the forward runs.
 
 ## Use instead
-`tensor.clone()`; copy modules in `__init__`; `list(items)` and `dict(items)` for shallow copies; `vars(made)`
-or `{f.name: getattr(made, f.name) for f in fields(made)}` for `asdict(made)`.
+`tensor.clone()`; copy modules in `__init__`, or call `torch.func.functional_call` with copies of their tensors;
+`list(items)` and `dict(items)` for shallow copies; `vars(made)` or
+`{f.name: getattr(made, f.name) for f in fields(made)}` for `asdict(made)`.
 
 ## Limits
 `deepcopy` of Python numbers in lists and dicts, and `copy.copy` of a plain object or tuple, are traced. An

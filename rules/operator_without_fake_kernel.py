@@ -18,9 +18,18 @@ confidence is medium. An operator made by `torch.library.custom_op` without `reg
 compiled.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Tensor
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 BUILT_IN = frozenset(
     """
@@ -45,6 +54,12 @@ def has_fake_kernel(fact: Call) -> bool:
     return isinstance(fact.result, Tensor) and fact.result.sure
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._fake_kernels import fake_kernel
+
+    return fake_kernel(place)
+
+
 RULE = Rule(
     code="TCR404",
     name="operator-without-fake-kernel",
@@ -53,7 +68,7 @@ RULE = Rule(
     gb_ids=("GB0090",),
     facts=(Call,),
     check=check,
-    no_rewrite="Only the operator knows its shapes: `tcready check` prints a fake kernel to fill in.",
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -11,18 +11,28 @@ which then compiles again and again.
 
 ## Use instead
 Do it before or after the compiled region and pass results in as arguments; time compiled code with CUDA
-events or a profiler around the call.
+events or a profiler around the call. A time that is only told may be asked below
+`if not torch.compiler.is_compiling():`.
 
 ## Limits
 `os.environ.get`, `os.getenv`, `os.path.join`, `re`, `platform`, `struct`, pure `pathlib` arithmetic and
 `torch.cuda.is_available` are traced and not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import RECURRENT, receiver_class
 from tcready.schema import Confidence
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
 from tcready.static.engine.values import External, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 NAMES = frozenset(
     """
@@ -72,6 +82,12 @@ def check(fact: Call | Index) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._clocks import timed
+
+    return timed(place)
+
+
 RULE = Rule(
     code="TCR305",
     name="system-call",
@@ -85,7 +101,7 @@ RULE = Rule(
     check=check,
     incidental=True,
     fallback=True,
-    no_rewrite="What it asks of the system can only be asked outside of the graph: hand the answer to the call.",
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

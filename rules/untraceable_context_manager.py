@@ -15,7 +15,8 @@ of it runs eagerly. A decorated function is compiled by itself, and the graph ar
 `device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region; make
 an object of your own where it is entered, `with Scope(state):`, which is traced; `torch.nn.attention.sdpa_kernel` in
 place of `torch.backends.cuda.sdp_kernel`;
-`with torch.set_grad_enabled(...)` inside the function instead of the decorator.
+`with torch.set_grad_enabled(...)` inside the function instead of the decorator; of a lock
+`with nullcontext() if torch.compiler.is_compiling() else self.lock:`, if what it guards is not written to there.
 
 ## Limits
 `torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler

@@ -35,8 +35,8 @@ def _indented(body: str) -> str:
 
 
 def change(folder: Path, text: str, number: int = 0) -> str:
-    """The file after the proposal of that number."""
-    found = [each for each in proposed(folder, text) if isinstance(each, Proposal)]
+    """The file after the proposal of that number, of those that change it."""
+    found = [each for each in proposed(folder, text) if isinstance(each, Proposal) and each.edits]
     return applied(text, found[number].edits)
 
 

@@ -162,6 +162,9 @@ def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project
         ("no_such_setting", "has no setting 'no_such_setting'"),
         ("capture_scalar_outputs=3", "takes no number"),
         ("recompile_limit", "takes a whole number"),
+        ("recompile_limit=print", "takes no function"),
+        ("reorderable_logging_functions", "takes a function, as in"),
+        ("reorderable_logging_functions=3", "takes a function, as in"),
         ("capture_scalar_outputs=False", "is no setting of torch._dynamo.config that can be made"),
     ],
 )
@@ -817,9 +820,9 @@ class Model(nn.Module):
         ("x = x + torch.from_numpy(scipy.special.expit(x.numpy()))", "TCR416"),
         ("self.rows.append(x)", None),
         ("x = x * (time.time() - 1)", "TCR305"),
-        ("with LOCK: x = x * 2", "TCR407"),
+        ("with LOCK: self.rows.append(x)", "TCR407"),
         ("x = nn.Linear(8, 8)(x)", "TCR315"),
-        ("x = copy.deepcopy(self.lin)(x)", "TCR321"),
+        ("self.last = copy.deepcopy(self.lin)", "TCR321"),
         ("x = x + x.new_zeros(int(x.abs().sum())).sum()", "TCR203"),
         ("x = x + torch.unique(x).sum()", "TCR206"),
     ],
@@ -850,3 +853,194 @@ def test_a_finding_that_stays_has_the_reasons_of_its_own_rule(tmp_path: Path) ->
     assert left.rule == "TCR101"
     assert "validate_args" not in left.reason
     assert "torch has nothing that does the same" not in left.reason
+
+
+SPEAKING = """\
+import logging
+import warnings
+
+import torch
+from torch import nn
+
+logger = logging.getLogger(__name__)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x)
+        print("mean", y.mean())
+        y = y * 2
+        warnings.warn("careful")
+        return y.relu()
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+BEHIND = "torch._dynamo.config.reorderable_logging_functions.add(print)"
+
+
+def test_output_that_is_to_be_kept_is_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(SPEAKING.replace("y = y * 2", "logger.info('here')"))
+    assert "is_compiling" in tcready(tmp_path, "fix", "model.py").stdout
+    done = tcready(tmp_path, "fix", "model.py", "--keep-output")
+    assert done.stdout == ""
+    assert "model.py:17 TCR301 left out: It is printed when the graph has run" in done.stderr
+    assert (
+        "model.py:18 TCR302: no change\n    compiled code would not print, log or warn of it" in done.stderr
+    )
+    done = tcready(tmp_path, "fix", "model.py", "--keep-output", "--unsafe", "--output-format", "json")
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, SCHEMA)
+    warned = "import warnings; torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)"
+    assert told["settings_code"] == [BEHIND, warned]
+    assert told["edits"] == []
+
+
+def test_what_dynamo_would_print_otherwise_is_not_put_behind_the_graph(tmp_path: Path) -> None:
+    wrong = ('print("a", y, sep="-")', "print(*[y])", 'warnings.warn("a", UserWarning)', 'print("a").x')
+    for statement in wrong:
+        (tmp_path / "model.py").write_text(SPEAKING.replace('print("mean", y.mean())', statement))
+        found = api.fix("model.py", root=tmp_path, unsafe=True, keep_output=True).result
+        assert [change.line for change in found.changes] == [19], statement
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_printing_behind_the_graph_is_proved_by_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(SPEAKING)
+    found = api.fix("model.py", root=tmp_path, verify=True, keep_output=True).result
+    assert {change.state for change in found.changes} == {"proved"}
+    assert sorted(name for change in found.changes for name in change.settings) == [
+        "reorderable_logging_functions=print",
+        "reorderable_logging_functions=warnings.warn",
+    ]
+    assert (found.breaks_before, found.breaks_after) == (2, 0)
+    in_place = SPEAKING.replace("y.mean()", "y").replace("y = y * 2", "y.mul_(2)")
+    (tmp_path / "model.py").write_text(in_place.replace('        warnings.warn("careful")\n', ""))
+    found = api.fix("model.py", root=tmp_path, verify=True, keep_output=True).result
+    assert found.changes == ()
+    refused = [change.reason or "" for change in found.refused if SPEAKS in change.how]
+    assert len(refused) == 1
+    assert "compiled code differs from eager code: it prints 'mean tensor(" in refused[0]
+
+
+SPEAKS = "reorderable_logging_functions"
+
+
+COUNTING = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.lin(x) * self.n
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(n) for n in range(2, 5))
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        for block in self.blocks:
+            x = block(x)
+        return x / (self.step + 1)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+DISABLED = "@torch.compiler.disable\ndef note(x):\n    return x + 0\n\n\nclass Block"
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(COUNTING)
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    (change,) = found.changes
+    assert (change.rule, change.state, change.fewer_compiles) == ("TCR311", "proved", True)
+    assert change.unsafe == "step is a tensor after the call where it was a number"
+    assert change.proof is not None
+    assert (change.proof.compiled_again_before, change.proof.compiled_again_after) == (2, 0)
+    assert '+        self.register_buffer("step", torch.tensor(0), persistent=False)' in found.patch
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_integers_that_differ_by_layer_are_no_constants_with_a_setting(tmp_path: Path) -> None:
+    text = COUNTING.replace("class Block", DISABLED).replace("self.lin(x) *", "self.lin(note(x)) *")
+    (tmp_path / "model.py").write_text(text.replace("        self.step += 1\n", ""))
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    (change,) = found.changes
+    assert change.settings == ("allow_unspec_int_on_nn_module",)
+    assert change.proof is not None
+    assert (change.proof.compiled_again_before, change.proof.compiled_again_after) == (2, 1)
+    assert change.proof.breaks_after == change.proof.breaks_before == 1
+
+
+OPERATORS = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+@torch.library.custom_op("tcr_fixed::sine", mutates_args=())
+def sine(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.sin(x.detach().numpy()))
+
+
+@torch.library.custom_op("tcr_fixed::where_large", mutates_args=())
+def where_large(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() > 0.5)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x).detach()
+        y = sine(y)
+        return y * where_large(y)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_operators_that_end_the_capture_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(OPERATORS)
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    assert found.failure is None
+    (change,) = found.changes
+    assert (change.rule, change.state, change.line) == ("TCR404", "proved", 23)
+    made = [line for line in found.patch.split("\n") if line.startswith("+torch")]
+    assert made == [
+        '+torch.library.register_fake("tcr_fixed::sine", lambda x: torch.empty_like(x))',
+        '+torch.library.register_fake("tcr_fixed::where_large", lambda x: torch.empty_like(x, dtype=torch.bool))',
+    ]
+    assert (found.share_before, found.share_after) == (None, 1.0)
+    (tmp_path / "model.py").write_text(
+        OPERATORS.replace("x.detach().numpy() > 0.5)", "np.zeros(3, bool))[:1]")
+    )
+    found = api.fix("model.py", root=tmp_path, verify=True).result
+    assert found.changes == ()
+    assert "capture: TorchRuntimeError: RuntimeError when making fake" in (found.failure or "")

@@ -67,8 +67,10 @@ def test_a_check_shows_what_is_safe_alone(tmp_path: Path) -> None:
 
 
 def test_only_the_lines_of_the_statement_change(tmp_path: Path) -> None:
-    (change,) = proposed(tmp_path, REWRITTEN["print"])
+    change, setting = proposed(tmp_path, REWRITTEN["print"])
     assert isinstance(change, Proposal)
+    assert isinstance(setting, Proposal)
+    assert (setting.edits, setting.settings) == ((), ("reorderable_logging_functions=print",))
     assert patch({"model.py": HEAD + REWRITTEN["print"]}, change.edits).splitlines() == [
         "--- a/model.py",
         "+++ b/model.py",

@@ -53,6 +53,14 @@ class FixFlags:
             paired=False,
         ),
     )
+    keep_output: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "What is printed, logged or warned of has to be in compiled code too: no change that leaves it out.",
+            paired=False,
+        ),
+    )
     allow_dirty: bool = field(
         default=False,
         metadata=ask("flag", "Write files too that have changes which are not committed.", paired=False),
@@ -93,6 +101,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
             verify=wanted.verify,
             unsafe=wanted.unsafe,
             third_party=wanted.installed,
+            keep_output=wanted.keep_output,
             settings=settings,
             announce=announce,
             progress=progress,
@@ -139,7 +148,8 @@ def _folder(named: str) -> Path:
     "beside",
     multiple=True,
     metavar="NAME[=N]",
-    help="A setting of torch._dynamo.config that belongs to the patch, made True or the number; may be repeated.",
+    help="A setting of torch._dynamo.config that belongs to the patch, made True or the number, or given a function "
+    "(NAME=print); may be repeated.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 @asked(RunOptions, only=HOW_TO_RUN)

@@ -236,7 +236,7 @@ class Actions:
     def _changes(self, found: Finding, concrete: Concrete) -> Iterator[types.CodeAction]:
         rule = self._rules.get(found.rule or "")
         ways = for_finding(concrete, rule, found) if rule is not None else ()
-        proposals = [way for way in ways if isinstance(way, Proposal)]
+        proposals = [way for way in ways if isinstance(way, Proposal) and way.edits]
         safe = [way for way in proposals if way.unsafe is None]
         for way in safe:
             yield self._action(found, f"{found.rule}: {way.how}", way.edits, preferred=way is safe[0])

@@ -45,6 +45,7 @@ def judged(
     shown: Mapping[str, tuple[str, str]],
     *,
     keeps_out: bool = False,
+    fewer_compiles: bool = False,
     not_run: str | None = None,
 ) -> Judgement:
     """What a trial shows of a change.
@@ -59,6 +60,7 @@ def judged(
         shown: Of each file with tests, by absolute path, the path that is shown and its text.
         keeps_out: Whether the change keeps a function out of what is compiled: then more is to be captured around it,
             and breaks may stand where it is called.
+        fewer_compiles: Whether it is to cure no break, but to make Dynamo compile less often.
         not_run: Which changed statement no call ran, in one line.
     """
     sides = _sides(result, frozenset(tests), shown)
@@ -77,10 +79,12 @@ def judged(
         fullgraph=_passed(after, "fullgraph"),
         eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
         not_compared=NOT_COMPARED,
+        compiled_again_before=compiled_again(before),
+        compiled_again_after=compiled_again(after) if _passed(after, "capture") is not None else None,
     )
     if trial.unanswered is not None:
         return Judgement("not_run", trial.unanswered, None, None)
-    reason = _refuted(before, trial, lines, keeps_out=keeps_out)
+    reason = _refuted(before, trial, lines, keeps_out=keeps_out, fewer_compiles=fewer_compiles)
     if reason is not None:
         return Judgement("refuted", reason, None, proof)
     unsafe = None
@@ -105,9 +109,19 @@ def breaks(seen: Observation) -> int:
     return len({(site.path, site.line) for site in seen.break_sites})
 
 
+def compiled_again(seen: Observation) -> int:
+    """How often functions were compiled again: a guard failed for each time that one was compiled before."""
+    return sum(len(each.reasons) for each in seen.recompiles)
+
+
 def captured_share(seen: Observation) -> float | None:
     """Of a forward's operations, inside graphs; None if that was not measured."""
     return seen.coverage.share if seen.coverage is not None else None
+
+
+def is_captured(seen: Observation) -> bool:
+    """Whether Dynamo came to the end of it."""
+    return _passed(seen, "capture") is True
 
 
 def captures_more(before: Observation, after: Observation) -> bool:
@@ -122,7 +136,12 @@ def _passed(seen: Observation, name: str) -> bool | None:
 
 
 def _refuted(
-    before: Observation, trial: Trial, lines: Mapping[str, LineMap], *, keeps_out: bool
+    before: Observation,
+    trial: Trial,
+    lines: Mapping[str, LineMap],
+    *,
+    keeps_out: bool,
+    fewer_compiles: bool = False,
 ) -> str | None:
     """Why the change does not hold, in one line."""
     after = trial.observation
@@ -152,7 +171,12 @@ def _refuted(
             return f"it breaks in what was written anew ({path}:{line})"
         elif (path, was) in traced:
             return f"a line breaks that did not ({path}:{line})"
-    if known and kept == len(known):
+    if fewer_compiles:
+        if compiled_again(after) >= compiled_again(before):
+            return (
+                f"functions are compiled again {compiled_again(after)} times, {compiled_again(before)} before"
+            )
+    elif known and kept == len(known) and is_captured(before):
         return "the break is still there"
     return _takes_less(before, after)
 

@@ -28,7 +28,9 @@ class Proposal:
     unsafe: str | None
     """Why it might not do what the code did; None if it does so by construction."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written."""
+    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
+    silences: bool = False
+    """Whether what is printed, logged or warned of is not where it is compiled."""
 
 
 def suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
@@ -75,7 +77,7 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
             continue
-        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings)
+        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings, way.silences)
 
 
 def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:

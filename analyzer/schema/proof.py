@@ -16,15 +16,20 @@ Differs = Literal["value", "gradient", "exception", "state", "compiled"]
 eager code."""
 
 
-def setting_of(text: str) -> tuple[str, bool | int]:
-    """The name of a setting, and its value: `capture_scalar_outputs` stands for True, `recompile_limit=64` for 64."""
+def setting_of(text: str) -> tuple[str, bool | int | str]:
+    """The name of a setting, and its value: `capture_scalar_outputs` stands for True, `recompile_limit=64` for 64, and
+    `reorderable_logging_functions=print` for the function that is put into that set."""
     name, _, value = text.partition("=")
-    return name, int(value) if value else True
+    return name, (int(value) if value.isdecimal() else value) if value else True
 
 
 def setting_line(text: str) -> str:
     """The line of code that makes a setting, of its name and value as `setting_of` reads them."""
-    return "torch._dynamo.config.{} = {}".format(*setting_of(text))
+    name, value = setting_of(text)
+    if not isinstance(value, str):
+        return f"torch._dynamo.config.{name} = {value}"
+    module, dot, _ = value.rpartition(".")
+    return f"{f'import {module}; ' if dot else ''}torch._dynamo.config.{name}.add({value})"
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class Variant:
     sources: tuple[tuple[str, str], ...] = ()
     """Absolute path and whole text of each file that differs."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` that are set to True; `name=64` is one that is set to that number."""
+    """Names of `torch._dynamo.config` that are set to True; `name=64` is one that is set to that number, `name=print` one
+    that this function is put into."""
     functions: tuple[FunctionPlace, ...] = ()
     """What it changes: these are called alone as well."""
     written: tuple[Span, ...] = ()
@@ -196,6 +202,9 @@ class Proof:
     """Seconds of an eager call after over before."""
     not_compared: tuple[str, ...] = ()
     """What no proof of this version looks at."""
+    compiled_again_before: int | None = None
+    """How often functions were compiled again in calls with the inputs as given."""
+    compiled_again_after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +221,8 @@ class FixChange:
     edits: tuple[Edit, ...]
     """Of the text as the changes of earlier rounds leave it."""
     settings: tuple[str, ...]
-    """Names of `torch._dynamo.config` that are to be True; `name=64` is one that is to be that number."""
+    """Names of `torch._dynamo.config` that are to be True; `name=64` is one that is to be that number, `name=print` one
+    that this function is to be put into."""
     unsafe: str | None
     """Why it is not safe, as the end of "not safe: ..."; None if it does the same by construction."""
     state: ProofState
@@ -225,6 +235,8 @@ class FixChange:
     """Whether it cures no break, but keeps the function around it out of what is compiled."""
     called_before: bool = False
     """Whether the cure is one eager call of the model before it is compiled: no edit, and no setting."""
+    fewer_compiles: bool = False
+    """Whether it cures no break, but makes Dynamo compile functions again less often."""
     targets: tuple[str, ...] = ()
     """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
 

@@ -28,7 +28,7 @@ class Fix:
     """True or False once a run has shown it; None while nobody ran it."""
     edits: tuple[Edit, ...] = ()
     """The change itself, of the files as they stand; `diff` shows it."""
-    settings: Mapping[str, bool | int] = field(default_factory=dict)
+    settings: Mapping[str, bool | int | str] = field(default_factory=dict)
     """Names of `torch._dynamo.config`, and the value with which Dynamo takes the code as it stands."""
     unsafe_because: str | None = None
     """Why it might not do what the code did."""

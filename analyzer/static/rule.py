@@ -58,7 +58,9 @@ class Rewrite:
     imports: tuple[str, ...] = ()
     """Statements that the file needs at its top."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written."""
+    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
+    silences: bool = False
+    """Whether what is printed, logged or warned of is not where it is compiled."""
 
 
 @dataclass(frozen=True)

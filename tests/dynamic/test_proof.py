@@ -688,6 +688,47 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
+def test_of_a_list_of_times_no_item_is_compared() -> None:
+    from tcready.dynamic.worker.proof.behaviour import Behaviour, difference, restless
+
+    def seen(**state: object) -> Behaviour:
+        return Behaviour(
+            state={name.replace("_", "[") + "]" * ("_" in name): each for name, each in state.items()}
+        )
+
+    ignored = restless(seen(times_0=0.25, n_0=1), seen(times_0=0.125, n_0=1))
+    assert difference(seen(times_1=0.5, n_1=2), seen(times_1=0.75, n_1=2), ignored) is None
+    for other in (seen(times_1="0.5", n_1=2), seen(times_1=0.5, n_1=3), seen(times_1=0.5)):
+        assert difference(seen(times_1=0.5, n_1=2), other, ignored) is not None
+
+
+@pytest.mark.dynamo
+def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.behaviour import behaviour
+    from torch import nn
+
+    class Made(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own = nn.ReLU()
+
+        def forward(self, x: torch.Tensor, hooked: bool) -> torch.Tensor:
+            norm = nn.LayerNorm(4)
+            if hooked:
+                norm.register_forward_hook(lambda *_: None)
+            norm_of = self.own(norm(x))
+            assert isinstance(norm_of, torch.Tensor)
+            return norm_of
+
+    model = Made()
+    seen = [
+        behaviour(model, model, (torch.ones(2, 4), hooked), {}, "infer").modules for hooked in (False, True)
+    ]
+    assert seen == [{"<Made>": 1, "own": 1}, {"<Made>": 1, "own": 1, "<LayerNorm>": 1}]
+
+
+@pytest.mark.dynamo
 def test_modules_that_a_first_call_makes_are_counted_by_their_names(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(REPLACED)

@@ -14,6 +14,7 @@ from tcready.schema import (
     Observation,
     ProofRequest,
     ProofResult,
+    Recompile,
     SidesTaken,
     Span,
     Stage,
@@ -40,6 +41,7 @@ def of(
     trial: Trial | None = None,
     taken: tuple[int, int, int, int] = (1, 1, 0, 0),
     keeps_out: bool = False,
+    fewer_compiles: bool = False,
 ) -> Judgement:
     result = ProofResult(sides=(SidesTaken(TEST, *taken),), seconds=1e-3)
     return judged(
@@ -51,7 +53,26 @@ def of(
         {"m.py": LineMap(BEFORE, AFTER)},
         {"/m.py": ("m.py", BEFORE)},
         keeps_out=keeps_out,
+        fewer_compiles=fewer_compiles,
     )
+
+
+def test_less_compiling_is_a_gain_if_no_line_breaks_that_did_not() -> None:
+    def again(seen: Observation, *reasons: str) -> Observation:
+        return replace(seen, recompiles=(Recompile("m.py", 1, "f", reasons),) if reasons else ())
+
+    before, broken = again(observation((5,)), "n == 0", "n == 1"), observation((4,))
+    found = of(again(broken, "n == 0"), before, fewer_compiles=True)
+    assert (found.state, found.reason) == ("proved", None)
+    assert found.proof is not None
+    assert (found.proof.compiled_again_before, found.proof.compiled_again_after) == (2, 1)
+    for reasons in (("n == 0", "n == 1"), ("n == 0", "n == 1", "n == 2")):
+        found = of(again(broken, *reasons), before, fewer_compiles=True)
+        assert found.reason == f"functions are compiled again {len(reasons)} times, 2 before"
+    found = of(again(observation((1, 4))), before, fewer_compiles=True)
+    assert found.reason == "a line breaks that did not (m.py:1)"
+    found = of(again(observation((4,), 0.4)), before, fewer_compiles=True)
+    assert (found.reason or "").startswith("less is captured")
 
 
 def test_a_break_that_is_gone_is_proved_though_another_is_left() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,11 @@ def test_a_message_is_given_by_eager_code_alone(
     assert not capsys.readouterr().out
 
 
+def written(found: Iterable[Proposal | Declined]) -> list[Proposal]:
+    """The changes of the file, without those of settings alone."""
+    return [each for each in found if isinstance(each, Proposal) and each.edits]
+
+
 def _nothing() -> object:
     import contextlib
 
@@ -63,7 +69,7 @@ def _nothing() -> object:
 @pytest.mark.parametrize(("body", "reason"), DECLINED.values(), ids=DECLINED)
 def test_what_is_no_statement_of_its_own_is_declined(body: str, reason: str, tmp_path: Path) -> None:
     found = proposed(tmp_path, LOGGER + forward(body))
-    assert [each for each in found if isinstance(each, Proposal)] == []
+    assert [each for each in found if isinstance(each, Proposal) and each.edits] == []
     assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
 
 
@@ -86,9 +92,9 @@ TESTS = {
 def test_what_may_have_an_effect_is_not_left_out(tmp_path: Path) -> None:
     for body in NOT_WRITTEN:
         found = proposed(tmp_path, forward(body))
-        assert [each for each in found if isinstance(each, Proposal)] == [], body
+        assert [each for each in found if isinstance(each, Proposal) and each.edits] == [], body
     body = "print(x.mean(), len(x.shape))\nprint(x[0])\nreturn x"
-    unsafe = [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
+    unsafe = [each.unsafe for each in written(proposed(tmp_path, forward(body)))]
     assert unsafe == [None, "an argument is a call or an item, whose effect may be lost"]
 
 
@@ -118,7 +124,7 @@ def test_what_runs_without_a_call_is_not_safe_if_it_has_an_effect(method: str, t
     body = "".join(f"    {line}\n" for line in method.split("\n"))
     text = f"import functools\nCOUNTS = {{'n': 0}}\nSEEN = []\n\n\nclass Note:\n{body}\n\nnote = Note()\n\n\n"
     found = proposed(tmp_path, text + forward(f"print({shown})\nreturn x"))
-    unsafe = [each.unsafe for each in found if isinstance(each, Proposal)]
+    unsafe = [each.unsafe for each in written(found)]
     expected = f"`{name}` of this file may run there, and does more than give a value"
     assert unsafe == [expected if name else None]
 
@@ -127,5 +133,5 @@ def test_what_uses_up_an_iterator_is_not_safe(tmp_path: Path) -> None:
     used_up = ("list(names)", "sum(names)", "*names", "', '.join(names)", "[n for n in names]")
     kept = ("list(x.shape)", "*x.shape", "sum([1, 2])", "[n for n in range(3)]")
     body = "\n".join([*(f"print({each})" for each in (*used_up, *kept)), "return x"])
-    found = [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
+    found = [each.unsafe for each in written(proposed(tmp_path, forward(body)))]
     assert [each is None for each in found] == [*(False for _ in used_up), *(True for _ in kept)]

@@ -63,7 +63,8 @@ def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
         pytest.skip("the rule declines, or shows something else than a break")
     name = re.sub(r"\W", "_", request.node.callspec.id)
     before, after = tmp_path / f"{name}_before.py", tmp_path / f"{name}_after.py"
-    anew = replace(sample, source=made.after, setup="", raises="")
+    # an operator is defined once in a process: the one that is told of needs a name of its own
+    anew = replace(sample, source=made.after.replace("tcready_bare", "tcready_told_of"), setup="", raises="")
     expected = eager(sample, before)
     if rule.code not in OTHER_NUMBERS:
         torch.testing.assert_close(eager(anew, after), expected)

@@ -28,6 +28,19 @@ REWRITTEN = {
         "y = x * 2\nself.e = self.e.to(y.dtype)  # as y\nreturn y + self.e",
     ),
     "a deep copy": ("", "y = x.detach() * 2\nz = copy.deepcopy(y)\nz += 1\nreturn x * z + y"),
+    "a copied module": (
+        "self.l = nn.Sequential(nn.LayerNorm(8), nn.BatchNorm1d(8))",
+        "y = x * 2\nlayer = copy.deepcopy(self.l)  # anew\nz = layer(y) + layer(input=x)\nreturn z + self.l[1].running_mean",
+    ),
+    "a copied module called at once": (
+        "self.l = nn.ModuleList([nn.LayerNorm(8), nn.Sigmoid()])",
+        "y = x * 2\nreturn copy.deepcopy(self.l[0])(y) + self.l[1](x)",
+    ),
+    "copied modules of a loop": (
+        "self.l = nn.ModuleList([nn.LayerNorm(8), nn.PReLU(), nn.Sigmoid()])",
+        "y = x * 2\nfor each in self.l:\n    one = copy.deepcopy(each)\n    y = one(y)\nreturn y",
+    ),
+    "a norm of roots": ("", "y = x * 2\nnorm = nn.RMSNorm(8)\nreturn norm(y) + y"),
     "a leaf": ("", "y = x * 2\nloss = torch.tensor(0.0, requires_grad=True)\nreturn y + loss"),
     "a leaf among others": ("", "y = x * 2\nreturn y + torch.zeros(8, requires_grad=True, dtype=x.dtype)"),
     "a parameter": ("", "y = x * 2\nweight = nn.Parameter(torch.full((8,), 2.0))\nreturn y * weight"),
@@ -67,10 +80,46 @@ DECLINED = {
         "self.e = self.e.to(x.dtype)\nif x.dim() > 1:\n    self.e = self.e.to(x.dtype)\nreturn x + self.e",
         "a second time",
     ),
-    "a copied module": (
+    "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "container or a module"),
+    "a copied module that is kept": (
         "self.l = nn.Linear(8, 8)",
-        "y = copy.deepcopy(self.l)\nreturn y(x)",
-        "container or a module",
+        "y = copy.deepcopy(self.l)\nself.last = y\nreturn y(x)",
+        "used for more than being called",
+    ),
+    "a copied module whose weights are read": (
+        "self.l = nn.Linear(8, 8)",
+        "y = copy.deepcopy(self.l)\nreturn y(x) + y.weight",
+        "used for more than being called",
+    ),
+    "a copied module or another": (
+        "self.l = nn.Linear(8, 8)",
+        "y = self.l\nif x.dim() > 1:\n    y = copy.deepcopy(self.l)\nreturn y(x)",
+        "used for more than being called",
+    ),
+    "a copied module, called behind its block": (
+        "self.l = nn.Linear(8, 8)",
+        "if x.dim() > 1:\n    y = copy.deepcopy(self.l)\nreturn y(x)",
+        "used for more than being called",
+    ),
+    "a copied module that is replaced": (
+        "self.l = nn.Linear(8, 8)",
+        "y = copy.deepcopy(self.l)\nself.l = nn.ReLU()\nreturn y(x)",
+        "another module later",
+    ),
+    "a copied module, called twice at once": (
+        "self.l = nn.Linear(8, 8)",
+        "y = copy.deepcopy(self.l)\nreturn y(y(x))",
+        "what a call of it gives",
+    ),
+    "a copied module that is made there": (
+        "",
+        "y = copy.deepcopy(nn.Linear(8, 8))\nreturn y(x)",
+        "worked out there",
+    ),
+    "a copied module, called with a list": (
+        "self.l = nn.Linear(8, 8)",
+        "y = copy.deepcopy(self.l)\nreturn y(*[x])",
+        "not written one by one",
     ),
     "a drawn branch": (
         "",

@@ -166,7 +166,10 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
-    """Counts the calls of modules, by the names that the model knows them by, before the call or after it."""
+    """Counts the calls of modules, by the names that the model knows them by, before the call or after it.
+
+    What it does not know counts if it has hooks: a module that the call makes for itself nobody gives any later.
+    """
     calls: list[nn.Module] = []  # kept: a module made during the call could have the id of one that is gone
 
     def named() -> dict[int, tuple[str, nn.Module]]:
@@ -184,8 +187,9 @@ def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
         handle.remove()
         known = named() | before
         for module in calls:
-            name, _ = known.get(id(module), ("", module))
-            called[name or f"<{type(module).__name__}>"] += 1
+            if id(module) in known or module._forward_hooks or module._forward_pre_hooks:
+                name, _ = known.get(id(module), ("", module))
+                called[name or f"<{type(module).__name__}>"] += 1
 
 
 def _strides(leaf: Any) -> Any:
@@ -244,7 +248,8 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
     def noting(logger: logging.Logger, level: int) -> bool:
         is_enabled = known(logger, level)
         caller = sys._getframe(1)
-        if not is_enabled and caller.f_globals.get("__name__") == "logging":
+        of_torch = logger.name.partition(".")[0] == "torch"  # it notes what it compiles
+        if not is_enabled and not of_torch and caller.f_globals.get("__name__") == "logging":
             text.write(f"not logged: {level} {logger.name} {caller.f_locals.get('msg')!s}\n")
         return is_enabled
 
@@ -290,8 +295,8 @@ def state_of(model: Any) -> dict[str, Any]:
             found[f"{name}'s hooks".lstrip("'")] = hooks
         if name:
             found[f"module {name}"] = f"<{type(module).__name__}>"
-        if unsaved := module._non_persistent_buffers_set:
-            found[f"buffers of {name or 'the model'} that are not saved"] = str(sorted(unsaved))
+        for key in module._non_persistent_buffers_set:
+            found[f"{name}.{key}".lstrip(".") + NOT_SAVED] = True
     for name, parameter in model.named_parameters():
         found[f"parameter {name}, trained"] = parameter.requires_grad
         if parameter.grad is not None:
@@ -437,6 +442,7 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or (is_plain(one) and is_plain(other) and one == other)
 
 
+NOT_SAVED = ", a buffer that is not saved"
 PRINTED = "what is printed"
 FILE = "file "
 """How the names of files begin; and what is ignored if every call writes to another file."""
@@ -446,6 +452,8 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     """The state that differs between two calls of one thing: the time of day. Of what is printed only numbers may."""
     names = one.state.keys() & other.state.keys()
     found = {name for name in names if _moves(one.state[name], other.state[name])}
+    # of a list of times each call makes another item
+    found |= {_each_item(name) for name in found if name.endswith("]") and isinstance(one.state[name], float)}
     found |= {
         name
         for name in one.names.keys() & other.names.keys()
@@ -467,6 +475,11 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
         found.add(PRINTED)
     return frozenset(found)
+
+
+def _each_item(name: str) -> str:
+    """What stands for all items of a list or dict, of the name of one: `times[*]` of `times[0]`."""
+    return f"{name.rpartition('[')[0]}[*]"
 
 
 def _is_clock(one: Any, other: Any) -> bool:
@@ -588,6 +601,17 @@ def compiled_difference(
     )
 
 
+def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
+    """What compiled code prints, logs or warns of that eager code does not, in one line.
+
+    It may say less: something else may be left out of what is compiled.
+    """
+    spelled = _without_numbers if PRINTED in ignored else str
+    lines = [Counter(spelled(each.printed).splitlines()) for each in (compiled, eager)]
+    more = next(iter(lines[0] - lines[1]), None)
+    return None if more is None else f"it prints {more[:LONG]!r}"
+
+
 def ends_otherwise(eager: Behaviour, compiled: Behaviour) -> str | None:
     """What one of them raises, if the other raises nothing."""
     if (eager.error is None) == (compiled.error is None):
@@ -606,7 +630,13 @@ def _moved_names(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -
 
 
 def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:
-    one, other = ({k: v for k, v in each.state.items() if k not in ignored} for each in (before, after))
+    def is_restless(name: str, value: Any) -> bool:
+        return name in ignored or (isinstance(value, float) and _each_item(name) in ignored)
+
+    one, other = ({k: v for k, v in each.state.items() if not is_restless(k, v)} for each in (before, after))
+    for name, value in one.items():  # a number is saved no more than such a buffer
+        if type(value) in (bool, int, float) and name + NOT_SAVED not in one:
+            other.pop(name + NOT_SAVED, None)
     return _named(one, other, "after the call ")
 
 

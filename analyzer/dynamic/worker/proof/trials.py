@@ -15,6 +15,7 @@ import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
+from tcready.dynamic.worker.proof import fake_kernels
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
     another_message,
@@ -24,6 +25,7 @@ from tcready.dynamic.worker.proof.behaviour import (
     noticed,
     restless,
     same_digits,
+    spoken_otherwise,
     state_of,
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
@@ -198,7 +200,10 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
-    trial = _compiled(models, request, trial, trace)
+    trial = _compiled(models, request, trial, trace, dynamo.SPEAKS in "".join(variant.settings))
+    if not trial.difference and fake_kernels.registers(variant):
+        text = fake_kernels.disagreement(models, request, request.seconds * SHARE)
+        trial = replace(trial, difference=text, differs="compiled" if text else None)
     return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
 
@@ -368,8 +373,9 @@ def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dic
     return found
 
 
-def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace) -> Trial:
-    """Compiled against eager: with the inputs as given, and with those that took each side."""
+def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace, speaks: bool) -> Trial:
+    """Compiled against eager: with the inputs as given, and with those that took each side; what is printed too where a
+    compiled model `speaks`."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
@@ -402,11 +408,14 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace)
             if key in trace.compiled_errors and actual.error != trace.compiled_errors[key]:
                 trial = _with_exceptions(trial, key, expected, actual)
             values = key in chosen or key.variation in FINITE
-            if found := (
+            found = (
                 compiled_difference(expected, actual, compiling.ignored)
                 if values
                 else ends_otherwise(expected, actual)
-            ):
+            )
+            if found is None and speaks and expected.error is None:
+                found = spoken_otherwise(expected, actual, compiling.ignored)
+            if found is not None:
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)

@@ -7,6 +7,7 @@ import copy
 import ctypes
 import inspect
 import os
+import pkgutil
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -133,12 +134,22 @@ def flags() -> dict[str, Any]:
     return differences.those_of(torch._dynamo.config, names)
 
 
+SPEAKS = "reorderable_logging_functions"
+"""The setting by which compiled code prints when a graph has run."""
+
+
 def set_flag(name: str) -> None:
-    """Sets one of Dynamo's settings to True, or to its number (`name=64`), for the rest of the process.
+    """Sets one of Dynamo's settings to True, or to its number (`name=64`), or puts a function into it (`name=print`), for
+    the rest of the process.
 
     Raises AttributeError if it is none.
     """
-    setattr(torch._dynamo.config, *setting_of(name))
+    of, value = setting_of(name)
+    if isinstance(value, str):
+        function = pkgutil.resolve_name(value if "." in value else f"builtins.{value}")
+        setattr(torch._dynamo.config, of, {*getattr(torch._dynamo.config, of), function})
+    else:
+        setattr(torch._dynamo.config, of, value)
 
 
 def optimize_ddp() -> str:

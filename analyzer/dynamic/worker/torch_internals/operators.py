@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.torch_internals import differences
+from tcready.dynamic.worker.torch_internals import differences, pytree
 
 AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradOther", "CompositeImplicitAutograd")
 
@@ -47,6 +47,22 @@ def has_fake_kernel(operator: Any) -> bool:
         return True
     entry = torch._library.simple_registry.singleton.find(name)
     return entry.fake_impl.kernel is not None
+
+
+def fake_result(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+    """What an operator is told to give, worked out without data; None if it is no such operator, or nothing tells."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    if not isinstance(operator, torch._ops.OpOverload) or not has_fake_kernel(operator):
+        return None
+    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True)
+    try:
+        given, named = pytree.tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
+        with mode:
+            return (operator(*given, **named),)
+    except Exception:  # then Dynamo does not trace it either
+        return None
 
 
 def has_autograd(operator: Any) -> bool:

@@ -1,0 +1,90 @@
+"""What fake kernels tell of the results of operators, held against what these operators give.
+
+Code that is compiled with the backend `eager` calls the operators themselves, so it gives the same whatever was told of
+them; another backend allocates, and indexes, by what was told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.proof.calls import of_model
+from tcready.dynamic.worker.proof.models import Models
+from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
+from tcready.schema import ProofRequest, Variant
+
+REGISTERING = ("register_fake", "impl_abstract", '"Meta"', "'Meta'")
+"""What a file writes that tells a shape of an operator's result."""
+
+
+def registers(variant: Variant) -> bool:
+    """Whether a file of the variant may register a fake kernel."""
+    return any(word in text for _, text in variant.sources for word in REGISTERING)
+
+
+def disagreement(models: Models, request: ProofRequest, seconds: float) -> str | None:
+    """Where a fake kernel tells of another result than its operator gives, in one line.
+
+    The calls of the model with the first seed are made, those with the inputs as given whatever they take, others for
+    some `seconds`.
+    """
+    found: list[str] = []
+
+    def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+        with dispatch.unseen():
+            told = operators.fake_result(operator, args, kwargs)
+        result = run()
+        if told is not None and not found:
+            found.extend(_differing(operators.operator_name(operator), told[0], result))
+        return result
+
+    until = time.monotonic() + seconds
+    for number, (key, call) in enumerate(of_model(models, replace(request, seeds=request.seeds[:1]))):
+        if number and time.monotonic() > until:
+            break
+        with dispatch.OperatorMode(saw):
+            call()
+        if found:
+            return f"{found[0]} ({key.words})"
+    return None
+
+
+def _differing(name: str, told: Any, given: Any) -> list[str]:
+    """How the tensors of a result are not what was told of them."""
+    one, other = pytree.tree_leaves(told), pytree.tree_leaves(given)
+    if len(one) != len(other):
+        return [f"the fake kernel of `{name}` tells of {len(one)} values, and it gives {len(other)}"]
+    pairs = [
+        pair for pair in zip(one, other, strict=True) if all(isinstance(each, torch.Tensor) for each in pair)
+    ]
+    return [
+        f"the fake kernel of `{name}` tells of {_words(fake)}, and it gives {_words(real)}"
+        for fake, real in pairs
+        if not _agree(fake, real)
+    ]
+
+
+def _agree(fake: torch.Tensor, real: torch.Tensor) -> bool:
+    if (fake.dtype, fake.device.type, fake.dim()) != (real.dtype, real.device.type, real.dim()):
+        return False
+    # a size that data decides is no number in a fake kernel
+    known = [(one, other) for one, other in zip(fake.shape, real.shape, strict=True) if isinstance(one, int)]
+    if any(one != other for one, other in known) or len(known) < real.dim() or real.layout != torch.strided:
+        return all(one == other for one, other in known)
+    if not real.numel():
+        return True
+    steps = [
+        (one, other)
+        for size, one, other in zip(real.shape, fake.stride(), real.stride(), strict=True)
+        if size > 1
+    ]
+    return all(one == other for one, other in steps)
+
+
+def _words(tensor: torch.Tensor) -> str:
+    steps = f", strides {tuple(tensor.stride())}" if tensor.layout == torch.strided else ""
+    return f"{tuple(tensor.shape)} of {tensor.dtype} on {tensor.device.type}{steps}"

@@ -1,0 +1,224 @@
+"""The time that is asked for to be told or kept alone, left out of what is compiled. Imported only when a rewrite is
+asked for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._conditions import walk
+from tcready.rules._hidden_effects import hidden_effect
+from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call
+from tcready.rules._numbers import Uses
+from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
+from tcready.rules._statements import text
+from tcready.static.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+CLOCKS = frozenset(
+    f"time.{name}{unit}"
+    for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+    for unit in ("", "_ns")
+) | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
+ASKED = "What it asks of the system can only be asked outside of the graph: hand the answer to the call."
+MISSED = "it is kept in a container, or handed on, and compiled calls would be missing there"
+
+
+def timed(place: Located) -> Ways:
+    """`start = time.time()`, which is only told or kept, with all that is made of it, below `if not is_compiling():`."""
+    known = _names(place.source.tree)
+    if not isinstance(place.node, cst.Call) or not _is_clock(place.node, known):
+        yield Declined(ASKED)
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    found = _Timing(place, known)
+    reason = found.follow(place.node)
+    if reason is not None:
+        yield Declined(reason)
+        return
+    test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
+    yield Rewrite(
+        "The time is asked for, and told or kept, where nothing is compiled, and left out of what is compiled",
+        tuple(_guarded(lines, test) for lines in _in_a_row(place, found.lines)),
+        found.unsafe(),
+        torch[1],
+        silences=True,
+    )
+
+
+def _names(tree: ast.Module) -> dict[str, str]:
+    """What the file calls the modules of clocks, and clocks: the full name by its own."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _is_clock(node: cst.CSTNode, known: dict[str, str]) -> bool:
+    if not isinstance(node, cst.Call) or any(not isinstance(arg.value, cst.Name) for arg in node.args):
+        return False
+    first, dot, rest = text(node.func).partition(".")
+    return first in known and f"{known[first]}{dot}{rest}" in CLOCKS
+
+
+class _Timing:
+    """The statements that a time goes through."""
+
+    def __init__(self, place: Located, known: dict[str, str]) -> None:
+        self.place = place
+        self.known = known
+        self.uses = Uses(place.piece, "torch")
+        self.lines: dict[cst.SimpleStatementLine, None] = {}
+        self.names: set[str] = set()
+        self.kept = False
+        """Whether it is kept beyond the call."""
+
+    def follow(self, node: cst.CSTNode) -> str | None:
+        """Why what a node gives is needed where it is compiled; None if all that is made of it is known."""
+        inner: cst.CSTNode = node
+        while not isinstance(inner, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda)):
+            inner = self.place.piece.parents[inner]
+        line = self.place.piece.parents.get(inner)
+        if not isinstance(inner, cst.BaseSmallStatement) or not isinstance(line, cst.SimpleStatementLine):
+            return "a branch, a loop or a function inside asks for the time"
+        if line in self.lines:
+            return None
+        if len(line.body) != 1:
+            return "it shares its line with what is compiled"
+        if any(isinstance(each, (cst.NamedExpr, cst.Await, cst.Yield)) for each in walk(inner)):
+            return "a name is given a value within an expression"
+        self.lines[line] = None
+        call = unknown_call(_without_clocks(inner, self.known))
+        if isinstance(inner, cst.Expr) and isinstance(inner.value, cst.Call):
+            if not is_message(inner.value):
+                return MISSED
+        elif isinstance(inner, (cst.Assign, cst.AugAssign, cst.AnnAssign)) and inner.value is not None:
+            if reason := self._assigned(inner):
+                return reason
+        else:
+            return "it is given back, or used in what is compiled"
+        if call is not None:
+            return f"`{text(call)}` may do more than give a value: it would be left out of what is compiled"
+        return None
+
+    def _assigned(self, statement: cst.Assign | cst.AugAssign | cst.AnnAssign) -> str | None:
+        targets = (
+            [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
+        )
+        for target in targets:
+            if isinstance(target, cst.Attribute) and text(target.value) == "self":
+                if not self._is_begun(target.attr.value):
+                    return "compiled code would leave what it is kept in without a value: `__init__` gives it none"
+                if self._is_read(target):
+                    return "what it is kept in is read where it is compiled"
+                self.kept = True
+                continue
+            if isinstance(target, cst.Subscript):
+                return MISSED
+            if not isinstance(target, cst.Name) or self._is_shared(target.value):
+                return "it is put where it is not followed"
+            if target.value in self.names:
+                continue
+            self.names.add(target.value)
+            for name in (*self.uses.loads(target.value), *self._given(target.value)):
+                if reason := self.follow(name):
+                    return reason
+        return None
+
+    def _is_shared(self, name: str) -> bool:
+        """Whether a name is one of the module, or of a function around."""
+        shared = (each for each in self.place.piece.parents if isinstance(each, (cst.Global, cst.Nonlocal)))
+        return any(item.name.value == name for each in shared for item in each.names)
+
+    def _is_begun(self, name: str) -> bool:
+        """Whether `__init__` gives an attribute of self a value."""
+        init = self.place.method("__init__")
+        return init is not None and any(
+            isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.ctx, ast.Store)
+            for each in ast.walk(init[0])
+        )
+
+    def _is_read(self, target: cst.Attribute) -> bool:
+        """Whether an attribute of self is read in a statement that is no part of this."""
+        for node, parent in self.place.piece.parents.items():
+            if isinstance(node, cst.Attribute) and node.deep_equals(target) and node is not target:
+                if isinstance(parent, cst.AssignTarget):
+                    continue
+                if self.follow(node) is not None:
+                    return True
+        return False
+
+    def _given(self, name: str) -> Iterator[cst.CSTNode]:
+        """Where else a name is given a value: all of it is left out, or nothing."""
+        for node, parent in self.place.piece.parents.items():
+            if not isinstance(node, cst.Name) or node.value != name:
+                continue
+            if isinstance(parent, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)) and parent.target is node:
+                yield node
+            elif isinstance(parent, (cst.Param, cst.For, cst.CompFor, cst.AsName)):
+                yield parent
+
+    def unsafe(self) -> str | None:
+        if self.kept:
+            return "the times that are kept are those of eager code alone"
+        for line in self.lines:
+            value = line.body[0]
+            parts = (
+                list(value.value.args)
+                if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call)
+                else [value]
+            )
+            if not all(is_without_effect(_without_clocks(part, self.known)) for part in parts):
+                return "a part of it is a call or an item, whose effect may be lost"
+            if name := hidden_effect(self.place, *parts):
+                return f"`{name}` of this file may run there, and does more than give a value"
+            if is_tried(self.place, line):
+                return "it stands in a `try`, which would catch what working it out raises"
+        return None
+
+
+class _Without(cst.CSTTransformer):
+    def __init__(self, known: dict[str, str]) -> None:
+        super().__init__()
+        self.known = known
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
+        return cst.Integer("0") if _is_clock(original_node, self.known) else updated_node
+
+
+def _without_clocks(node: cst.CSTNode, known: dict[str, str]) -> cst.CSTNode:
+    made = node.visit(_Without(known))
+    assert isinstance(made, cst.CSTNode)
+    return made
+
+
+def _in_a_row(
+    place: Located, lines: Iterable[cst.SimpleStatementLine]
+) -> Iterator[tuple[cst.SimpleStatementLine, ...]]:
+    """The lines, those that follow each other in one block together."""
+    left = dict.fromkeys(lines)
+    for node in walk(place.piece.tree):
+        row: list[cst.SimpleStatementLine] = []
+        for each in node.body if isinstance(node, cst.IndentedBlock) else ():
+            if isinstance(each, cst.SimpleStatementLine) and each in left:
+                row.append(each)
+            elif row:
+                yield tuple(row)
+                row = []
+        if row:
+            yield tuple(row)
+
+
+def _guarded(lines: tuple[cst.SimpleStatementLine, ...], test: cst.BaseExpression) -> Change:
+    first = lines[0].with_changes(leading_lines=())
+    return Change(lines, (cst.If(test=test, body=cst.IndentedBlock(body=[first, *lines[1:]])),))

@@ -1,0 +1,186 @@
+"""A lock around code that needs none where it is compiled. Imported only when a rewrite is asked for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._conditions import walk
+from tcready.rules._messages import unknown_call
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.rules._statements import has_effect, text
+from tcready.static.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+LOCKS = frozenset({"threading.Lock", "threading.RLock"})
+WRITES = "what the lock guards is written to there: compiled code does that when the graph has run, and does not wait"
+
+
+def is_lock(place: Located) -> bool:
+    """Whether what a `with` enters is a lock, as the file makes it: in `__init__`, or on its top level."""
+    made = [*_values(place)]
+    known = _imported(place.source.tree)
+    return bool(made) and all(
+        isinstance(each, ast.Call) and _full_name(each.func, known) in LOCKS for each in made
+    )
+
+
+def unlocked(place: Located) -> Ways:
+    """`with self.lock:` as one that is entered by eager code alone, where what it guards is not written to."""
+    item = place.piece.parents[place.node]
+    block = place.piece.parents[item]
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    known = _imported(place.source.tree)
+    name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
+    if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
+        yield Declined("what the lock gives is used")
+        return
+    if name in place.piece.bound or (name not in known and _binds(place.source.tree, name)):
+        yield Declined(f"`{name}` means something else here")
+        return
+    fills = list(_fills(block.body))
+    reason = _why_needed(place, block, fills)
+    if reason is not None:
+        yield Declined(reason)
+        return
+    made = expression(
+        f"{name}.nullcontext() if {torch[0]}.compiler.is_compiling() else lock", lock=place.node
+    )
+    unsafe = "compiled code does not wait for who holds the lock"
+    if fills:
+        unsafe += ": two threads may fill at once what is filled there once"
+    yield Rewrite(
+        "The lock is taken by eager code alone: what it guards is filled there once, or not written to at all",
+        (Change((place.node,), (made,)),),
+        unsafe,
+        (*torch[1], *(() if name in known else ("import contextlib",))),
+    )
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """The full names of modules and of what is taken from them, by the file's own."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _full_name(function: ast.expr, known: dict[str, str]) -> str:
+    first, dot, rest = ast.unparse(function).partition(".")
+    return f"{known.get(first, first)}{dot}{rest}"
+
+
+def _binds(tree: ast.Module, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        for node in ast.walk(tree)
+    )
+
+
+def _values(place: Located) -> Iterator[ast.expr]:
+    """What the file gives the name, or the attribute of self, that is entered."""
+    node = place.node
+    tree: ast.AST | None = place.source.tree
+    if isinstance(node, cst.Attribute) and text(node.value) == "self":
+        tree = place.class_around
+    elif not isinstance(node, cst.Name) or node.value in place.piece.bound:
+        return
+    wanted = text(node)
+    for each in ast.walk(tree) if tree is not None else ():
+        if isinstance(each, ast.Assign) and any(ast.unparse(target) == wanted for target in each.targets):
+            yield each.value
+
+
+def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> str | None:
+    """Why the lock has to be taken where it is compiled."""
+    if has_effect(_without(block.body, fills)):
+        return WRITES
+    for each in fills:
+        assert isinstance(each, cst.Assign)
+        if has_effect(each.value):
+            return WRITES
+    for call in _calls(block.body):
+        method = text(call.func).removeprefix("self.")
+        known = place.method(method) if text(call.func).startswith("self.") else None
+        if known is not None and not any(
+            has_effect(each) for each in walk(known[1].tree) if isinstance(each, cst.SimpleStatementLine)
+        ):
+            continue
+        if unknown_call(call.with_changes(args=())) is not None:
+            return f"`{text(call.func)}` may write to what the lock guards"
+    read = {
+        each.attr.value
+        for each in walk(block.body)
+        if isinstance(each, cst.Attribute) and text(each.value) == "self"
+    }
+    first, last = place.piece.lines(block)
+    around = place.class_around
+    for method_ in around.body if around is not None else ():
+        if isinstance(method_, ast.FunctionDef) and method_.name == "__init__":
+            continue
+        for node in ast.walk(method_):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr in read
+                and not isinstance(node.ctx, ast.Load)
+                and not first <= node.lineno <= last
+            ):
+                return f"`{ast.unparse(node)}`, which is read there, is given another value elsewhere"
+    return None
+
+
+def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
+    for each in walk(node):
+        if isinstance(each, cst.Call):
+            yield each
+
+
+def _fills(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    """Assignments of an `if` that asks whether there is a value yet: `if n not in self.c: self.c[n] = ...`."""
+    for branch in walk(body):
+        if not isinstance(branch, cst.If) or branch.orelse is not None:
+            continue
+        asked = _asked(branch.test)
+        for line in branch.body.body:
+            for each in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if isinstance(each, cst.Assign) and all(text(t.target) == asked for t in each.targets):
+                    yield each
+
+
+def _asked(test: cst.BaseExpression) -> str | None:
+    """What has no value yet where a test is true."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    (target,) = test.comparisons
+    if isinstance(target.operator, cst.Is) and text(target.comparator) == "None":
+        return text(test.left)
+    if isinstance(target.operator, cst.NotIn):
+        return f"{text(target.comparator)}[{text(test.left)}]"
+    return None
+
+
+class _Left(cst.CSTTransformer):
+    def __init__(self, taken: list[cst.CSTNode]) -> None:
+        super().__init__()
+        self.taken = taken
+
+    def leave_Assign(  # noqa: N802
+        self, original_node: cst.Assign, updated_node: cst.Assign
+    ) -> cst.BaseSmallStatement:
+        return cst.Pass() if any(original_node is each for each in self.taken) else updated_node
+
+
+def _without(body: cst.BaseSuite, taken: list[cst.CSTNode]) -> cst.CSTNode:
+    made = body.visit(_Left(taken))
+    assert isinstance(made, cst.CSTNode)
+    return made

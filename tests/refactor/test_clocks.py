@@ -1,0 +1,114 @@
+"""The time that is only told or kept: left out of what is compiled; where it decides something, declined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rewriting import assert_same, change, forward, proposed
+from tcready.refactor.suggest import Proposal
+from tcready.static.rule import Declined
+
+HEAD = "import logging\nimport time\nfrom datetime import datetime\nfrom time import perf_counter as now\n\n"
+HEAD += "logger = logging.getLogger(__name__)\n\n"
+TOLD = {
+    "printed": (
+        "",
+        "start = time.time()  # begin\ny = x * 2\n# told\nprint('took', time.time() - start)\nreturn y",
+        None,
+    ),
+    "logged": (
+        "",
+        "begun = now()\ny = x * 2\nseconds = now() - begun\nlogger.debug('%s for %s', seconds, y.shape)\nreturn y",
+        None,
+    ),
+    "in a loop": (
+        "",
+        "total = 0.0\nfor i in range(2):\n    begun = time.perf_counter()\n    x = x + i\n"
+        "    total += time.perf_counter() - begun\nprint(f'{total} s')\nreturn x * 2",
+        None,
+    ),
+    "not used": ("", "y = x * 2\nday = datetime.now()\nreturn y", None),
+    "kept": (
+        "self.last = 0.0",
+        "y = x * 2\nself.last = time.monotonic()\nreturn y",
+        "the times that are kept are those of eager code alone",
+    ),
+    "in a try": (
+        "",
+        "y = x * 2\ntry:\n    print(time.time())\nexcept OSError:\n    y = y + 1\nreturn y",
+        "it stands in a `try`, which would catch what working it out raises",
+    ),
+}
+DECLINED = {
+    "a branch": ("", "t = time.time()\ny = x * 2\nif t > 5:\n    y = y + 1\nreturn y", "a branch, a loop"),
+    "given back": ("", "t = time.time()\nreturn x * 2, t", "given back"),
+    "a factor": ("", "t = time.time()\ny = x * t\nreturn y", "given back"),
+    "handed on": ("", "t = time.time()\nself.tell(t)\nreturn x * 2", "compiled calls would be missing"),
+    "a list": (
+        "self.times = []",
+        "y = x * 2\nself.times.append(time.time())\nreturn y",
+        "compiled calls would be missing",
+    ),
+    "an item": (
+        "self.t = {}",
+        "y = x * 2\nself.t['a'] = time.time()\nreturn y",
+        "compiled calls would be missing",
+    ),
+    "kept, and begun nowhere": ("", "self.last = time.time()\nreturn x * 2", "`__init__` gives it none"),
+    "kept, and read": (
+        "self.last = 0.0",
+        "self.last = time.time()\nreturn x * self.last",
+        "read where it is compiled",
+    ),
+    "a parameter": ("", "y = x * 2\nx = time.time()\nprint(x)\nreturn y", "given back"),
+    "a global": ("", "global t\nt = time.time()\nreturn x * 2", "not followed"),
+    "with an effect": ("", "print(time.time(), self.tick())\nreturn x * 2", "may do more than give a value"),
+    "named on the way": ("", "print(t := time.time())\nreturn x * t", "within an expression"),
+    "on a line with others": ("", "t = time.time(); y = x * 2\nreturn y", "shares its line"),
+    "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "not followed"),
+    "no clock": ("", "time.sleep(0)\nreturn x * 2", "can only be asked outside"),
+}
+
+
+def inputs() -> tuple[object, ...]:
+    import torch
+
+    return (torch.randn(4, 8, requires_grad=True),)
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(("init", "body", "unsafe"), TOLD.values(), ids=TOLD)
+def test_a_time_that_is_told_is_left_out_of_what_is_compiled(
+    init: str, body: str, unsafe: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = HEAD + forward(body, init=init)
+    found = [
+        each for each in proposed(tmp_path, before) if isinstance(each, Proposal) and each.rule == "TCR305"
+    ]
+    assert {each.unsafe for each in found} == {unsafe}
+    after = before
+    for _ in range(3):  # what another clock tells is another change
+        left = [each for each in proposed(tmp_path, after) if isinstance(each, Proposal) and each.edits]
+        after = change(tmp_path, after) if left else after
+    assert_same(before, after, inputs)
+    told = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert len(told) == 2 * ("print(" in body), "eager code alone, before and after"
+    for comment in ("# begin", "# told"):
+        assert after.count(comment) == before.count(comment)
+
+
+@pytest.mark.parametrize(("init", "body", "reason"), DECLINED.values(), ids=DECLINED)
+def test_a_time_that_decides_something_is_declined(init: str, body: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, HEAD + forward(body, init=init))
+    assert [each for each in found if isinstance(each, Proposal) and each.rule == "TCR305"] == []
+    assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
+
+
+def test_what_follows_is_put_below_one_test(tmp_path: Path) -> None:
+    text = HEAD + forward("y = x * 2\nstart = now()\n# why\nprint(now() - start)  # told\nreturn y")
+    assert change(tmp_path, text) == text.replace(
+        "        start = now()\n        # why\n        print(now() - start)  # told\n",
+        "        if not torch.compiler.is_compiling():\n            start = now()\n            # why\n"
+        "            print(now() - start)  # told\n",
+    )

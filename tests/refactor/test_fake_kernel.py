@@ -1,0 +1,231 @@
+"""Fake kernels of operators: the implementation itself, or what a run saw; a wrong one is refuted."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from pathlib import Path
+
+import pytest
+from rewriting import change, forward, loaded, proposed
+from tcready.dynamic import RunRequest, prove
+from tcready.edits import applied
+from tcready.options import RunOptions
+from tcready.refactor.fake_kernel import registered
+from tcready.refactor.suggest import Proposal
+from tcready.schema import CustomOp, ProofRequest, Variant
+from tcready.static import source
+from tcready.static.rule import Declined
+
+SPACES = itertools.count()
+"""An operator is defined once in a process."""
+HEAD = "import numpy\nimport torch as t\n\n"
+CALL = "y = x * 2\nz = t.ops.SPACE.op(y)\nreturn z + y"
+OF_A_LIBRARY = 'LIBRARY = t.library.Library("SPACE", "FRAGMENT")\nLIBRARY.define("op(Tensor x) -> Tensor")\n'
+DEFINED = 't.library.define("SPACE::op", "(Tensor x) -> Tensor")\n'
+TOLD = {
+    "a lambda": OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2 + 1, "CPU")  # twice\n',
+    "a function": "def twice(x):\n    return x * 2\n\n\n"
+    + OF_A_LIBRARY
+    + 'LIBRARY.impl("op", twice, "CPU")\n',
+    "a decorated function": (
+        OF_A_LIBRARY + '@t.library.impl(LIBRARY, "op", "CPU")\ndef twice(x):\n'
+        '    """Twice."""\n    # rows first\n    rows = t.cat([x, x])\n    return rows.sum(0, keepdim=True).exp()  # two\n'
+    ),
+    "another size": DEFINED
+    + '@t.library.impl("SPACE::op", "CPU")\ndef rows(x):\n    return x.sum(-1, keepdim=True)\n',
+    "below a test": (
+        DEFINED
+        + 'if t.__version__:\n    @t.library.impl("SPACE::op", "CPU")\n    def twice(x):\n        return t.relu(x)\n'
+    ),
+}
+DECLINED = {
+    "numpy": (
+        OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: t.from_numpy(numpy.sin(x.numpy())), "CPU")\n',
+        "may need the data",
+    ),
+    "a branch": (
+        OF_A_LIBRARY
+        + 'def f(x):\n    if x.sum() > 0:\n        return x[0]\n    return x\n\n\nLIBRARY.impl("op", f, "CPU")\n',
+        "may need the data",
+    ),
+    "in place": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x.add_(1), "CPU")\n', "may need the data"),
+    "what it is given": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x, "CPU")\n', "may need the data"),
+    "another operator": (
+        OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: t.ops.other.op(x), "CPU")\n',
+        "may need the data",
+    ),
+    "elsewhere": ("", "is not written in this file"),
+    "of another library": (
+        'LIBRARY = t.library.Library("other", "FRAGMENT")\nLIBRARY.impl("op", lambda x: x * 2, "CPU")\n',
+        "is not written in this file",
+    ),
+    "a line of several": (
+        OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2, "CPU"); SEEN = 1\n',
+        "shares its line",
+    ),
+}
+
+
+def in_a_space(setup: str) -> str:
+    return (HEAD + setup + "\n\n" + forward(CALL)).replace("SPACE", f"tcr_told_{next(SPACES)}")
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("setup", TOLD.values(), ids=TOLD)
+def test_an_implementation_that_asks_for_no_data_is_the_fake_kernel(setup: str, tmp_path: Path) -> None:
+    import torch
+
+    before = in_a_space(setup)
+    after = change(tmp_path, before)
+    assert len(after) > len(before)
+    assert ast.unparse(ast.parse(before)) in ast.unparse(ast.parse(without_registration(after)))
+    model = loaded(after)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    for x in (torch.randn(4, 8), torch.randn(3, 5), torch.randn(3, 5).double()):
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def without_registration(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if "register_fake" not in line)
+
+
+@pytest.mark.parametrize(("setup", "reason"), DECLINED.values(), ids=DECLINED)
+def test_what_may_need_data_is_declined(setup: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, in_a_space(setup))
+    assert [each for each in found if isinstance(each, Proposal)] == []
+    assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
+
+
+def skeleton(body: str, parameters: str = "x") -> str:
+    head = f'import torch\n\n\n@torch.library.register_fake("lib::op")\ndef _({parameters}):\n'
+    return f"{head}{body}"
+
+
+OBSERVED = {
+    "alike": ("    # as observed: shape and dtype of x\n    return torch.empty_like(x)\n", "t.empty_like(x)"),
+    "another type": (
+        "    # as observed: the shape of x, and torch.int64\n    return torch.empty_like(x, dtype=torch.int64)\n",
+        "t.empty_like(x, dtype=t.int64)",
+    ),
+    "nothing": ("    return None\n", "None"),
+}
+
+
+@pytest.mark.parametrize(("body", "value"), OBSERVED.values(), ids=OBSERVED)
+def test_what_a_run_saw_is_registered_above_what_calls_it(body: str, value: str, tmp_path: Path) -> None:
+    gradient = "\n\ndef setup_context(ctx, inputs, output):\n    x, = inputs\n    # TODO: save\n"
+    operator = CustomOp(
+        "lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body) + gradient
+    )
+    text = "import torch as t\nfrom torch import nn\n\n# the model\n" + forward(CALL).split("\n\n\n")[1]
+    of = source.of_text(tmp_path / "model.py", text)
+    found = list(registered("model.py", of, 7, operator))
+    assert all(isinstance(each, Proposal) and each.unsafe for each in found)
+    assert len(found) == (3 if "empty_like(x)" in value else 1)
+    assert isinstance(found[0], Proposal)
+    made = f't.library.register_fake("lib::op", lambda x: {value})\n\n\n'
+    assert applied(text, found[0].edits) == text.replace("# the model", f"{made}# the model")
+
+
+SIZED = {
+    "rows": ("(4,) for x (4, 8)", "(4,)", ["x.new_empty((x.shape[0],))"]),
+    "columns": ("(8,) for x (4, 8)", "(8,)", ["x.new_empty((x.shape[1],))", "x.new_empty((x.shape[-1],))"]),
+    "a product": (
+        "(2, 4, 3) for x (2, 4, 8), w (8, 3)",
+        "(2, 4, 3)",
+        [
+            "x.new_empty((x.shape[0], x.shape[1], w.shape[1]))",
+            "x.new_empty((x.shape[-3], x.shape[-2], w.shape[-1]))",
+        ],
+    ),
+    "a square": ("(4, 4) for x (4, 4), w (4,)", "(4, 4)", ["x.new_empty((x.shape[0], x.shape[1]))"]),
+    "kept": (
+        "(4, 1) for x (4, 8)",
+        "(4, 1), dtype=torch.int64",
+        ["x.new_empty((x.shape[0], 1), dtype=t.int64)"],
+    ),
+    "one number": ("() for x (4, 8)", "()", ["x.new_empty(())"]),
+}
+
+
+@pytest.mark.parametrize(("seen", "made", "values"), SIZED.values(), ids=SIZED)
+def test_sizes_are_looked_for_among_those_of_the_arguments(
+    seen: str, made: str, values: list[str], tmp_path: Path
+) -> None:
+    body = f"    # TODO: observed {seen}: write the shape in terms of the arguments\n    return x.new_empty({made})\n"
+    operator = CustomOp(
+        "lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body, "x, w=None")
+    )
+    of = source.of_text(tmp_path / "model.py", forward(CALL).replace("import torch\n", "import torch as t\n"))
+    found = [
+        p.edits[0].new_text.strip()
+        for p in registered("model.py", of, 7, operator)
+        if isinstance(p, Proposal)
+    ]
+    for value in values:
+        assert f't.library.register_fake("lib::op", lambda x, w=None: {value})' in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    # TODO: observed (3,) for x (4, 8): write the shape in terms of the arguments\n    return x.new_empty((3,))\n",
+        "    raise NotImplementedError  # TODO: no call was observed\n",
+    ],
+)
+def test_what_a_run_could_not_tell_is_declined(body: str, tmp_path: Path) -> None:
+    operator = CustomOp("lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body))
+    of = source.of_text(tmp_path / "model.py", forward(CALL))
+    (found,) = registered("model.py", of, 7, operator)
+    assert isinstance(found, Declined)
+    assert "in terms of its arguments" in found.reason
+
+
+MODEL = """\
+import torch
+from torch import nn
+
+torch.library.define("tcr_shown::rows", "(Tensor x) -> Tensor")
+
+
+@torch.library.impl("tcr_shown::rows", "CPU")
+def rows(x):
+    return (x.float() * 2).contiguous()
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.ops.tcr_shown.rows(x) + 1
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+CLASS = "class Model"
+KERNELS = {
+    "x.new_empty(x.shape, dtype=torch.float32)": None,
+    "torch.empty_like(x, dtype=torch.float32)": "strides (1, 4), and it gives",
+    "torch.empty_like(x, memory_format=torch.contiguous_format)": "tells of (4, 8) of torch.float64",
+    "x.new_empty((4, 8), dtype=torch.float32)": "tells of (4, 8) of torch.float32",
+    "x.new_empty(x.shape, dtype=torch.float32), x": "compiled code differs",
+}
+
+
+@pytest.mark.dynamo
+def test_a_fake_kernel_that_tells_something_else_is_refuted(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    variants = []
+    for value in KERNELS:
+        made = f'torch.library.register_fake("tcr_shown::rows", lambda x: ({value}))\n\n\n{CLASS}'
+        variants.append(Variant(value, ((str(path), MODEL.replace(CLASS, made)),)))
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest(tuple(variants)),
+    )
+    assert result.failure is None
+    for trial, (value, words) in zip(result.trials, KERNELS.items(), strict=True):
+        assert (trial.difference is None) == (words is None), (value, trial.difference)
+        assert words is None or words in (trial.difference or "")
