@@ -132,10 +132,10 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return Plain("bool") if found is None else Const(found == isinstance(op, ast.Eq))
     if isinstance(op, (ast.Eq, ast.NotEq)):
         for one, other in ((left, right), (right, left)):
-            if tensor_of(one) and isinstance(other, (Sequence, Mapping)):
-                # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be a list
+            if tensor_of(one) and (isinstance(other, (Sequence, Mapping)) or _is_word(other)):
+                # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be the like
                 differs = Const(isinstance(op, ast.NotEq))
-                sure = all(isinstance(v, Tensor) and v.sure for v in options(one))
+                sure = all(v == NONE or (isinstance(v, Tensor) and v.sure) for v in options(one))
                 return differs if sure else Plain("bool")
     lt, rt = tensor_of(left), tensor_of(right)
     if lt or rt:
@@ -160,6 +160,14 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         if any(isinstance(v, Plain) and v.origin == origin for v in values):
             return Plain("bool", origin)
     return Plain("bool")
+
+
+def _is_word(value: Value) -> bool:
+    """Text, whichever."""
+    return all(
+        (isinstance(v, Const) and isinstance(v.value, str)) or (isinstance(v, Plain) and v.kind == "str")
+        for v in options(value)
+    )
 
 
 def same(left: Value, right: Value) -> bool | None:
