@@ -408,13 +408,19 @@ def _claimed(rules: Iterable[Rule], fact: Fact, settings: Settings) -> Iterator[
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
-    if rule.incidental and not claim.computes and fact.where.conditional:
+    if rule.incidental and not claim.computes and _is_of_some_calls(fact.where):
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):
         levels.extend(_sureness(getattr(fact, field.name)))
     return min(levels, key=CONFIDENCES.index)
+
+
+def _is_of_some_calls(where: Where) -> bool:
+    """Whether a test that the source does not decide stands above, or one of a size: who is told of a size is told that
+    it is not the usual one."""
+    return where.conditional or any(condition.about == "size" for condition in where.conditions)
 
 
 def _sureness(value: Any) -> Iterator[Confidence]:
