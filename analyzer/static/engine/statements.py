@@ -168,7 +168,27 @@ class Statements(Room):
             )
         return self._filling[node]
 
+    def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
+        """Whether a test asks for state of the whole process that is made unless it is there: a global of the file, or
+        an attribute of an object of it. Whoever asks first makes it for all models and for good, mostly while one is
+        built or called without being compiled."""
+        if self.engine.quiet or node.orelse or not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
+            return False
+        asked = _asked_to_be_missing(node.test)
+        if isinstance(asked, ast.Name):
+            of_process = frame.outside.get(asked.id) == "global"
+            return of_process and any(asked.id == name for name in _stored_names(node.body))
+        if not isinstance(asked, ast.Attribute) or not isinstance(asked.value, ast.Name):
+            return False
+        owner = self.engine.named(asked.value.id, frame)
+        shared = all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
+        return shared and self._fills_what_is_missing(node)
+
     def do_if(self, node: ast.If, frame: Frame) -> bool:
+        if self._is_filled_before(node, frame):
+            self.engine.test(node.test, "if", frame)
+            with frame.no_surer_than("low"):
+                return self.block(node.body, frame)
         frame.asked = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         frame.asker = node
@@ -671,20 +691,29 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
+    """What `not place` or `place is None` asks for."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
+        other = test.comparators[0]
+        return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return None
+
+
 def _missing(test: ast.expr) -> str | None:
     """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
-    asked: ast.expr | None = None
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        asked = test.operand
-    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
-        other = test.comparators[0]
-        if isinstance(test.ops[0], ast.NotIn):
-            return f"{ast.unparse(other)}[{ast.unparse(test.left)}]"
-        if isinstance(test.ops[0], ast.Is) and isinstance(other, ast.Constant) and other.value is None:
-            asked = test.left
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
+        return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
+    asked = _asked_to_be_missing(test)
     if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "get":
         return f"{ast.unparse(asked.func.value)}[{ast.unparse(asked.args[0])}]" if asked.args else None
     return ast.unparse(asked) if isinstance(asked, (ast.Attribute, ast.Subscript)) else None
+
+
+def _stored_names(body: list[ast.stmt]) -> set[str]:
+    names = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
 def _arms_by_literal(node: ast.If) -> int:
