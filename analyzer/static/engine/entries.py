@@ -254,9 +254,11 @@ class Entries(Room):
         told: set[ast.expr] = set()
         for node in ast.walk(info.node):
             if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-                told.update(_asked_for_truth(node.test))
-            elif isinstance(node, ast.Compare) and all(map(_is_constant, node.comparators)):
-                told.add(node.left)
+                asked = _asked_for_truth(node.test)
+                told.update(asked)
+                told.update(
+                    test.left for test in asked if isinstance(test, ast.Compare) and _asks_which(test)
+                )
             elif isinstance(node, ast.Call) and owner is not None and depth:
                 told.update(self._passed_as_flag(name, node, info, owner, depth))
         uses = [node for node in ast.walk(info.node) if isinstance(node, ast.Name) and node.id == name]
@@ -308,6 +310,12 @@ def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _asked_for_truth(test.operand)
     return [test]
+
+
+def _asks_which(test: ast.Compare) -> bool:
+    """Whether something is this or that constant."""
+    which = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+    return all(isinstance(op, which) for op in test.ops) and all(map(_is_constant, test.comparators))
 
 
 def _is_constant(node: ast.expr) -> bool:
