@@ -391,7 +391,7 @@ class Objects(Room):
         made = Instance(ident, cls.info)
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
-        if site.frame.context < 0 and site.frame.function is None:
+        if site.frame.context < 0 and site.frame.function is None and not mro.is_module:
             self.engine.heap[made].of_process = True
         if mro.functions("__init__"):
             thing = self.engine.heap[made]

@@ -169,24 +169,42 @@ class Statements(Room):
         return self._filling[node]
 
     def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
-        """Whether a test asks for state of the whole process that is made unless it is there: a global of the file, or
-        an attribute of an object of it. Whoever asks first makes it for all models and for good, mostly while one is
-        built or called without being compiled."""
-        if self.engine.quiet or node.orelse or not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
+        """Whether a test asks for state of the whole process that is made unless it is there, below it or (if it is there
+        the function ends) behind it. Whoever asks first makes it for all models and for good, mostly while one is built
+        or called without being compiled."""
+        if self.engine.quiet or node.orelse or frame.function is None:
             return False
-        asked = _asked_to_be_missing(node.test)
-        if isinstance(asked, ast.Name):
-            of_process = frame.outside.get(asked.id) == "global"
-            return of_process and any(asked.id == name for name in _stored_names(node.body))
-        if not isinstance(asked, ast.Attribute) or not isinstance(asked.value, ast.Name):
+        missing = _asked_to_be_missing(node.test)
+        asked = _asked_to_be_there(node.test) if missing is None else missing
+        if missing is None and not isinstance(node.body[-1], ast.Return):
             return False
-        owner = self.engine.named(asked.value.id, frame)
-        shared = all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
-        return shared and self._fills_what_is_missing(node)
+        if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
+            return False
+        nodes = frame.function.nodes if missing is None else ast.walk(node)
+        return self._is_of_process(asked, frame) and any(
+            isinstance(inner, (ast.Name, ast.Attribute))
+            and isinstance(inner.ctx, ast.Store)
+            and asked is not None
+            and ast.unparse(inner) == ast.unparse(asked)
+            for inner in nodes
+        )
+
+    def _is_of_process(self, place: ast.expr | None, frame: Frame) -> bool:
+        """A global of the file, or an attribute of an object that was made as a file was imported."""
+        if isinstance(place, ast.Name):
+            return frame.outside.get(place.id) == "global"
+        if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
+            return False
+        owner = self.engine.named(place.value.id, frame)
+        return all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
             self.engine.test(node.test, "if", frame)
+            if _asked_to_be_missing(node.test) is None:
+                self.block(node.body, frame)
+                frame.confidence = "low"
+                return True
             with frame.no_surer_than("low"):
                 return self.block(node.body, frame)
         frame.asked = None
@@ -701,6 +719,14 @@ def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
     return None
 
 
+def _asked_to_be_there(test: ast.expr) -> ast.expr | None:
+    """What `place` or `place is not None` asks for."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
+        other = test.comparators[0]
+        return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return test if isinstance(test, (ast.Name, ast.Attribute)) else None
+
+
 def _missing(test: ast.expr) -> str | None:
     """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
@@ -709,11 +735,6 @@ def _missing(test: ast.expr) -> str | None:
     if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "get":
         return f"{ast.unparse(asked.func.value)}[{ast.unparse(asked.args[0])}]" if asked.args else None
     return ast.unparse(asked) if isinstance(asked, (ast.Attribute, ast.Subscript)) else None
-
-
-def _stored_names(body: list[ast.stmt]) -> set[str]:
-    names = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
 def _arms_by_literal(node: ast.If) -> int:
