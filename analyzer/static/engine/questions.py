@@ -106,13 +106,16 @@ class Questions(Room):
         if not isinstance(node, ast.Compare):
             return True if self._counts(node, frame) else None
         bound = node.comparators[0]
+        if isinstance(bound, ast.Tuple) and not bound.elts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            whose = _of_shape(node.left)
+            return isinstance(node.ops[0], ast.NotEq) if whose and self._is_no_number(whose, frame) else None
         if len(node.ops) != 1 or not isinstance(bound, ast.Constant) or type(bound.value) is not int:
             return None
         usual = OF_COUNTS.get((type(node.ops[0]), bound.value))
         return usual if usual is not None and self._counts(node.left, frame) else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
-        """`x.numel()`, `x.dim()`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor."""
+        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor."""
         whose: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             whose = node.func.value if node.func.attr in COUNTING else None
@@ -120,12 +123,14 @@ class Questions(Room):
             whose = _of_shape(node.args[0]) or node.args[0]
         elif isinstance(node, ast.Subscript):
             whose = _of_shape(node.value)
-        elif isinstance(node, ast.Attribute) and node.attr == "ndim":
+        elif isinstance(node, ast.Attribute) and node.attr in ("ndim", "shape"):
             whose = node.value
-        if whose is None:
-            return False
+        return whose is not None and self._is_no_number(whose, frame)
+
+    def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
+        """A tensor that may have dimensions."""
         with self.engine.quietly():
-            value = self.engine.eval(whose, frame)
+            value = self.engine.eval(node, frame)
         return isinstance(value, Tensor) and value.rank != 0
 
     def _test_all(self, node: ast.BoolOp, kind: str, frame: Frame) -> Answer:
