@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
+from itertools import zip_longest
 from typing import cast
 
 from tcready.schema import Confidence, is_installed
@@ -31,7 +32,7 @@ from tcready.static.engine.values import (
     outliving,
     prefer,
 )
-from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
+from tcready.static.index import Binding, ClassInfo, FunctionInfo, Guard, Import, ModuleInfo
 from tcready.static.locate import is_opaque
 
 BUILTINS = frozenset(vars(builtins))
@@ -96,6 +97,7 @@ class Names(Room):
         self._busy.add(key)
         try:
             with self.engine.quietly():
+                found = self._running(module, name, found)
                 values = [v for v in (self._binding(module, b) for b in found) if v is not None]
         finally:
             self._busy.discard(key)
@@ -110,6 +112,23 @@ class Names(Room):
         if isinstance(value, (Mapping, Sequence, Instance, ExternalInstance)):
             self.engine.register_into(module, name)
         return self._globals[key]
+
+    def _running(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
+        """Of what a module may bind a name to, what stands where its import comes by: not on the other side of a test
+        that is decided, nor behind the import of a package that is not there. All if nothing is left."""
+        guards = module.guards.get(name, [])
+        if len(found) < 2 or not any(guards):
+            return found
+        under = zip_longest(found, guards[: len(found)], fillvalue=())
+        left = [b for b, each in under if all(self._may_hold(guard, module) for guard in each)]
+        return left or found
+
+    def _may_hold(self, guard: Guard, module: ModuleInfo) -> bool:
+        if guard.test is None:
+            return not guard.holds or not any(map(self.is_missing, guard.imports))
+        answer = self.engine.answer(self.engine.eval(guard.test, self.module_frame(module)))
+        usual = answer.likely if answer.decided is None else answer.decided
+        return usual is None or usual == guard.holds
 
     def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""

@@ -130,6 +130,16 @@ def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
     return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
 
 
+def _spec(engine: Engine, site: CallSite) -> Value | None:
+    """What `find_spec` finds of a package: nothing of one that is not where torch is."""
+    name = likely(site.args[0]) if site.args else UNKNOWN
+    if not isinstance(name, Const) or not isinstance(name.value, str):
+        return None
+    if engine.is_missing(name.value):
+        return NONE
+    return ExternalInstance("importlib.machinery.ModuleSpec") if engine.program.find(name.value) else None
+
+
 def _of_process(usual: bool) -> Handler:
     """What a process may have been told: an installed package asks it in passing, a project because it does tell."""
 
@@ -335,6 +345,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"torch.{name}": _checked(1) for name in K.CHECKS},
         "torch._check_with": _checked(2),
         "torch.jit.isinstance": builtins.HANDLERS["isinstance"],
+        "importlib.util.find_spec": _spec,
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
