@@ -546,13 +546,20 @@ def _bind_block(
             if node.value is not None:
                 bind(node.target.id, node.value)
         elif isinstance(node, ast.If):
-            _bind_block(module, node.body, kept, (*guards, Guard(node.test, True)))
-            _bind_block(module, node.orelse, kept, (*guards, Guard(node.test, False)))
+            for block, holds in ((node.body, True), (node.orelse, False)):
+                # what is there for type checkers alone says what annotations mean
+                under = guards if _is_for_checkers(node.test) else (*guards, Guard(node.test, holds))
+                _bind_block(module, block, kept, under)
         elif isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
             _bind_try(module, cast(ast.Try, node), kept, guards)
         elif isinstance(node, (ast.For, ast.While, ast.With)):
             for block in ("body", "orelse"):
                 _bind_block(module, getattr(node, block, []), kept, guards)
+
+
+def _is_for_checkers(test: ast.expr) -> bool:
+    """`TYPE_CHECKING`, or a test with it."""
+    return any(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING" for node in ast.walk(test))
 
 
 def _bind_try(module: ModuleInfo, node: ast.Try, kept: _Kept, guards: tuple[Guard, ...]) -> None:

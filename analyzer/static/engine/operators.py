@@ -37,6 +37,7 @@ from tcready.static.engine.values import (
     whole,
 )
 
+ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
 """Where `%` puts a value as it is."""
 
@@ -112,7 +113,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             return Tensor("bool")  # `==` with each member, left for whoever asks
         inside = _contains(left, right)
         if inside is None:
-            return Plain("bool")
+            usually = Const(isinstance(op, ast.NotIn))  # nobody has set the variable
+            return prefer(usually, Plain("bool")) if right == ENVIRONMENT else Plain("bool")
         answer = Const(inside == isinstance(op, ast.In))
         changeable = isinstance(right, (Sequence, Mapping)) and right.outer
         return prefer(answer, Plain("bool")) if changeable else answer
