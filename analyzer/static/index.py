@@ -553,8 +553,7 @@ def _bind_block(
         elif isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
             _bind_try(module, cast(ast.Try, node), kept, guards)
         elif isinstance(node, (ast.For, ast.While, ast.With)):
-            for block in ("body", "orelse"):
-                _bind_block(module, getattr(node, block, []), kept, guards)
+            _bind_block(module, [*node.body, *getattr(node, "orelse", [])], kept, guards)
 
 
 def _is_for_checkers(test: ast.expr) -> bool:

@@ -322,8 +322,9 @@ def _is_constant(node: ast.expr) -> bool:
     """A number, a text or the like that is written out, or several."""
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return all(map(_is_constant, node.elts))
-    number = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    return isinstance(node, ast.Constant) or (number and _is_constant(node.operand))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _is_constant(node.operand)
+    return isinstance(node, ast.Constant)
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:

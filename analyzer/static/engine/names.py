@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from itertools import zip_longest
 from typing import cast
 
 from tcready.schema import Confidence, is_installed
@@ -119,8 +118,12 @@ class Names(Room):
         guards = module.guards.get(name, [])
         if len(found) < 2 or not any(guards):
             return found
-        under = zip_longest(found, guards[: len(found)], fillvalue=())
-        left = [b for b, each in under if all(self._may_hold(guard, module) for guard in each)]
+        under = [*guards, *((),) * (len(found) - len(guards))]
+        left = [
+            binding
+            for binding, each in zip(found, under, strict=True)
+            if all(self._may_hold(guard, module) for guard in each)
+        ]
         return left or found
 
     def _may_hold(self, guard: Guard, module: ModuleInfo) -> bool:
