@@ -96,21 +96,27 @@ class Names(Room):
         self._busy.add(key)
         try:
             with self.engine.quietly():
-                found = self._running(module, name, found)
-                values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+                value = self._bound_to(module, self._running(module, name, found))
+                if self.engine.improbable(self.module_frame(module)) is not None:
+                    value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
             self._busy.discard(key)
-        sure = [v for v in values if not isinstance(v, Unknown)]
-        callables = [v for v in sure if v != NONE]
-        value = join(*(callables or sure or values or [UNKNOWN]))
-        if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
-            value = join(value, NONE)
         for binding in module.switched.get(name, ()):
             value = prefer(value, self._binding(module, binding) or UNKNOWN)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance, ExternalInstance)):
             self.engine.register_into(module, name)
         return self._globals[key]
+
+    def _bound_to(self, module: ModuleInfo, found: list[Binding]) -> Value:
+        """What a name is that is bound to one of these."""
+        values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+        sure = [v for v in values if not isinstance(v, Unknown)]
+        callables = [v for v in sure if v != NONE]
+        value = join(*(callables or sure or values or [UNKNOWN]))
+        if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
+            return join(value, NONE)
+        return value
 
     def _running(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
         """Of what a module may bind a name to, what stands where its import comes by: not on the other side of a test
