@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,8 @@ DECIDED_BY: Mapping[About, str] = MappingProxyType(
         "data": "the values in a tensor decide",
     }
 )
+_OF_ONE_SIZE = re.compile(r"^[^<>]*[!=]=[^<>]*$")
+"""A test whether a size is this or that, and no other test of sizes."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 """Effects that leave regions around them: what cannot be compiled at all leaves none."""
 
@@ -418,9 +421,10 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
 
 
 def _is_of_some_calls(where: Where) -> bool:
-    """Whether a test that the source does not decide stands above, or one of a size: who is told of a size is told that
-    it is not the usual one."""
-    return where.conditional or any(condition.about == "size" for condition in where.conditions)
+    """Whether a test that the source does not decide stands above, or one whether a size is this or that: who is told
+    that it is not has given another than the usual one."""
+    asked = (condition.test for condition in where.conditions if condition.about == "size")
+    return where.conditional or any(map(_OF_ONE_SIZE.search, asked))
 
 
 def _sureness(value: Any) -> Iterator[Confidence]:

@@ -146,9 +146,7 @@ def _spec(engine: Engine, site: CallSite) -> Value | None:
     name = likely(site.args[0]) if site.args else UNKNOWN
     if not isinstance(name, Const) or not isinstance(name.value, str):
         return None
-    if engine.is_missing(name.value):
-        return NONE
-    return ExternalInstance("importlib.machinery.ModuleSpec") if engine.program.find(name.value) else None
+    return NONE if engine.is_missing(name.value) else None
 
 
 def _of_process(usual: bool) -> Handler:
