@@ -88,7 +88,7 @@ class Model(nn.Module):
         Sample(
             """
 class Model(nn.Module):
-    def forward(self, x, length):
+    def forward(self, x, length: torch.Tensor):
         y = x * 2
         return y[:, :length] + 1  # BAD
 """,

@@ -40,7 +40,7 @@ RULE = Rule(
         Sample(
             """
 class Model(nn.Module):
-    def forward(self, x, count):
+    def forward(self, x, count: torch.Tensor):
         y = x * 2
         for step in range(count):  # BAD
             y = y + step

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from tcready.schema import import_name
 from tcready.static import documentation, graft, locate, torch_tables
@@ -183,6 +183,16 @@ Binding: TypeAlias = "FunctionInfo | ClassInfo | Import | ast.expr"
 
 
 @dataclass(frozen=True, eq=False)
+class Guard:
+    """What must hold for a statement of the top level to run."""
+
+    test: ast.expr | None
+    """None: that what a `try` imports is there, or not."""
+    holds: bool
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class ModuleInfo:
     """A module, and what its top level binds."""
 
@@ -191,6 +201,8 @@ class ModuleInfo:
     is_package: bool
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     """Every top-level name with what may be bound to it, in source order."""
+    guards: dict[str, list[tuple[Guard, ...]]] = field(default_factory=dict)
+    """What must hold for each of `bindings`; of the last, which functions give, nothing is said."""
     switched: dict[str, list[Binding]] = field(default_factory=dict)
     """What a function that is there for whoever uses the module, and that nothing in it calls, gives a name."""
     stars: list[str] = field(default_factory=list)
@@ -319,6 +331,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
             for table in info.tables():
                 table.clear()
     before.bindings.clear()
+    before.guards.clear()
     before.switched.clear()
     before.annotations.clear()
     before.stars.clear()
@@ -497,11 +510,14 @@ def _edit(info: FunctionInfo, node: AnyFunction, kept: _Kept) -> None:
             _edit(known, each, kept)  # type: ignore[arg-type]
 
 
-def _bind_block(module: ModuleInfo, body: list[ast.stmt], kept: _Kept) -> None:
-    """Binds the names of a block that runs at import; both sides of an `if` or `try` count."""
+def _bind_block(
+    module: ModuleInfo, body: list[ast.stmt], kept: _Kept, guards: tuple[Guard, ...] = ()
+) -> None:
+    """Binds the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
 
     def bind(name: str, binding: Binding) -> None:
         module.bindings.setdefault(name, []).append(binding)
+        module.guards.setdefault(name, []).append(guards)
 
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -524,19 +540,38 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt], kept: _Kept) -> None:
             bind(node.target.id, node.value)
         elif isinstance(node, ast.Match):
             for case in node.cases:
-                _bind_block(module, case.body, kept)
+                _bind_block(module, case.body, kept, guards)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             module.annotations[node.target.id] = node.annotation
             if node.value is not None:
                 bind(node.target.id, node.value)
-        elif (
-            isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try))
-            or type(node).__name__ == "TryStar"
-        ):
-            for block in ("body", "orelse", "finalbody"):
-                _bind_block(module, getattr(node, block, []), kept)
-            for handler in getattr(node, "handlers", []):
-                _bind_block(module, handler.body, kept)
+        elif isinstance(node, ast.If):
+            for block, holds in ((node.body, True), (node.orelse, False)):
+                # what is there for type checkers alone says what annotations mean
+                under = guards if _is_for_checkers(node.test) else (*guards, Guard(node.test, holds))
+                _bind_block(module, block, kept, under)
+        elif isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
+            _bind_try(module, cast(ast.Try, node), kept, guards)
+        elif isinstance(node, (ast.For, ast.While, ast.With)):
+            _bind_block(module, [*node.body, *getattr(node, "orelse", [])], kept, guards)
+
+
+def _is_for_checkers(test: ast.expr) -> bool:
+    """`TYPE_CHECKING`, or a test with it."""
+    return any(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING" for node in ast.walk(test))
+
+
+def _bind_try(module: ModuleInfo, node: ast.Try, kept: _Kept, guards: tuple[Guard, ...]) -> None:
+    """A `try` whose body imports what may not be there: behind that import nothing of it runs then, but a handler."""
+    imports: tuple[str, ...] = ()
+    for statement in node.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            imports += tuple(binding.module for _, binding in imports_of(module, statement))
+        _bind_block(module, [statement], kept, (*guards, Guard(None, True, imports)) if imports else guards)
+    _bind_block(module, node.orelse, kept, (*guards, Guard(None, True, imports)) if imports else guards)
+    for handler in node.handlers:
+        _bind_block(module, handler.body, kept, (*guards, Guard(None, False, imports)) if imports else guards)
+    _bind_block(module, node.finalbody, kept, guards)
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:

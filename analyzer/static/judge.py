@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,8 @@ DECIDED_BY: Mapping[About, str] = MappingProxyType(
         "data": "the values in a tensor decide",
     }
 )
+_OF_ONE_SIZE = re.compile(r"^[^<>]*[!=]=[^<>]*$")
+"""A test whether a size is this or that, and no other test of sizes."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 """Effects that leave regions around them: what cannot be compiled at all leaves none."""
 
@@ -408,13 +411,20 @@ def _claimed(rules: Iterable[Rule], fact: Fact, settings: Settings) -> Iterator[
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
-    if rule.incidental and not claim.computes and fact.where.conditional:
+    if rule.incidental and not claim.computes and _is_of_some_calls(fact.where):
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):
         levels.extend(_sureness(getattr(fact, field.name)))
     return min(levels, key=CONFIDENCES.index)
+
+
+def _is_of_some_calls(where: Where) -> bool:
+    """Whether a test that the source does not decide stands above, or one whether a size is this or that: who is told
+    that it is not has given another than the usual one."""
+    asked = (condition.test for condition in where.conditions if condition.about == "size")
+    return where.conditional or any(map(_OF_ONE_SIZE.search, asked))
 
 
 def _sureness(value: Any) -> Iterator[Confidence]:

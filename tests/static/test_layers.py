@@ -42,6 +42,7 @@ LAYERS = {
         "engine.again",
         "engine.alike",
         "engine.purposes",
+        "engine.uses",
         "engine.names",
         "engine.classes",
         "engine.annotations",

@@ -11,6 +11,7 @@ from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.uses import Uses
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -48,6 +49,7 @@ class Entries(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._purposes = Purposes(engine)
+        self._uses = Uses(engine)
 
     def run_forward(self, root: Value) -> int | None:
         """Interprets `forward` of a module object as the compiled entry; its context, None if it has none."""
@@ -190,7 +192,10 @@ class Entries(Room):
             if written:
                 return declared
             if self._is_flag(arg.arg, info, root, FOLLOWED):
-                return Plain("bool", "call")
+                return Plain(None, "call")
+            number = self._uses.number(arg.arg, info, root)
+            if number is not None:
+                return number
             asked = self._asked_as_object(arg.arg, info)
             return self._object_with(asked, info) if asked else _taken_for(arg.arg, info)
         with self.engine.quietly():
@@ -244,12 +249,16 @@ class Entries(Room):
         return found
 
     def _is_flag(self, name: str, info: FunctionInfo, owner: Instance | None, depth: int) -> bool:
-        """Whether nothing but the truth of a parameter is ever asked, here or in the modules that it is passed on to:
-        nobody passes a tensor for that."""
+        """Whether nothing but the truth of a parameter is ever asked, or whether it is this or that constant, here or in
+        the modules that it is passed on to: nobody passes a tensor for that."""
         told: set[ast.expr] = set()
         for node in ast.walk(info.node):
             if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-                told.update(_asked_for_truth(node.test))
+                asked = _asked_for_truth(node.test)
+                told.update(asked)
+                told.update(
+                    test.left for test in asked if isinstance(test, ast.Compare) and _asks_which(test)
+                )
             elif isinstance(node, ast.Call) and owner is not None and depth:
                 told.update(self._passed_as_flag(name, node, info, owner, depth))
         uses = [node for node in ast.walk(info.node) if isinstance(node, ast.Name) and node.id == name]
@@ -301,6 +310,21 @@ def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _asked_for_truth(test.operand)
     return [test]
+
+
+def _asks_which(test: ast.Compare) -> bool:
+    """Whether something is this or that constant."""
+    which = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+    return all(isinstance(op, which) for op in test.ops) and all(map(_is_constant, test.comparators))
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """A number, a text or the like that is written out, or several."""
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(_is_constant, node.elts))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _is_constant(node.operand)
+    return isinstance(node, ast.Constant)
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:

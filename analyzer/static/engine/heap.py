@@ -48,6 +48,8 @@ class Object:
     """Whether its making has been looked at."""
     closure: int = 0
     """Of an object of a class that is defined in a function: the key of the scope around that class."""
+    of_process: bool = False
+    """It is made as its file is imported, so that all models share it."""
     version: int = 0
     """Counts what was put."""
     changes: Changes = field(default_factory=Changes)

@@ -31,7 +31,7 @@ from tcready.static.engine.values import (
     outliving,
     prefer,
 )
-from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
+from tcready.static.index import Binding, ClassInfo, FunctionInfo, Guard, Import, ModuleInfo
 from tcready.static.locate import is_opaque
 
 BUILTINS = frozenset(vars(builtins))
@@ -96,20 +96,48 @@ class Names(Room):
         self._busy.add(key)
         try:
             with self.engine.quietly():
-                values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+                value = self._bound_to(module, self._running(module, name, found))
+                if self.engine.improbable(self.module_frame(module)) is not None:
+                    value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
             self._busy.discard(key)
-        sure = [v for v in values if not isinstance(v, Unknown)]
-        callables = [v for v in sure if v != NONE]
-        value = join(*(callables or sure or values or [UNKNOWN]))
-        if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
-            value = join(value, NONE)
         for binding in module.switched.get(name, ()):
             value = prefer(value, self._binding(module, binding) or UNKNOWN)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance, ExternalInstance)):
             self.engine.register_into(module, name)
         return self._globals[key]
+
+    def _bound_to(self, module: ModuleInfo, found: list[Binding]) -> Value:
+        """What a name is that is bound to one of these."""
+        values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+        sure = [v for v in values if not isinstance(v, Unknown)]
+        callables = [v for v in sure if v != NONE]
+        value = join(*(callables or sure or values or [UNKNOWN]))
+        if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
+            return join(value, NONE)
+        return value
+
+    def _running(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
+        """Of what a module may bind a name to, what stands where its import comes by: not on the other side of a test
+        that is decided, nor behind the import of a package that is not there. All if nothing is left."""
+        guards = module.guards.get(name, [])
+        if len(found) < 2 or not any(guards):
+            return found
+        under = [*guards, *((),) * (len(found) - len(guards))]
+        left = [
+            binding
+            for binding, each in zip(found, under, strict=True)
+            if all(self._may_hold(guard, module) for guard in each)
+        ]
+        return left or found
+
+    def _may_hold(self, guard: Guard, module: ModuleInfo) -> bool:
+        if guard.test is None:
+            return not guard.holds or not any(map(self.is_missing, guard.imports))
+        answer = self.engine.answer(self.engine.eval(guard.test, self.module_frame(module)))
+        usual = answer.likely if answer.decided is None else answer.decided
+        return usual is None or usual == guard.holds
 
     def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""

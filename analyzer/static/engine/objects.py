@@ -391,6 +391,8 @@ class Objects(Room):
         made = Instance(ident, cls.info)
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
+        if site.frame.context < 0 and site.frame.function is None and not mro.is_module:
+            self.engine.heap[made].of_process = True
         if mro.functions("__init__"):
             thing = self.engine.heap[made]
             before = dict(thing.attributes) if thing.stored else {}

@@ -37,6 +37,7 @@ from tcready.static.engine.values import (
     whole,
 )
 
+ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
 """Where `%` puts a value as it is."""
 
@@ -112,7 +113,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             return Tensor("bool")  # `==` with each member, left for whoever asks
         inside = _contains(left, right)
         if inside is None:
-            return Plain("bool")
+            usually = Const(isinstance(op, ast.NotIn))  # nobody has set the variable
+            return prefer(usually, Plain("bool")) if right == ENVIRONMENT else Plain("bool")
         answer = Const(inside == isinstance(op, ast.In))
         changeable = isinstance(right, (Sequence, Mapping)) and right.outer
         return prefer(answer, Plain("bool")) if changeable else answer
@@ -132,10 +134,10 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return Plain("bool") if found is None else Const(found == isinstance(op, ast.Eq))
     if isinstance(op, (ast.Eq, ast.NotEq)):
         for one, other in ((left, right), (right, left)):
-            if tensor_of(one) and isinstance(other, (Sequence, Mapping)):
-                # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be a list
+            if tensor_of(one) and (isinstance(other, (Sequence, Mapping)) or _is_word(other)):
+                # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be the like
                 differs = Const(isinstance(op, ast.NotEq))
-                sure = all(isinstance(v, Tensor) and v.sure for v in options(one))
+                sure = all(v == NONE or (isinstance(v, Tensor) and v.sure) for v in options(one))
                 return differs if sure else Plain("bool")
     lt, rt = tensor_of(left), tensor_of(right)
     if lt or rt:
@@ -160,6 +162,14 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         if any(isinstance(v, Plain) and v.origin == origin for v in values):
             return Plain("bool", origin)
     return Plain("bool")
+
+
+def _is_word(value: Value) -> bool:
+    """Text, whichever."""
+    return all(
+        (isinstance(v, Const) and isinstance(v.value, str)) or (isinstance(v, Plain) and v.kind == "str")
+        for v in options(value)
+    )
 
 
 def same(left: Value, right: Value) -> bool | None:

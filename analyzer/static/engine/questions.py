@@ -65,6 +65,19 @@ OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
 MAX_TEST = 70
 """Characters of a test that a report shows."""
 TYPE = External("type")
+COUNTING = frozenset({"numel", "nelement", "dim", "ndimension", "size"})
+"""Methods of a tensor that count its members, its dimensions, or what there is along one."""
+OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyType(
+    {
+        (ast.Eq, 0): False,
+        (ast.NotEq, 0): True,
+        (ast.Gt, 0): True,
+        (ast.LtE, 0): False,
+        (ast.GtE, 1): True,
+        (ast.Lt, 1): False,
+    }
+)
+"""How a comparison of a count with a number comes out unless nothing is there."""
 
 
 class Questions(Room):
@@ -83,7 +96,42 @@ class Questions(Room):
             return self._test_all(node, kind, frame)
         value = self.engine.asked(self.engine.eval(node, frame), frame)
         self.tell_test(node, kind, value, frame)
-        return self.answer(value)
+        answer = self.answer(value)
+        if answer.decided is None and answer.likely is None:
+            return Answer(None, self._usually(node, frame))
+        return answer
+
+    def _usually(self, node: ast.expr, frame: Frame) -> bool | None:
+        """How a test usually comes out that asks whether a tensor has members, or dimensions; None for any other."""
+        if not isinstance(node, ast.Compare):
+            return True if self._counts(node, frame) else None
+        bound = node.comparators[0]
+        if isinstance(bound, ast.Tuple) and not bound.elts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            whose = _of_shape(node.left)
+            return isinstance(node.ops[0], ast.NotEq) if whose and self._is_no_number(whose, frame) else None
+        if len(node.ops) != 1 or not isinstance(bound, ast.Constant) or type(bound.value) is not int:
+            return None
+        usual = OF_COUNTS.get((type(node.ops[0]), bound.value))
+        return usual if usual is not None and self._counts(node.left, frame) else None
+
+    def _counts(self, node: ast.expr, frame: Frame) -> bool:
+        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor."""
+        whose: ast.expr | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            whose = node.func.value if node.func.attr in COUNTING else None
+        elif isinstance(node, ast.Call) and _dotted(node.func) == "len" and len(node.args) == 1:
+            whose = _of_shape(node.args[0]) or node.args[0]
+        elif isinstance(node, ast.Subscript):
+            whose = _of_shape(node.value)
+        elif isinstance(node, ast.Attribute) and node.attr in ("ndim", "shape"):
+            whose = node.value
+        return whose is not None and self._is_no_number(whose, frame)
+
+    def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
+        """A tensor that may have dimensions."""
+        with self.engine.quietly():
+            value = self.engine.eval(node, frame)
+        return isinstance(value, Tensor) and value.rank != 0
 
     def _test_all(self, node: ast.BoolOp, kind: str, frame: Frame) -> Answer:
         conjunction = isinstance(node.op, ast.And)
@@ -367,6 +415,11 @@ def _about(value: Value) -> About:
     if isinstance(value, Plain):
         return OF_ORIGIN[value.origin]
     return "unknown" if isinstance(value, Unknown) else "configuration"
+
+
+def _of_shape(node: ast.expr) -> ast.expr | None:
+    """The `x` of `x.shape`."""
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "shape" else None
 
 
 def _on_one_line(node: ast.expr) -> str:

@@ -168,7 +168,45 @@ class Statements(Room):
             )
         return self._filling[node]
 
+    def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
+        """Whether a test asks for state of the whole process that is made unless it is there, below it or (if it is there
+        the function ends) behind it. Whoever asks first makes it for all models and for good, mostly while one is built
+        or called without being compiled."""
+        if self.engine.quiet or node.orelse or frame.function is None:
+            return False
+        missing = _asked_to_be_missing(node.test)
+        asked = _asked_to_be_there(node.test) if missing is None else missing
+        if missing is None and not isinstance(node.body[-1], ast.Return):
+            return False
+        if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
+            return False
+        nodes = frame.function.nodes if missing is None else ast.walk(node)
+        return self._is_of_process(asked, frame) and any(
+            isinstance(inner, (ast.Name, ast.Attribute))
+            and isinstance(inner.ctx, ast.Store)
+            and asked is not None
+            and ast.unparse(inner) == ast.unparse(asked)
+            for inner in nodes
+        )
+
+    def _is_of_process(self, place: ast.expr | None, frame: Frame) -> bool:
+        """A global of the file, or an attribute of an object that was made as a file was imported."""
+        if isinstance(place, ast.Name):
+            return frame.outside.get(place.id) == "global"
+        if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
+            return False
+        owner = self.engine.named(place.value.id, frame)
+        return all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
+
     def do_if(self, node: ast.If, frame: Frame) -> bool:
+        if self._is_filled_before(node, frame):
+            self.engine.test(node.test, "if", frame)
+            if _asked_to_be_missing(node.test) is None:
+                self.block(node.body, frame)
+                frame.confidence = "low"
+                return True
+            with frame.no_surer_than("low"):
+                return self.block(node.body, frame)
         frame.asked = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         frame.asker = node
@@ -671,17 +709,29 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
+    """What `not place` or `place is None` asks for."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
+        other = test.comparators[0]
+        return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return None
+
+
+def _asked_to_be_there(test: ast.expr) -> ast.expr | None:
+    """What `place` or `place is not None` asks for."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
+        other = test.comparators[0]
+        return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return test if isinstance(test, (ast.Name, ast.Attribute)) else None
+
+
 def _missing(test: ast.expr) -> str | None:
     """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
-    asked: ast.expr | None = None
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        asked = test.operand
-    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
-        other = test.comparators[0]
-        if isinstance(test.ops[0], ast.NotIn):
-            return f"{ast.unparse(other)}[{ast.unparse(test.left)}]"
-        if isinstance(test.ops[0], ast.Is) and isinstance(other, ast.Constant) and other.value is None:
-            asked = test.left
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
+        return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
+    asked = _asked_to_be_missing(test)
     if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "get":
         return f"{ast.unparse(asked.func.value)}[{ast.unparse(asked.args[0])}]" if asked.args else None
     return ast.unparse(asked) if isinstance(asked, (ast.Attribute, ast.Subscript)) else None

@@ -149,7 +149,7 @@ def _converted(name: str, value: Value, answer: bool | None) -> Value:
         return Plain(kind, "tensor")
     if name == "bool" and answer is not None:
         return Const(answer)
-    if isinstance(value, Const) and isinstance(value.value, (int, float)) and name in ("int", "float"):
+    if isinstance(value, Const) and isinstance(value.value, (int, float, str)) and name in ("int", "float"):
         try:
             return Const(int(value.value) if name == "int" else float(value.value))
         except (ValueError, OverflowError):

@@ -40,6 +40,8 @@ from tcready.static.engine.values import (
 OF_CHECKPOINT = frozenset({"use_reentrant", "context_fn", "preserve_rng_state"})
 """Keywords of `torch.utils.checkpoint` that it does not pass on."""
 
+SET_ANYWHERE = frozenset({"HOME", "PATH", "PWD", "USER", "SHELL", "LANG"})
+"""Variables that an environment has without anybody's setting them."""
 OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.distributed.")
 """Where functions take a module, change what it does with its weights or where it runs, and give it back."""
 
@@ -128,6 +130,23 @@ def _found_in_text(name: str) -> Handler:
 
 def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
     return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
+
+
+def _of_environment(_engine: Engine, site: CallSite) -> Value | None:
+    """What `os.environ.get` gives: the default, unless somebody has set the variable."""
+    name = likely(site.args[0]) if site.args else UNKNOWN
+    if isinstance(name, Const) and name.value in SET_ANYWHERE:
+        return None
+    default = site.first("default", 1)
+    return prefer(NONE if default is None else default, Plain("str"))
+
+
+def _spec(engine: Engine, site: CallSite) -> Value | None:
+    """What `find_spec` finds of a package: nothing of one that is not where torch is."""
+    name = likely(site.args[0]) if site.args else UNKNOWN
+    if not isinstance(name, Const) or not isinstance(name.value, str):
+        return None
+    return NONE if engine.is_missing(name.value) else None
 
 
 def _of_process(usual: bool) -> Handler:
@@ -335,6 +354,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"torch.{name}": _checked(1) for name in K.CHECKS},
         "torch._check_with": _checked(2),
         "torch.jit.isinstance": builtins.HANDLERS["isinstance"],
+        "importlib.util.find_spec": _spec,
+        **dict.fromkeys(("os.environ.get", "os.getenv"), _of_environment),
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
