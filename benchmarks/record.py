@@ -57,6 +57,8 @@ all earlier files as --also. Of the second only totals were read until it was me
 verdict 0.674. It was opened after that, so it may be looked at and learnt from, and measures nothing any more. Six of its
 records (aepsych, which switches off Dynamo's loggers when it is imported) lacked most breaks and were made anew: 0.519,
 0.824 and 0.674, nothing learnt. Of unseen-second-kept.jsonl nobody has looked whether it has such records.
+unseen-tenth-look.jsonl and unseen-tenth-kept.jsonl are the halves of benchmarks/unseen10.toml, made with dev records and
+all earlier files as --also. Of the second only totals may be read, as of unseen-second-kept.jsonl.
 
 The environment of these records, Python 3.11 on a CPU:
 
