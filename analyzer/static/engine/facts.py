@@ -313,6 +313,17 @@ class Initialised:
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """What Dynamo traces as part of the code around it, and cannot compile by itself, which it is asked to where Python
+    runs that code: a generator expression, a generator function, which the place then stands in, or a comprehension over
+    what is no tuple, that Dynamo would look into. The node is the first that Python counts to it: of a function a
+    decorator, if there is one."""
+
+    where: Where
+    node: ast.expr | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
 class Overloaded:
     """An operator that the class of an object overloads, between that and a tensor (`other`), or `@` with anything;
     `written` as an operator, or called as a function."""
@@ -381,6 +392,7 @@ Fact: TypeAlias = (
     | Sparse
     | Arithmetic
     | Initialised
+    | Alone
     | Overloaded
     | Misfit
     | CheckMessage
