@@ -470,6 +470,7 @@ class Calls(Room):
             plain = self.engine.is_overriding() and name != "as_subclass"
             result = result if plain else _of_class(result, receiver, name, site.args)
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
+            result = K.ADDRESS if name == "data_ptr" and not self.engine.quiet else result
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):

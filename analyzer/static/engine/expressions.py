@@ -115,6 +115,8 @@ class Expressions(Room):
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         self.engine.tell_sparse(node, frame, left, right)
         self.engine.tell_unresolved(node, frame, left, right)
+        if _is_address(left) or _is_address(right):
+            self.engine.tell(F.Address(self.engine.where(frame), node, same=False))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
@@ -222,6 +224,11 @@ class Expressions(Room):
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
             self.engine.tell_sparse(node, frame, left, right)
+            if not isinstance(op, (ast.Is, ast.IsNot)) and (_is_address(left) or _is_address(right)):
+                before = node.comparators[index - 1] if index else node.left
+                if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
+                    same = isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn))
+                    self.engine.tell(F.Address(self.engine.where(frame), node, same))
             if not isinstance(op, (ast.Is, ast.IsNot)):
                 self.engine.tell_unresolved(
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
@@ -668,6 +675,10 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
+
+
+def _is_address(value: Value) -> bool:
+    return K.ADDRESS in options(value)
 
 
 def _continued(text: list[str] | None, value: Value) -> list[str] | None:

@@ -304,6 +304,15 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a tensor (`data_ptr()`) is compared, to be the `same` or in another way, or worked with."""
+
+    where: Where
+    node: ast.expr
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Initialised:
     """The constructor of a module that is made in compiled code asks for it before the one above has set anything on
     it, mostly to call that. It breaks where Python runs the constructor, and so only if something else breaks."""
@@ -391,6 +400,7 @@ Fact: TypeAlias = (
     | Recurrent
     | Sparse
     | Arithmetic
+    | Address
     | Initialised
     | Alone
     | Overloaded
