@@ -104,7 +104,10 @@ class BreakEffects:
                     line = self._interpreter.lines.get((context, callee), 0)
                     met.append((line, self._cause_of_call(context, callee)))
             lines[context] = frozenset(line for line, _ in met)
-            gives_up = min(((line, cause) for line, cause in met if cause), default=None)
+            # what a generator makes is known least: nothing is concluded from a break in one
+            gives_up = min(
+                ((line, cause) for line, cause in met if cause and cause != "iterator"), default=None
+            )
             if gives_up is not None and gives_up[1] == CONSTRUCT:
                 behind[context] = gives_up[0]
             elif gives_up is not None:
