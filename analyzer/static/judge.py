@@ -230,13 +230,18 @@ def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
         return
     surest: dict[tuple[Place, int], Confidence] = {}
     for least in ("medium", "high"):
+        standing: dict[int, Cause] = {}
         points: dict[int, list[tuple[int, Cause]]] = {}
         for place, judged in found.by_place.items():
             sure = CONFIDENCES.index(judged.confidence) >= CONFIDENCES.index(least)
             if sure and judged.effect in SPLITTING and place not in following:
+                # of a package nobody uses most, and much would follow from one break that is not met
+                met = not (is_installed(place[0]) and undecided(judged.fact.where.conditions))
                 for context, cause in found.contexts[place].items():
-                    points.setdefault(context, []).append((place[1], cause))
-        run = _run_by_python(interpretation, found, following, points)
+                    standing[context] = standing.get(context) or cause
+                    if met:
+                        points.setdefault(context, []).append((place[1], cause))
+        run = _run_by_python(interpretation, found, following, standing, points)
         surest.update(dict.fromkeys(run, least))
     for place, judged in following.items():
         contexts = {c: cause for c, cause in found.contexts[place].items() if (place, c) in surest}
@@ -253,13 +258,14 @@ def _run_by_python(
     interpretation: Interpretation,
     found: Claims,
     following: Mapping[Place, Judged],
+    standing: Mapping[int, Cause],
     points: Mapping[int, Sequence[tuple[int, Cause]]],
 ) -> set[tuple[Place, int]]:
-    """In which contexts Python runs what stands at these places itself, if breaks stand at `points`."""
+    """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
+    are met for certain, with their lines."""
     effects = interpretation.break_effects
     alone = {place for place, judged in following.items() if isinstance(judged.fact, Alone)}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
-    standing = {c: next((cause for _, cause in met if cause), None) for c, met in points.items()}
     run = effects.run_by_python(standing, constructors)
     made = {
         (place, c) for place in following if place not in alone for c in found.contexts[place] if c in run
