@@ -73,6 +73,8 @@ class Run:
     skipped: tuple[tuple[int, str], ...]
     recompiles: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]
+    generators: frozenset[int] = frozenset()
+    """First lines of the program's generators that Dynamo was asked to compile by themselves: that is in no log."""
 
     @property
     def lines(self) -> set[int | None]:
@@ -161,6 +163,28 @@ def recorded(path: Path) -> Iterator[_Breaks]:
         trace_log.propagate = propagate
 
 
+@contextlib.contextmanager
+def generators(path: Path) -> Iterator[set[int]]:
+    """The first lines of generators of a file that Dynamo gives up."""
+    from torch._dynamo import convert_frame
+
+    known = convert_frame.unimplemented
+    seen: set[int] = set()
+
+    def noted(*args: Any, **named: Any) -> Any:
+        code = sys._getframe(1).f_locals.get("code")
+        if named.get("gb_type") == "Attempt to trace generator" and code is not None:
+            if code.co_filename == str(path):
+                seen.add(code.co_firstlineno)
+        return known(*args, **named)
+
+    convert_frame.unimplemented = noted
+    try:
+        yield seen
+    finally:
+        convert_frame.unimplemented = known
+
+
 def run(program: Program, path: Path, calls: int | None = None, **settings: Any) -> Run:
     """The program's calls, or the first `calls` of them, of its compiled model.
 
@@ -171,7 +195,7 @@ def run(program: Program, path: Path, calls: int | None = None, **settings: Any)
     module = load(program, path)
     torch._dynamo.reset()
     clear_compilation_metrics()
-    with configured(program, module), recorded(path) as handler, quiet():
+    with configured(program, module), recorded(path) as handler, generators(path) as given_up, quiet():
         model = build(module, program.train)
         compiled = torch.compile(model, backend="eager", **settings)
         recompiles: list[tuple[str, ...]] = []
@@ -187,7 +211,7 @@ def run(program: Program, path: Path, calls: int | None = None, **settings: Any)
         for metric in get_compilation_metrics()
         if metric.co_filename == str(path) and metric.fail_type is not None and not _benign(metric)
     )
-    return Run(tuple(handler.seen), skipped, tuple(recompiles), tuple(outputs))
+    return Run(tuple(handler.seen), skipped, tuple(recompiles), tuple(outputs), frozenset(given_up))
 
 
 def _benign(metric: Any) -> bool:

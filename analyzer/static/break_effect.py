@@ -10,25 +10,22 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Enclosing, Fact, Test
 from tcready.static.engine.interpreter import Interpreter
-from tcready.static.engine.values import UNKNOWN, Class, Sequence, Tensor, Unknown, Value, members_of, options
-from tcready.static.engine.values import Mapping as Dict
-from tcready.static.index import FunctionInfo, Import
+from tcready.static.engine.looks import is_of_torch, is_torch
+from tcready.static.engine.values import UNKNOWN
+from tcready.static.index import FunctionInfo, own_nodes
 
 UNBROKEN: frozenset[Enclosing] = frozenset({"comprehension", "checkpoint"})
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
-TORCH_MODULES = frozenset({"torch", "torch.nn", "torch.nn.functional", "numpy"})
-"""Dynamo compiles a function without tensors if it names one of these, or a module of torch by `import`."""
-NESTING = 3
-"""Containers in one another in which Dynamo's look for tensors is followed."""
-
+CONSTRUCT = "construct"
+"""The cause where what breaks is compiled up to and no further."""
 Cause = str | None
 """What makes the whole function eager; None if a break splits it."""
 
@@ -44,7 +41,6 @@ class BreakEffects:
         for caller, callee in interpreter.edges:
             self._callers.setdefault(callee, []).append(caller)
             self._calls.setdefault(caller, []).append(callee)
-        self._generators: dict[FunctionInfo, bool] = {}
         self._names: dict[FunctionInfo, _Names] = {}
         self._known: dict[tuple[int, bool], bool] = {}
         self._traced = self._reachable(entries)
@@ -93,6 +89,53 @@ class BreakEffects:
             )
         return found
 
+    def eager_code(self, points: Mapping[int, Iterable[tuple[int, Cause]]]) -> EagerCode:
+        """What of the compiled code Python runs itself if breaks stand at these lines of some contexts, each with what
+        makes all of the function eager there."""
+        causes = self._meeting(
+            {c: next((cause for _, cause in met if cause), None) for c, met in points.items()}
+        )
+        behind: dict[int, int] = {}
+        lines: dict[int, frozenset[int]] = {}
+        for context in causes:
+            met = [*points.get(context, ())]
+            for callee in self._calls.get(context, ()):
+                if callee in causes:
+                    line = self._interpreter.lines.get((context, callee), 0)
+                    met.append((line, self._cause_of_call(context, callee)))
+            lines[context] = frozenset(line for line, _ in met)
+            # what a generator makes is known least: nothing is concluded from a break in one
+            gives_up = min(
+                ((line, cause) for line, cause in met if cause and cause != "iterator"), default=None
+            )
+            if gives_up is not None and gives_up[1] == CONSTRUCT:
+                behind[context] = gives_up[0]
+            elif gives_up is not None:
+                before = (line for line, cause in met if not cause and line < gives_up[0])
+                behind[context] = max(before, default=0)
+        met_by_trace = {c for c in causes if self._holds_nothing(c)}
+        pending = [*behind, *met_by_trace]
+        behind.update(dict.fromkeys(met_by_trace, 0))
+        unmet: set[int] = set()
+        while pending:
+            caller = pending.pop()
+            for callee in self._calls.get(caller, ()):
+                line = self._interpreter.lines.get((caller, callee), 0)
+                if callee not in unmet and line > behind[caller] and self._holds_nothing(callee):
+                    behind[callee] = 0
+                    unmet.add(callee)
+                    pending.append(callee)
+        return EagerCode(behind, lines, frozenset(unmet), self._callers, self._interpreter.lines)
+
+    def _holds_nothing(self, context: int) -> bool:
+        """A function that Dynamo does not compile by itself, as nothing in it is of torch."""
+        info = self._contexts[context].function
+        return (
+            info is not None
+            and not info.is_generator
+            and self._untraced(self._contexts[context]) == "no tensor"
+        )
+
     def _meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
         """The compiled contexts that come by a break that stands in some, with what makes all of each eager."""
         causes = {context: cause for context, cause in standing.items() if context in self._depths}
@@ -119,7 +162,7 @@ class BreakEffects:
     def _cause_of_call(self, caller: int, callee: int) -> Cause:
         """What makes all of the caller eager where the callee breaks: how it is called, or what stands around."""
         called = self._contexts[callee].function
-        if called is not None and self._is_generator(called):
+        if called is not None and called.is_generator:
             return "generator"  # its body is traced where it is consumed
         if called is not None and (called.name == "__getattr__" or _is_property(called)):
             return "property"  # Dynamo goes on behind a call, not behind an attribute
@@ -129,7 +172,7 @@ class BreakEffects:
     def _untraced(self, context: Context) -> Cause:
         """Why Dynamo never compiles a function by itself, None if it does."""
         assert context.function is not None
-        if self._is_generator(context.function):
+        if context.function.is_generator:
             return "generator"
         if context.number not in self._traced:
             return "checkpoint"
@@ -169,40 +212,16 @@ class BreakEffects:
     def _looks_of_torch(self, context: Context, vague: bool) -> bool:
         info = context.function
         assert info is not None
-        if any(self._is_of_torch(v, NESTING, vague) for v in context.arguments):
+        if any(is_of_torch(self._interpreter, v, vague=vague) for v in context.arguments):
             return True
         if info not in self._names:
             self._names[info] = _names_of(info)
         names = self._names[info]
         around = context.around
         values = (around.lookup(name) if around is not None else UNKNOWN for name in names.free)
-        if any(self._is_of_torch(UNKNOWN if v is None else v, NESTING, vague) for v in values):
+        if any(is_of_torch(self._interpreter, UNKNOWN if v is None else v, vague=vague) for v in values):
             return True  # it holds what the function around it holds
         return names.torch
-
-    def _is_of_torch(self, value: Value, depth: int, vague: bool) -> bool:
-        for option in options(value):
-            if isinstance(option, Unknown) and (vague or option.tainted):
-                return True
-            if isinstance(option, Tensor) or self._interpreter.is_module(option):
-                return True
-            if isinstance(option, Class) and self._interpreter.mro(option.info).is_module:
-                return True
-            inner: Iterable[Value] = ()
-            if isinstance(option, Sequence) and option.kind in ("list", "tuple"):
-                inner = members_of(option)
-            elif isinstance(option, Dict):
-                inner = [*(v for _, v in option.entries), *([option.element] if option.element else [])]
-            if depth and any(self._is_of_torch(member, depth - 1, vague) for member in inner):
-                return True
-        return False
-
-    def _is_generator(self, info: FunctionInfo) -> bool:
-        if info not in self._generators:
-            self._generators[info] = info.module.source.has_yield and any(
-                isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own_nodes(info)
-            )
-        return self._generators[info]
 
     def _reachable(self, entries: Iterable[int]) -> set[int]:
         """Contexts that are reached without a checkpoint, which runs what it is given eagerly."""
@@ -252,6 +271,41 @@ class BreakEffects:
         return max(count(own), 1)
 
 
+@dataclass(frozen=True)
+class EagerCode:
+    """What Python runs itself of the compiled code. A generator that breaks is met by the trace first, which marks it to
+    be left alone, unless nothing of torch is around it either."""
+
+    behind: Mapping[int, int]
+    """Contexts that run eagerly from behind a line on: that of the construct that gives all that follows up, or else the
+    last at which the function is split before what is left of it is given up."""
+    broken: Mapping[int, frozenset[int]]
+    """Contexts that come by a break, and the lines on which they do."""
+    untraced: frozenset[int]
+    """Contexts that Python calls and Dynamo does not look into, as nothing in them is of torch."""
+    callers: Mapping[int, Iterable[int]]
+    lines: Mapping[tuple[int, int], int]
+
+    def runs(self, context: int, line: int) -> bool:
+        """Whether Python runs a line of a function."""
+        return context in self.behind and line > self.behind[context]
+
+    def makes(self, generator: int) -> bool:
+        """Whether Python calls a generator function."""
+        return any(
+            self.runs(c, self.lines.get((c, generator), 0))
+            and (c in self.untraced or generator not in self.broken)
+            for c in self.callers.get(generator, ())
+        )
+
+    def makes_on(self, context: int, first: int, last: int) -> bool:
+        """Whether Python makes the generator expression that stands on these lines of a function."""
+        if context in self.untraced:
+            return True
+        breaks = any(first <= line <= last for line in self.broken.get(context, ()))
+        return self.runs(context, first) and not breaks
+
+
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
     """The innermost statement around a place that makes the whole function eager; None if a break splits it."""
     return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
@@ -260,7 +314,7 @@ def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
 def cause_at(fact: Fact, effect: Effect, function: FunctionInfo | None) -> Cause:
     """What makes `function` eager as a whole if `fact` breaks in it; None if a break splits it."""
     if effect == "frame_skip":
-        return "construct"
+        return CONSTRUCT
     arguments = fact.node.args if isinstance(fact.node, ast.Call) else ()
     if any(isinstance(argument, ast.GeneratorExp) for argument in arguments):
         return "iterator"
@@ -287,41 +341,20 @@ class _Names:
 
 
 def _names_of(info: FunctionInfo) -> _Names:
-    nodes = list(_own_nodes(info))
+    nodes = list(own_nodes(info.node))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     free = tuple(sorted(names - _named_here(info))) if "<locals>" in info.symbol else ()
     names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return _Names(free, any(_is_torch(info.module.bindings.get(name, ())) for name in names))
+    return _Names(free, any(is_torch(info.module.bindings.get(name, ())) for name in names))
 
 
 def _is_property(info: FunctionInfo) -> bool:
     return any(ast.unparse(decorator) in PROPERTIES for decorator in info.decorators)
 
 
-def _is_torch(found: Iterable[object]) -> bool:
-    """Whether a name of a file may be a module of torch or numpy."""
-    for binding in found:
-        if isinstance(binding, Import):
-            whole = f"{binding.module}.{binding.name}" if binding.name else binding.module
-            if whole in TORCH_MODULES or (binding.name is None and whole.startswith(("torch.", "numpy."))):
-                return True
-    return False
-
-
 def _named_here(info: FunctionInfo) -> set[str]:
     """Names that a function inside another does not take from that one: its own, the file's, Python's."""
     spec = info.node.args
     given = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *filter(None, (spec.vararg, spec.kwarg)))
-    stored = (n.id for n in _own_nodes(info) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    stored = (n.id for n in own_nodes(info.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return {arg.arg for arg in given} | {*stored} | {*info.module.bound()} | {*dir(builtins)}
-
-
-def _own_nodes(info: FunctionInfo) -> Iterator[ast.AST]:
-    """What stands in the body of a function and of none inside it."""
-    body = info.node.body
-    pending: list[ast.AST] = list(body) if isinstance(body, list) else [body]
-    while pending:
-        node = pending.pop()
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            yield node
-            pending.extend(ast.iter_child_nodes(node))

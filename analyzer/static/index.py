@@ -111,6 +111,13 @@ class FunctionInfo:
         return "\n".join([*head, *stores, *sorted(self.attributes[0])])
 
     @cached_property
+    def is_generator(self) -> bool:
+        """Its own body has a `yield`."""
+        return self.module.source.has_yield and any(
+            isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(self.node)
+        )
+
+    @cached_property
     def only_looks(self) -> bool:
         """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as its own body tells."""
         return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
@@ -301,6 +308,17 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
             elif isinstance(value, list):
                 found += [item for item in value if isinstance(item, tree)]
     return found
+
+
+def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
+    """What stands in the body of a function and of none inside it."""
+    body = function.body
+    pending: list[ast.AST] = list(body) if isinstance(body, list) else [body]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield node
+            pending.extend(ast.iter_child_nodes(node))
 
 
 def build_module(source: Source, name: str) -> ModuleInfo:

@@ -29,7 +29,18 @@ from tcready.schema import (
 )
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
-from tcready.static.engine.facts import About, Call, Condition, Fact, Loop, Test, Where, extent, undecided
+from tcready.static.engine.facts import (
+    About,
+    Alone,
+    Call,
+    Condition,
+    Fact,
+    Loop,
+    Test,
+    Where,
+    extent,
+    undecided,
+)
 from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
@@ -59,6 +70,8 @@ DECIDED_BY: Mapping[About, str] = MappingProxyType(
 )
 _OF_ONE_SIZE = re.compile(r"^[^<>]*[!=]=[^<>]*$")
 """A test whether a size is this or that, and no other test of sizes."""
+MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 """Effects that leave regions around them: what cannot be compiled at all leaves none."""
 
@@ -85,9 +98,9 @@ class Judged:
 
     @property
     def lines(self) -> tuple[int, int]:
-        """First and last line of what the finding spans: of a class the header alone, never a body."""
+        """First and last line of what the finding spans: of a class or function the header alone, never a body."""
         begins, ends = extent(self.fact)
-        header = isinstance(ends, ast.ClassDef)
+        header = isinstance(ends, DEFINITIONS)
         return begins.lineno, ends.lineno if header else ends.end_lineno or ends.lineno
 
 
@@ -213,30 +226,64 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
 
 
 def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
-    """A constructor breaks as surely as another break makes Python run it, and else not."""
+    """What breaks where Python runs it alone, a constructor, a generator or a comprehension, breaks as surely as another
+    break makes Python do so, and else not."""
     following = {place: judged for place, judged in found.by_place.items() if judged.rule.follows}
     if not following:
         return
-    constructors = {context for place in following for context in found.contexts[place]}
-    surest: dict[int, Confidence] = {}
+    surest: dict[tuple[Place, int], Confidence] = {}
     for least in ("medium", "high"):
         standing: dict[int, Cause] = {}
+        points: dict[int, list[tuple[int, Cause]]] = {}
         for place, judged in found.by_place.items():
             sure = CONFIDENCES.index(judged.confidence) >= CONFIDENCES.index(least)
             if sure and judged.effect in SPLITTING and place not in following:
+                # of a package nobody uses most, and much would follow from one break that is not met
+                met = not (is_installed(place[0]) and undecided(judged.fact.where.conditions))
                 for context, cause in found.contexts[place].items():
                     standing[context] = standing.get(context) or cause
-        run = interpretation.break_effects.run_by_python(standing, constructors)
+                    if met:
+                        points.setdefault(context, []).append((place[1], cause))
+        run = _run_by_python(interpretation, found, following, standing, points)
         surest.update(dict.fromkeys(run, least))
     for place, judged in following.items():
-        contexts = {c: cause for c, cause in found.contexts[place].items() if c in surest}
+        contexts = {c: cause for c, cause in found.contexts[place].items() if (place, c) in surest}
         if contexts:
-            strongest = max((surest[c] for c in contexts), key=CONFIDENCES.index)
+            strongest = max((surest[place, c] for c in contexts), key=CONFIDENCES.index)
             confidence = min(judged.confidence, strongest, key=CONFIDENCES.index)
             found.by_place[place] = dataclasses.replace(judged, confidence=confidence)
             found.contexts[place] = contexts
         else:
             del found.by_place[place], found.contexts[place]
+
+
+def _run_by_python(
+    interpretation: Interpretation,
+    found: Claims,
+    following: Mapping[Place, Judged],
+    standing: Mapping[int, Cause],
+    points: Mapping[int, Sequence[tuple[int, Cause]]],
+) -> set[tuple[Place, int]]:
+    """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
+    are met for certain, with their lines."""
+    effects = interpretation.break_effects
+    alone = {place for place, judged in following.items() if isinstance(judged.fact, Alone)}
+    constructors = {c for place in following if place not in alone for c in found.contexts[place]}
+    run = effects.run_by_python(standing, constructors)
+    made = {
+        (place, c) for place in following if place not in alone for c in found.contexts[place] if c in run
+    }
+    eager = effects.eager_code(points)
+    for place in alone:
+        node = following[place].fact.node
+        for context in found.contexts[place]:
+            if isinstance(node, MADE):
+                by_python = eager.makes_on(context, node.lineno, node.end_lineno or node.lineno)
+            else:
+                by_python = eager.makes(context)
+            if by_python:
+                made.add((place, context))
+    return made
 
 
 def _attributes(fact: Fact) -> frozenset[str]:
@@ -306,8 +353,8 @@ def _finding(
     first, last = judged.lines
     begins, ends = extent(fact)
     end = ends.end_col_offset or 0
-    if isinstance(node, ast.ClassDef):
-        end = node.col_offset + len(f"class {node.name}")
+    if isinstance(node, DEFINITIONS):
+        end = len(f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}") + node.col_offset
     column, end_column = source.column(first, begins.col_offset), source.column(last, end)
     written = concrete.written(first, column, last, end_column) if begins is node else ast.unparse(node)
     edits: tuple[Edit, ...] = ()

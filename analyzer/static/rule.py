@@ -111,7 +111,8 @@ class Rule:
     fallback: bool = False
     """Speaks of what no other rule speaks of: where another claims a break, it claims nothing."""
     follows: bool = False
-    """Speaks of constructors that break only where Python runs them itself: claimed where another break makes it."""
+    """Speaks of what breaks only where Python runs it itself, a constructor as an example: claimed where another break
+    makes it do so."""
     rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
     """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
     `concrete.Located`, which may be any expression."""

@@ -636,3 +636,26 @@ def test_what_was_only_looked_at_is_interpreted_once_it_is_called(tmp_path: Path
     path.write_text(source, "utf-8")
     result = read([f"{path}::model"], ReadOptions(root=tmp_path, torch=PINNED))
     assert [found.rule for found in result.findings if found.effect == "graph_break"] == ["TCR201"]
+
+
+MADE = {
+    "a class that is passed": ("kind(input_size=8, hidden_size=8, num_layers=2)", "medium"),
+    "a class that is named": ("getattr(nn, kind)(8, hidden_size=8, bidirectional=True)", "medium"),
+    "another module": ("kind(input_size=8, hidden_size=8)", None),
+    "a function of the caller": ("kind(8)", None),
+}
+"""What a constructor makes of a class that somebody else chooses, and how sure it is a recurrent module."""
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_a_recurrent_module_is_told_by_what_it_is_made_with(case: str, tmp_path: Path) -> None:
+    made, expected = MADE[case]
+    source = (
+        f"{HEAD}class Net(nn.Module):\n    def __init__(self, kind):\n        super().__init__()\n"
+        f"        self.part = {made}\n    def forward(self, x):\n        return self.part(x)[0]\n"
+    )
+    path = tmp_path / "model.py"
+    path.write_text(source, "utf-8")
+    result = read([f"{path}::Net"], ReadOptions(root=tmp_path, torch=PINNED))
+    told = [found.confidence for found in result.findings if found.rule == "TCR406"]
+    assert told == ([expected] if expected else [])

@@ -33,6 +33,7 @@ LAYERS = {
         "engine.models.operations",
         "engine.steps",
         "engine.contract",
+        "engine.looks",
         "engine.operators",
         "engine.models.builtins",
         "engine.models.iteration",

@@ -69,6 +69,9 @@ ASKS_THE_TYPE = frozenset(
 """Functions of Python that are given an attribute by `super()` without a break."""
 TENSOR_CALLED = "GB0147"
 """The break of a call of a tensor whose class has a `__call__`."""
+RECURRENT = "torch.nn.LSTM"
+OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
+"""Keywords that of the modules of torch.nn the recurrent alone take together."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -102,9 +105,14 @@ class Calls(Room):
         results = []
         became: str | None = None
         for candidate in candidates:
-            result = self.call_one(candidate, site)
+            supposed = len(candidates) > 1 and self._is_supposed(candidate, candidates)
+            sure = site.frame.confidence
+            with site.frame.no_surer_than("medium" if supposed and sure == "high" else sure):
+                result = self.call_one(candidate, site)
             if result is None and became in (None, *RESOLVED):
                 became = reach.unresolved(candidate, site.node.func)
+            if _makes_recurrent(candidate, site):
+                result = join(self.call_one(External(RECURRENT), site) or UNKNOWN, UNKNOWN)
             if result is None:
                 given = (*site.args, *site.keywords.values())
                 result = TAINTED if any(map(comes_of_tensors, given)) else UNKNOWN
@@ -114,6 +122,13 @@ class Calls(Room):
         if not self.engine.quiet:
             self._note(site, became or reach.resolved(candidates[0]))
         return join(*results)
+
+    def _is_supposed(self, candidate: Value, candidates: list[Value]) -> bool:
+        """Whether a recurrent module may as well be something else."""
+        recurrent = isinstance(candidate, ExternalInstance) and self.engine.operations.is_recurrent(
+            candidate.name
+        )
+        return recurrent and any(isinstance(other, Unknown) for other in candidates)
 
     def _note(self, site: CallSite, became: str) -> None:
         """What became of a call; of several situations what was not understood counts."""
@@ -455,6 +470,7 @@ class Calls(Room):
             plain = self.engine.is_overriding() and name != "as_subclass"
             result = result if plain else _of_class(result, receiver, name, site.args)
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
+            result = K.ADDRESS if name == "data_ptr" and not self.engine.quiet else result
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -604,6 +620,14 @@ class Calls(Room):
             given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             self.call_each(prepare, site.giving(given, {}))
         return result
+
+
+def _makes_recurrent(function: Value, site: CallSite) -> bool:
+    """Whether a class that somebody passes, or names to `getattr(nn, name)`, is given what makes a recurrent module."""
+    if not any(site.keywords.keys() >= names for names in OF_RECURRENT):
+        return False
+    unknown = isinstance(function, Unknown) or (isinstance(function, Plain) and function.kind is None)
+    return unknown or function == External("torch.nn.Module")
 
 
 def _modules_last(site: CallSite) -> tuple[Value, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.looks import is_of_torch, is_torch
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
@@ -24,6 +26,7 @@ from tcready.static.engine.values import (
     Class,
     Const,
     External,
+    ExternalInstance,
     Function,
     Instance,
     Kind,
@@ -51,6 +54,9 @@ from tcready.static.engine.values import (
     without_falsy,
 )
 
+Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
+INLINED = (3, 12)
+"""The Python from which on a comprehension is part of the function around it."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
@@ -109,6 +115,8 @@ class Expressions(Room):
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         self.engine.tell_sparse(node, frame, left, right)
         self.engine.tell_unresolved(node, frame, left, right)
+        if _is_address(left) or _is_address(right):
+            self.engine.tell(F.Address(self.engine.where(frame), node, same=False))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
@@ -216,6 +224,11 @@ class Expressions(Room):
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
             self.engine.tell_sparse(node, frame, left, right)
+            if not isinstance(op, (ast.Is, ast.IsNot)) and (_is_address(left) or _is_address(right)):
+                before = node.comparators[index - 1] if index else node.left
+                if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
+                    same = isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn))
+                    self.engine.tell(F.Address(self.engine.where(frame), node, same))
             if not isinstance(op, (ast.Is, ast.IsNot)):
                 self.engine.tell_unresolved(
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
@@ -343,6 +356,7 @@ class Expressions(Room):
         return self._collected("set", node, frame)
 
     def _generatorexp(self, node: ast.GeneratorExp, frame: Frame) -> Value:
+        self.engine.tell(F.Alone(self.engine.where(frame), node))
         return self._collected("iterator", node, frame)
 
     def _collected(
@@ -356,27 +370,25 @@ class Expressions(Room):
             with frame.no_surer_than(frame.confidence if known else "medium"):
                 for member in dict.fromkeys(rounds):
                     (made[member],), _ = self._comprehension(
-                        node.generators, [node.elt], frame, lazy=lazy, member=member
+                        node, [node.elt], frame, lazy=lazy, member=member
                     )
             items = tuple(made[member] for member in rounds)
             return Sequence(kind, items, UNKNOWN) if ordered else Sequence(kind, None, join(*items))
-        found, kept = self._comprehension(node.generators, [node.elt], frame, lazy=kind == "iterator")
+        found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
         return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known: dict[object, Value] = {}
         for member in self._known_rounds(node.generators, frame):
-            (key, value), _ = self._comprehension(
-                node.generators, [node.key, node.value], frame, member=member
-            )
+            (key, value), _ = self._comprehension(node, [node.key, node.value], frame, member=member)
             if not isinstance(key, Const):
                 break
             known[key.value] = value
         else:
             if known:
                 return Mapping(tuple(known.items()), None)
-        found, kept = self._comprehension(node.generators, [node.key, node.value], frame)
+        found, kept = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
         return every if kept.likely is not False else prefer(Mapping((), None), every)
 
@@ -408,7 +420,7 @@ class Expressions(Room):
 
     def _comprehension(
         self,
-        generators: list[ast.comprehension],
+        node: Comprehension,
         parts: list[ast.expr],
         frame: Frame,
         lazy: bool = False,
@@ -418,9 +430,13 @@ class Expressions(Room):
         before, enclosing, confidence = frame.env, frame.enclosing, frame.confidence
         frame.env = dict(before)
         kept = Answer(None, None)
+        generators = node.generators
         try:
             for generator in generators:
-                value = self.engine.iterated(self.eval(generator.iter, frame), frame)
+                given = self.eval(generator.iter, frame)
+                if generator is generators[0] and not isinstance(node, ast.GeneratorExp):
+                    self._tell_alone(node, given, frame)
+                value = self.engine.iterated(given, frame)
                 self.tell_loop(generator.iter, value, True, frame)
                 self.engine.assign(generator.target, member or self.engine.element(value), frame)
                 lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
@@ -439,6 +455,42 @@ class Expressions(Room):
             for asked in (*parts, *(condition for g in generators for condition in g.ifs)):
                 before = with_walrus(before, asked, frame)
             frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
+
+    def _tell_alone(self, node: Comprehension, given: Value, frame: Frame) -> None:
+        """Tells a comprehension that Dynamo cannot compile by itself (measured: it walks a tuple, a tensor and a `range`
+        alone) and tries to, as it holds what Dynamo looks for. From Python 3.12 on none has a frame of its own."""
+        walked = node.generators[0].iter
+        if (
+            sys.version_info >= INLINED
+            or self.engine.quiet
+            or not all(map(self._is_walked_alone, options(given)))
+        ):
+            return
+        if isinstance(walked, ast.List) or (
+            isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"
+        ):
+            return  # Python makes a tuple of a list that is written there
+        before = {id(each) for each in ast.walk(walked)}
+        inside = [each for each in ast.walk(node) if id(each) not in before]
+        loaded = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        stored = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        held = [value for name in sorted(loaded - stored) if (value := frame.lookup(name)) is not None]
+        names = loaded | {n.attr for n in inside if isinstance(n, ast.Attribute)}
+        if any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
+            is_torch(frame.module.bindings.get(name, ())) for name in names
+        ):
+            self.engine.tell(F.Alone(self.engine.where(frame), node))
+
+    def _is_walked_alone(self, value: Value) -> bool:
+        """Whether Dynamo cannot walk what a comprehension that it compiles by itself is given an iterator over."""
+        if isinstance(value, Sequence):
+            return value.kind != "tuple"
+        if isinstance(value, Const):
+            return isinstance(value.value, str)
+        return isinstance(value, Mapping) or (
+            isinstance(value, (Instance, ExternalInstance))
+            and self.engine.container_members(value) is not None
+        )
 
     def _is_held_back(self, value: Value, node: ast.expr) -> bool:
         """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
@@ -623,6 +675,10 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
+
+
+def _is_address(value: Value) -> bool:
+    return K.ADDRESS in options(value)
 
 
 def _continued(text: list[str] | None, value: Value) -> list[str] | None:

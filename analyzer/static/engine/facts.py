@@ -304,12 +304,32 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a tensor (`data_ptr()`) is compared, to be the `same` or in another way, or worked with."""
+
+    where: Where
+    node: ast.expr
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Initialised:
     """The constructor of a module that is made in compiled code asks for it before the one above has set anything on
     it, mostly to call that. It breaks where Python runs the constructor, and so only if something else breaks."""
 
     where: Where
     node: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What Dynamo traces as part of the code around it, and cannot compile by itself, which it is asked to where Python
+    runs that code: a generator expression, a generator function, which the place then stands in, or a comprehension over
+    what is no tuple, that Dynamo would look into. The node is the first that Python counts to it: of a function a
+    decorator, if there is one."""
+
+    where: Where
+    node: ast.expr | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +400,9 @@ Fact: TypeAlias = (
     | Recurrent
     | Sparse
     | Arithmetic
+    | Address
     | Initialised
+    | Alone
     | Overloaded
     | Misfit
     | CheckMessage

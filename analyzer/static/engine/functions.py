@@ -9,7 +9,7 @@ from collections.abc import Collection
 from tcready.schema import Confidence
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Context, Engine, Room
-from tcready.static.engine.facts import undecided
+from tcready.static.engine.facts import Alone, undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.steps import Step, Switch
 from tcready.static.engine.values import (
@@ -233,6 +233,9 @@ class Functions(Room):
             conditional=frame.conditional,
             depth=frame.depth + 1,
         )
+        if info.is_generator and isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = next(iter(info.decorators), info.node)
+            self.engine.tell(Alone(self.engine.where(inner), first))
         try:
             result = self._body(info, inner)
         except RecursionError:  # nested deeper than the interpreter's own stack

@@ -211,6 +211,8 @@ GETTER = ExternalInstance("getset_descriptor.__get__")
 """What the `__torch_function__` of a class is given as the function where an attribute of a tensor is read."""
 UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
+ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
+"""Where a tensor lies in memory, which Dynamo has no number for."""
 ARRAY = ExternalInstance("numpy.ndarray")
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""

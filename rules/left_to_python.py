@@ -1,0 +1,106 @@
+"""A generator or comprehension is run by Python, as another break runs the code around it eagerly.
+
+## What it does
+Finds generator expressions, functions with a `yield`, those under `contextlib.contextmanager` among them, and
+comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a whole, as
+one in a loop does, and in helpers that hold no tensor and are called from there. Of comprehensions those over a list, a
+dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of torch, before Python 3.12.
+
+## Why it hurts torch.compile
+Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it
+by itself: a generator it never does, and a comprehension it gives up as it cannot walk what that is given. What stands
+in it runs as eager code.
+
+## Use instead
+Mend the break that the function around it goes eager by: where that goes, this one goes too.
+
+## Limits
+A generator or comprehension in which a break stands is not reported: the break is. Nor is one in a helper that holds
+tensors but works nothing out with them.
+"""
+
+import ast
+
+from tcready.static.engine.facts import Alone
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Alone) -> Claim:
+    comprehension = isinstance(fact.node, (ast.ListComp, ast.SetComp, ast.DictComp))
+    what = "comprehension" if comprehension else "generator"
+    return Claim(f"Python runs this {what}, as another break runs the code around it: it is not compiled")
+
+
+RULE = Rule(
+    code="TCR333",
+    name="left-to-python",
+    effect="frame_skip",
+    level="warning",
+    gb_ids=("GB0003", "GB4347"),
+    facts=(Alone,),
+    check=check,
+    follows=True,
+    no_rewrite="What is to be mended is the other break.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+def rows(x):  # BAD
+    for row in x:
+        yield row * 2
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        for row in rows(y):
+            print("a row")  # CAUSE
+            y = y + row
+        return y + sum(row.sum() for row in y.unbind())  # BAD
+"""
+        ),
+        Sample(
+            """
+import contextlib
+
+@contextlib.contextmanager  # BAD
+def scaled(by):
+    yield by * 2
+
+
+def names(count):  # BAD
+    for index in range(count):
+        yield f"name {index}"
+
+
+def helper(count):
+    return [name for name in names(count)]
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        with scaled(3) as by:
+            print("inside")  # CAUSE
+            y = x * by
+        return y + len(helper(2))
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+def rows(x):
+    for row in x:
+        yield row * 2
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        for row in rows(y):
+            y = y + row
+        return y + sum(row.sum() for row in y.unbind())
+"""
+        ),
+    ),
+)
