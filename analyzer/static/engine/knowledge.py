@@ -222,6 +222,11 @@ FOLDING = frozenset(
     "prod sum max min amax amin mean median std var size ceil floor round sqrt log log2 exp".split()
 )
 
+NUMBERS_OF_NUMPY = frozenset(
+    "bool_ float16 float32 float64 int8 int16 int32 int64 intp uint8 uint16 uint32 uint64".split()
+)
+"""Types of numpy that are mostly called with a single number."""
+
 
 UNIFORM = frozenset({"rand", "random", "random_sample", "ranf", "sample"})
 """Functions of `numpy.random` that draw from 0 to 1."""
@@ -441,7 +446,7 @@ def numpy_built(name: str, made: Value) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
     if isinstance(made, Plain) and made.kind == WHOLE:
         made = Plain(None, made.origin)
-    if name.rpartition(".")[2] in FOLDING:
+    if name.rpartition(".")[2] in FOLDING | NUMBERS_OF_NUMPY:
         return NUMBER
     return made
 
