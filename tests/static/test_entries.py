@@ -241,14 +241,21 @@ def test_a_constructor_that_takes_any_number_of_parts_is_given_some(kept: str, t
     assert breaks(tmp_path, ANY_NUMBER.format(annotation="", kept=kept)) == 0
 
 
-@pytest.mark.parametrize(("use", "told"), [("self.count", 0), ("self.count * 2", 1)])
+@pytest.mark.parametrize(
+    ("made", "use", "told"),
+    [
+        ("np.int64(count)", "self.count", 0),
+        ("np.int64(count)", "self.count * 2", 1),
+        ("np.dtype(kind).type(count)", "self.count", 0),
+    ],
+)
 def test_a_number_that_an_annotated_object_made_by_a_type_of_numpy_is_known_as_a_size(
-    use: str, told: int, tmp_path: Path
+    made: str, use: str, told: int, tmp_path: Path
 ) -> None:
     source = f"""
 import numpy as np
 class Space:
-    def __init__(self, count): self.count = np.int64(count)
+    def __init__(self, count, kind=np.int64): self.count = {made}
 class Model(nn.Module):
     def __init__(self, space: Space):
         super().__init__()

@@ -455,10 +455,16 @@ OF_NUMBERS = frozenset(
     "arange array asarray empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
 )
 """Functions of numpy that make an array of known numbers: what is in it has to be read."""
+OF_TYPES = frozenset(
+    "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
+)
+"""Functions of numpy that speak of types: they give no array."""
 
 
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     module, _, last = name.rpartition(".")
+    if last in OF_TYPES:
+        return Plain("bool" if last in ("can_cast", "issubdtype") else None)
     if module == "numpy.random":
         before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
         sized = len(args) > before_size and args[before_size] != NONE
