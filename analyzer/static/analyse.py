@@ -15,7 +15,7 @@ from tcready.static import hints, locate
 from tcready.static.break_effect import BreakEffects
 from tcready.static.concrete import Concrete
 from tcready.static.engine.interpreter import Interpreter
-from tcready.static.engine.values import Class, Function, Instance, Value, options
+from tcready.static.engine.values import Class, Function, Instance, Unknown, Value, options
 from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program, nodes_in
 from tcready.static.settings import Settings, settings_of
@@ -45,6 +45,8 @@ class Analysis:
     target: str
     entry: int
     root: Instance | None
+    is_read: bool = True
+    """Whether the source of what is compiled was found."""
 
 
 def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
@@ -181,6 +183,9 @@ class Interpretation:
                 yield Analysis(entry.target, called or 0, None)
             elif isinstance(value, Function):
                 yield from self._function(value, entry.target)
+            elif self.interpreter.is_module(value) or isinstance(value, Unknown):
+                made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
+                yield self._called(value, entry.target, entry.module, made[-1] if made else None)
 
     def _resolve(self, entry: Entry) -> Value:
         assert entry.name is not None
@@ -207,23 +212,36 @@ class Interpretation:
 
     def _function(self, value: Function, target: str) -> Iterator[Analysis]:
         """A callable that returns a module is a way to build it; any other is what gets compiled."""
-        interpreter = self.interpreter
-        roots = self._made(value)
-        if roots:
-            for root in roots:
+        made = self._given(value)
+        roots = self._modules(made)
+        takes = value.info.node.args
+        takes_none = not (takes.vararg or takes.kwarg or _required(takes))
+        if not roots and takes_none:  # it is given no tensor
+            roots = [each for each in options(made) if isinstance(each, Unknown)]
+        for root in roots:
+            if isinstance(root, Instance):
                 yield from self._object(root, target)
-        else:
-            yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+            else:
+                yield self._called(root, target, value.info.module, value.info.node)
+        if not roots:
+            yield Analysis(target, self.interpreter.run_function(value, value.info) or 0, None)
 
-    def _made(self, value: Function) -> list[Instance]:
-        """The modules that a callable gives."""
+    def _called(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
+        """A module of torch.nn, which calls what it holds, or a model whose source is not there."""
+        entry = self.interpreter.run_called(model, at or module.source.tree, module)
+        return Analysis(target, entry, None, not isinstance(model, Unknown))
+
+    def _given(self, value: Function) -> Value:
+        """What a callable gives that is called without arguments."""
         interpreter = self.interpreter
         interpreter.quiet += 1
         try:
-            made = interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
+            return interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
         finally:
             interpreter.quiet -= 1
-        return [each for each in options(made) if isinstance(each, Instance) and interpreter.is_module(each)]
+
+    def _modules(self, made: Value) -> list[Value]:
+        return [each for each in options(made) if self.interpreter.is_module(each)]
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
         """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
@@ -241,8 +259,9 @@ class Interpretation:
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
             if any(context.function is maker for context in interpreter.contexts):
                 continue  # a model that was read builds it
-            for root in self._made(Function(maker)):
-                yield from self._object(root, f"{entry.target}::{maker.name}")
+            for root in self._modules(self._given(Function(maker))):
+                if isinstance(root, Instance):
+                    yield from self._object(root, f"{entry.target}::{maker.name}")
         for name, value in self._compiled_functions(entry.module, bool(classes)):
             yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
 
@@ -256,6 +275,12 @@ class Interpretation:
                 compiled = any(name in ("compile", "torch.compile") for name in named)
                 if compiled or (name == "model" and not has_classes):
                     yield name, Function(binding)
+
+
+def _required(takes: ast.arguments) -> bool:
+    """Whether a call has to give an argument."""
+    positional = len(takes.posonlyargs) + len(takes.args)
+    return positional > len(takes.defaults) or any(default is None for default in takes.kw_defaults)
 
 
 def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:

@@ -158,6 +158,11 @@ class _Examination:
         apart = (
             f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
         )
+        unknown = tuple(
+            f"{each.target}: the source of this model was not found, so nothing of it was read"
+            for each in last.analyses
+            if not each.is_read
+        )
         part = Part(
             findings=tuple(findings[place] for place in order),
             silenced=tuple(position for position, place in enumerate(order) if place in silenced),
@@ -165,7 +170,7 @@ class _Examination:
             sources=tuple(_sources(last.interpreter.program, options.root, shown | {named})),
             named=named,
             skipped=tuple(Skipped(self.shown(path), reason) for path, reason in sorted(unread.items())),
-            warnings=(*apart, *dict.fromkeys(w for each in passes for w in each.warnings)),
+            warnings=(*apart, *unknown, *dict.fromkeys(w for each in passes for w in each.warnings)),
             **_reach(own.interpreter, last.interpreter, options.root),
             hiding=tuple(sorted(hiding, key=lambda comment: (comment.path, comment.line, comment.code))),
         )

@@ -8,6 +8,7 @@ import pytest
 from probing import HEAD
 from reading import read
 from tcready.options import ReadOptions
+from tcready.schema import TcreadyError
 
 GATES_A_LOSS = {
     "given": "if wanted is not None:\n            return F.cross_entropy(x, wanted[wanted > 0])",
@@ -264,3 +265,50 @@ class Model(nn.Module):
         return x.view(-1, {use})
 """
     assert breaks(tmp_path, source) == told
+
+
+HELD = """
+import absent
+class Part(nn.Module):
+    def forward(self, x):
+        return x[x > 0]
+model = nn.Sequential(nn.Linear(4, 4), Part())
+recurrent = nn.LSTM(4, 4)
+elsewhere = absent.Model(nn.Linear(4, 4))
+number = 5
+def build():
+    return nn.Sequential(nn.Linear(4, 4), Part())
+def named(width=4):
+    return nn.Sequential(nn.Linear(width, 4), Part()).eval()
+def other():
+    return absent.Model(nn.Linear(4, 4))
+def taking(x):
+    return absent.change(nn.Linear(4, 4)(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "warned"),
+    [
+        ("model", {"TCR204"}, 0),
+        ("recurrent", {"TCR406"}, 0),
+        ("build", {"TCR204"}, 0),
+        ("named", {"TCR204"}, 0),
+        ("elsewhere", set(), 1),
+        ("other", set(), 1),
+        ("taking", {"TCR315"}, 0),
+    ],
+)
+def test_a_target_may_be_a_model_of_torch_or_what_gives_one(
+    name: str, rules: set[str], warned: int, tmp_path: Path
+) -> None:
+    (tmp_path / "model.py").write_text(HEAD + HELD)
+    found = read([f"model.py::{name}"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer"))
+    assert {f.rule for f in found.findings} == rules
+    assert sum("source of this model was not found" in each for each in found.warnings) == warned
+
+
+def test_what_is_no_model_is_no_target(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(HEAD + HELD)
+    with pytest.raises(TcreadyError, match=r"number is no nn\.Module class with a forward"):
+        read(["model.py::number"], ReadOptions(root=tmp_path, search_path=(tmp_path,)))

@@ -88,6 +88,18 @@ class Entries(Room):
                 self.engine.member(root, name, frame)
         return frame.context
 
+    def run_called(self, model: Value, at: ast.AST, module: ModuleInfo) -> int:
+        """Interprets a call, with a tensor, of a module of torch.nn such as a Sequential as the compiled entry; its context.
+
+        `at` is the code that makes it. Of a model whose source is not read nothing is found.
+        """
+        frame = self._entry_frame(module)
+        if self.engine.is_module(model):
+            node = ast.copy_location(ast.Call(ast.Name("model", ast.Load()), [], []), at)
+            given = (Tensor(sure=False, given=True),)
+            self.engine.call(model, CallSite(node, given, {}, frame, "high"))
+        return frame.context
+
     def _entry_frame(self, module: ModuleInfo) -> Frame:
         frame = Frame(module, None, len(self.engine.contexts), "high", {})
         self.engine.entry = frame.context

@@ -211,10 +211,11 @@ class Interpreter:
         self.count_again = functions.count_again
         self.function_info, self.takes = functions.function_info, functions.takes
         self.local_class = functions.local_class
-        self.build, self.run_forward, self.run_function = (
+        self.build, self.run_forward, self.run_function, self.run_called = (
             objects.build,
             entries.run_forward,
             entries.run_function,
+            entries.run_called,
         )
 
     def take_apart(self) -> None:
