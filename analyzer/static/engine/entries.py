@@ -89,7 +89,7 @@ class Entries(Room):
         return frame.context
 
     def run_called(self, model: Value, at: ast.AST, module: ModuleInfo) -> int:
-        """Interprets a call, with a tensor, of a module of torch.nn such as a Sequential as the compiled entry; its context.
+        """Interprets a call, with a tensor, of a module of torch.nn (a Sequential) as the compiled entry; its context.
 
         `at` is the code that makes it. Of a model whose source is not read nothing is found.
         """
