@@ -152,7 +152,8 @@ def test_what_tells_the_time_may_be_no_logger(tmp_path: Path) -> None:
     found = [
         each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
     ]
-    assert found and all("may do more than log" in (each.unsafe or "") for each in found)
+    assert found
+    assert all("may do more than log" in (each.unsafe or "") for each in found)
 
 
 def test_what_follows_is_put_below_one_test(tmp_path: Path) -> None:

@@ -229,3 +229,18 @@ def test_a_fake_kernel_that_tells_something_else_is_refuted(tmp_path: Path) -> N
     for trial, (value, words) in zip(result.trials, KERNELS.items(), strict=True):
         assert (trial.difference is None) == (words is None), (value, trial.difference)
         assert words is None or words in (trial.difference or "")
+
+
+@pytest.mark.dynamo
+def test_an_operator_that_gives_memory_of_what_it_is_given_has_no_fake_kernel(tmp_path: Path) -> None:
+    """Its schema says otherwise: a graph that writes to the result would not write to the argument."""
+    before = MODEL.replace("(x.float() * 2).contiguous()", "x.contiguous()").replace("tcr_shown", "tcr_alias")
+    path = tmp_path / "model.py"
+    path.write_text(before)
+    made = f'torch.library.register_fake("tcr_alias::rows", lambda x: x.contiguous())\n\n\n{CLASS}'
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((Variant("rows", ((str(path), before.replace(CLASS, made)),)),)),
+    )
+    assert result.failure is None
+    assert "`tcr_alias::rows` gives memory of what it is given" in (result.trials[0].difference or "")

@@ -39,7 +39,10 @@ def disagreement(models: Models, request: ProofRequest, seconds: float) -> str |
             told = operators.fake_result(operator, args, kwargs)
         result = run()
         if told is not None and not found:
-            found.extend(_differing(operators.operator_name(operator), told[0], result))
+            name = operators.operator_name(operator)
+            found.extend(_differing(name, told[0], result))
+            if not operators.tells_of_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
+                found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
         return result
 
     until = time.monotonic() + seconds
@@ -83,6 +86,15 @@ def _agree(fake: torch.Tensor, real: torch.Tensor) -> bool:
         if size > 1
     ]
     return all(one == other for one, other in steps)
+
+
+def _in_memory(values: Any) -> set[int]:
+    """Where the tensors among some values lie: a graph may reuse the memory of what an operator is given, and write
+    to what it gives."""
+    tensors = [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
+    return {
+        each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided and each.numel()
+    }
 
 
 def _words(tensor: torch.Tensor) -> str:
