@@ -161,6 +161,11 @@ def _why_a_number(
         )
         if not fine:
             return f"`{name}` is read where a Python number is wanted"
+        statement = parents[used]
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        targets = [statement.target] if isinstance(statement, ast.AugAssign) else targets
+        if not all(isinstance(each, ast.Name) or _is_self(each, name) for each in targets):
+            return f"what is made of `{name}` is kept, and would be a tensor as well"
     return None
 
 

@@ -75,6 +75,11 @@ DECLINED = {
         "elsewhere than in an attribute",
     ),
     "a counter that gradients need": (COUNTER, "self.n += 1\nreturn x * self.n", "a gradient may need"),
+    "a counter that is kept elsewhere": (
+        COUNTER,
+        "self.n += 1\nself.last = self.n + 1\nreturn x",
+        "would be a tensor as well",
+    ),
     "a counter in an exponent": (COUNTER, "self.n += 1\nreturn x + 2 ** self.n", "a power of"),
     "a counter that doubles": ("self.n = 1", "self.n *= 2\nreturn x", "grow beyond"),
     "a counter that doubles itself": ("self.n = 1", "self.n = self.n * 2 + 1\nreturn x", "grow beyond"),
