@@ -168,6 +168,8 @@ class _Timing:
                 continue
             self.names.add(target.value)
             for name in (*self.uses.loads(target.value), *self._given(target.value)):
+                if self.uses.function_of(name) is not self.uses.function_of(target):
+                    return "a function inside asks for it, which Dynamo does not trace without a value"
                 if reason := self.follow(name):
                     return reason
         return None

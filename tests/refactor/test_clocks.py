@@ -82,6 +82,11 @@ DECLINED = {
         "y = x * 2\nself.times += [time.time()]\nreturn y",
         "others have too",
     ),
+    "told in a function inside": (
+        "",
+        "t = time.time()\ndef tell():\n    print(t)\ny = x * 2\ntell()\nreturn y",
+        "a function inside",
+    ),
     "its names are asked for": (
         "",
         "t = time.time()\nprint(t)\nreturn x * len(locals())",
