@@ -225,9 +225,11 @@ class _Timing:
             for each in ast.walk(self.place.source.tree)
             if isinstance(each, ast.Assign) and any(ast.unparse(to) == owner for to in each.targets)
         ]
-        return bool(given) and all(
-            isinstance(each, ast.Call) and _full_name(each, self.known) == "logging.getLogger"
-            for each in given
+        makers = [_full_name(each, self.known) for each in given if isinstance(each, ast.Call)]
+        defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
+        return len(makers) == len(given) > 0 and all(
+            maker.rpartition(".")[2] in ("getLogger", "get_logger") and maker not in defined
+            for maker in makers
         )
 
     def _is_read(self, target: cst.Attribute) -> bool:
