@@ -151,6 +151,16 @@ def test_what_the_rest_of_the_file_does_with_a_time_is_asked(text: str, reason: 
     assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
 
 
+def test_an_operator_of_the_file_may_have_an_effect(tmp_path: Path) -> None:
+    text = HEAD + forward("t = time.time() + self.log\nprint(t)\nreturn x * 2", init="self.log = Tally()")
+    text += "\n\nclass Tally:\n    def __radd__(self, what):\n        self.n = 1\n        return 0\n"
+    found = [
+        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
+    ]
+    assert found
+    assert all("`__radd__` of this file" in (each.unsafe or "") for each in found)
+
+
 def test_what_tells_the_time_may_be_no_logger(tmp_path: Path) -> None:
     text = HEAD + forward("y = x * 2\nself.log.info(time.time())\nreturn y", init="self.log = Tally()")
     text += "\n\nclass Tally:\n    def info(self, what):\n        self.n = 1\n"
