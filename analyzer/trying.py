@@ -710,7 +710,7 @@ class Work:
             change,
             state=judgement.state,
             reason=judgement.reason,
-            unsafe=judgement.unsafe or change.unsafe,
+            unsafe="; ".join(dict.fromkeys(why for why in (judgement.unsafe, change.unsafe) if why)) or None,
             proof=judgement.proof,
         )
 

@@ -24,6 +24,7 @@ CLOCKS = frozenset(
     for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
     for unit in ("", "_ns")
 ) | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
+FROM = ("time", "datetime", "logging", "warnings", "pprint")
 ASKED = "What it asks of the system can only be asked outside of the graph: hand the answer to the call."
 MISSED = "it is kept in a container, or handed on, and compiled calls would be missing there"
 
@@ -59,7 +60,7 @@ def _names(tree: ast.Module) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.asname or alias.name: alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
+        elif isinstance(node, ast.ImportFrom) and node.module in FROM:
             found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
@@ -69,6 +70,36 @@ def _is_clock(node: cst.CSTNode, known: dict[str, str]) -> bool:
         return False
     first, dot, rest = text(node.func).partition(".")
     return first in known and f"{known[first]}{dot}{rest}" in CLOCKS
+
+
+def _full_name(value: ast.expr, known: dict[str, str]) -> str:
+    """The full name of what is called there."""
+    first, dot, rest = ast.unparse(value.func if isinstance(value, ast.Call) else value).partition(".")
+    return f"{known.get(first, first)}{dot}{rest}"
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names that a file gives a value, by a definition, an import or an assignment."""
+    found = {
+        each.name
+        for each in ast.walk(tree)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    }
+    for each in ast.walk(tree):
+        if isinstance(each, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name for alias in each.names}
+        elif isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+            found.add(each.id)
+        elif isinstance(each, ast.arg):
+            found.add(each.arg)
+    return found
+
+
+def _reads(function: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.ctx, ast.Load)
+        for each in ast.walk(function)
+    )
 
 
 class _Timing:
@@ -97,11 +128,15 @@ class _Timing:
             return "it shares its line with what is compiled"
         if any(isinstance(each, (cst.NamedExpr, cst.Await, cst.Yield)) for each in walk(inner)):
             return "a name is given a value within an expression"
+        if next(self.uses.loads("locals"), None) is not None:
+            return "the function asks for its `locals`"
         self.lines[line] = None
         call = unknown_call(_without_clocks(inner, self.known))
         if isinstance(inner, cst.Expr) and isinstance(inner.value, cst.Call):
             if not is_message(inner.value):
                 return MISSED
+            if self._is_own(inner.value):
+                return f"`{text(inner.value.func)}` is a function of this file, which may do more than tell"
         elif isinstance(inner, (cst.Assign, cst.AugAssign, cst.AnnAssign)) and inner.value is not None:
             if reason := self._assigned(inner):
                 return reason
@@ -116,6 +151,8 @@ class _Timing:
             [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
         )
         for target in targets:
+            if isinstance(statement, cst.AugAssign) and not self._is_new(target):
+                return "what it is added to may be a tensor or a list that others have too"
             if isinstance(target, cst.Attribute) and text(target.value) == "self":
                 if not self._is_begun(target.attr.value):
                     return "compiled code would leave what it is kept in without a value: `__init__` gives it none"
@@ -131,6 +168,8 @@ class _Timing:
                 continue
             self.names.add(target.value)
             for name in (*self.uses.loads(target.value), *self._given(target.value)):
+                if self.uses.function_of(name) is not self.uses.function_of(target):
+                    return "a function inside asks for it, which Dynamo does not trace without a value"
                 if reason := self.follow(name):
                     return reason
         return None
@@ -148,6 +187,51 @@ class _Timing:
             for each in ast.walk(init[0])
         )
 
+    def _is_new(self, target: cst.BaseExpression) -> bool:
+        """Whether what is added to in place is a number, or made by an operator, as the file gives it."""
+        if isinstance(target, cst.Name):
+            values = self.uses.values_of(target.value)
+            return all(
+                isinstance(each, (cst.BaseNumber, cst.BinaryOperation))
+                or (each is not None and _is_clock(each, self.known))
+                for each in values
+            )
+        if not isinstance(target, cst.Attribute):
+            return True  # an item: it is declined for that
+        return all(
+            isinstance(each.value, (ast.Constant, ast.BinOp)) or _full_name(each.value, self.known) in CLOCKS
+            for each in ast.walk(self.place.source.tree)
+            if isinstance(each, ast.Assign)
+            and any(isinstance(to, ast.Attribute) and to.attr == target.attr.value for to in each.targets)
+        )
+
+    def _is_own(self, message: cst.Call) -> bool:
+        """Whether a function that the file gives a name like `print` is called."""
+        name = message.func.value if isinstance(message.func, cst.Name) else None
+        if name is None:
+            return False
+        origin = self.known.get(name)
+        return name in _bound(self.place.source.tree) and origin not in ("warnings.warn", "pprint.pprint")
+
+    def _is_logger(self, message: cst.Call) -> bool:
+        """Whether what a message is called by is a module of Python, or made by `getLogger` as the file tells."""
+        if not isinstance(message.func, cst.Attribute):
+            return True
+        owner = text(message.func.value)
+        if self.known.get(owner) in ("logging", "warnings", "pprint"):
+            return True
+        given = [
+            each.value
+            for each in ast.walk(self.place.source.tree)
+            if isinstance(each, ast.Assign) and any(ast.unparse(to) == owner for to in each.targets)
+        ]
+        makers = [_full_name(each, self.known) for each in given if isinstance(each, ast.Call)]
+        defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
+        return len(makers) == len(given) > 0 and all(
+            maker.rpartition(".")[2] in ("getLogger", "get_logger") and maker not in defined
+            for maker in makers
+        )
+
     def _is_read(self, target: cst.Attribute) -> bool:
         """Whether an attribute of self is read in a statement that is no part of this."""
         for node, parent in self.place.piece.parents.items():
@@ -156,7 +240,23 @@ class _Timing:
                     continue
                 if self.follow(node) is not None:
                     return True
-        return False
+        return any(_reads(each, target.attr.value) for each in self._others())
+
+    def _others(self) -> Iterator[ast.AST]:
+        """The other functions of the file that it calls itself, by their names: compiled code may run them."""
+        tree = self.place.source.tree
+        called = {
+            each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Call)
+        }
+        line = self.place.piece.lines(self.place.node)[0]
+        for each in ast.walk(tree):
+            if not isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) or each.name == "__init__":
+                continue
+            runs = each.name in called or each.name in ("forward", "__call__") or bool(each.decorator_list)
+            if runs and not each.lineno <= line <= (each.end_lineno or each.lineno):
+                yield each
 
     def _given(self, name: str) -> Iterator[cst.CSTNode]:
         """Where else a name is given a value: all of it is left out, or nothing."""
@@ -178,6 +278,12 @@ class _Timing:
                 if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call)
                 else [value]
             )
+            if (
+                isinstance(value, cst.Expr)
+                and isinstance(value.value, cst.Call)
+                and not self._is_logger(value.value)
+            ):
+                return f"`{text(value.value.func)}` may do more than log: this file does not make what it belongs to"
             if not all(is_without_effect(_without_clocks(part, self.known)) for part in parts):
                 return "a part of it is a call or an item, whose effect may be lost"
             if name := hidden_effect(self.place, *parts):

@@ -1,8 +1,10 @@
-"""Code of a file that runs without being called: properties, and what makes a text or a truth of an object."""
+"""Code of a file that runs without being called: properties, operators, and what makes a text or a truth of an
+object."""
 
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,15 @@ import libcst as cst
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
-OF_OBJECTS = frozenset("__str__ __repr__ __format__ __bool__ __len__ __getattr__ __getattribute__".split())
+OPERATORS = frozenset(
+    f"__{side}{name.strip('_')}__"
+    for name in dir(operator)
+    if name.startswith("__")
+    for side in ("", "r")  # `__radd__` as `__add__`
+) - {"__call__", "__getitem__", "__setitem__", "__delitem__"}
+OF_OBJECTS = OPERATORS | frozenset(
+    "__str__ __repr__ __format__ __bool__ __len__ __getattr__ __getattribute__".split()
+)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

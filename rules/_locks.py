@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.rules._statements import has_effect, text
+from tcready.rules._statements import NOT_PURE, has_effect, text
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> st
         if has_effect(each.value):
             return WRITES
     for call in _calls(block.body):
+        if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in call.args):
+            return WRITES
         method = text(call.func).removeprefix("self.")
         known = place.method(method) if text(call.func).startswith("self.") else None
         if known is not None and not any(
@@ -118,25 +120,53 @@ def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> st
             continue
         if unknown_call(call.with_changes(args=())) is not None:
             return f"`{text(call.func)}` may write to what the lock guards"
+    return _written_elsewhere(place, block)
+
+
+def _written_elsewhere(place: Located, block: cst.With) -> str | None:
+    """What is read there, of self or of the module, that other code of the file writes to."""
+    tree = place.source.tree
+    of_module = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    } - place.piece.bound
     read = {
-        each.attr.value
+        text(each)
         for each in walk(block.body)
-        if isinstance(each, cst.Attribute) and text(each.value) == "self"
+        if (isinstance(each, cst.Attribute) and text(each.value) == "self")
+        or (isinstance(each, cst.Name) and each.value in of_module)
     }
     first, last = place.piece.lines(block)
-    around = place.class_around
-    for method_ in around.body if around is not None else ():
-        if isinstance(method_, ast.FunctionDef) and method_.name == "__init__":
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for function in ast.walk(tree):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or function.name == "__init__":
             continue
-        for node in ast.walk(method_):
-            if (
-                isinstance(node, ast.Attribute)
-                and node.attr in read
-                and not isinstance(node.ctx, ast.Load)
-                and not first <= node.lineno <= last
-            ):
+        shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
+        for node in ast.walk(function):
+            name = f"self.{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+            if name not in read or first <= getattr(node, "lineno", first) <= last:
+                continue
+            is_local = isinstance(node, ast.Name) and name not in shared
+            if _is_written(node, parents, is_local=is_local):
                 return f"`{ast.unparse(node)}`, which is read there, is given another value elsewhere"
     return None
+
+
+def _is_written(node: ast.AST, parents: dict[ast.AST, ast.AST], *, is_local: bool) -> bool:
+    """Whether an attribute or a name is given a value, or what it holds is changed in place."""
+    if not isinstance(getattr(node, "ctx", None), ast.Load):
+        return not is_local
+    while isinstance(parent := parents[node], ast.Subscript) and parent.value is node:
+        if not isinstance(parent.ctx, ast.Load):
+            return True
+        node = parent
+    if not isinstance(parent, ast.Attribute):
+        return False
+    in_place = parent.attr.endswith("_") and not parent.attr.endswith("__")
+    return not isinstance(parent.ctx, ast.Load) or parent.attr in NOT_PURE or in_place
 
 
 def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:

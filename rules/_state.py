@@ -67,7 +67,8 @@ def counter(place: Located) -> Ways:
     yield Rewrite(
         "The number becomes a buffer, which is no part of the state dict: it is counted in the graph",
         (Change((line,), (made,), init[1]),),
-        f"who reads `{name}` from outside finds a tensor",
+        f"who reads `{name}` from outside finds a tensor"
+        + ("" if isinstance(value, int) else ", which `.half()` and its kin round"),
         torch[1],
     )
 
@@ -128,6 +129,8 @@ def _why_a_number(
             continue
         if isinstance(parent, ast.AugAssign) and parent.target is node:
             fraction = isinstance(parent.value, ast.Constant) and isinstance(parent.value.value, float)
+            if whole and isinstance(parent.op, ast.Mult):
+                return f"`{name}` may grow beyond what a tensor holds"
             if not isinstance(parent.op, (ast.Add, ast.Sub, ast.Mult)) or (whole and fraction):
                 return f"`{name}` does not stay of one type"
             continue
@@ -136,15 +139,33 @@ def _why_a_number(
             own = isinstance(computed, ast.BinOp) and any(_is_self(n, name) for n in ast.walk(computed))
             if not own:
                 return f"`{name}` is set to a number again"
+            grows = (ast.Mult, ast.Pow, ast.LShift)
+            if whole and any(isinstance(n, ast.BinOp) and isinstance(n.op, grows) for n in ast.walk(parent)):
+                return f"`{name}` may grow beyond what a tensor holds"
             continue
         used: ast.AST = node
-        while isinstance(parents[used], (ast.BinOp, ast.UnaryOp)):
-            used = parents[used]
+        while isinstance(around_it := parents[used], (ast.BinOp, ast.UnaryOp)):
+            if isinstance(around_it, ast.BinOp) and isinstance(around_it.op, (ast.Pow, ast.LShift)):
+                return f"a power of `{name}` may be more than a tensor holds, or less exact"
+            used = around_it
+        if (
+            isinstance(parent, ast.BinOp)
+            and not isinstance(parent.op, (ast.Add, ast.Sub))
+            and not isinstance(parent.left if parent.right is node else parent.right, ast.Constant)
+        ):
+            return (
+                f"a gradient may need `{name}` as it was when it was a factor, and a later call writes to it"
+            )
         fine = isinstance(used, (ast.BinOp, ast.UnaryOp)) and isinstance(
             parents[used], (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
         )
         if not fine:
             return f"`{name}` is read where a Python number is wanted"
+        statement = parents[used]
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        targets = [statement.target] if isinstance(statement, ast.AugAssign) else targets
+        if not all(isinstance(each, ast.Name) or _is_self(each, name) for each in targets):
+            return f"what is made of `{name}` is kept, and would be a tensor as well"
     return None
 
 
@@ -466,6 +487,9 @@ def without_layer(place: Located) -> Ways:
         return
     if code is None or not given or not calls or any(arg.keyword is not None for arg in node.args):
         yield Declined("its weights are drawn anew at each call: made in `__init__` they would be kept")
+        return
+    if len(given) > 1 + (name == "GroupNorm") or any(arg.star for arg in given):
+        yield Declined("it is made with more than sizes")
         return
     size = given[0].value
     if name in ("LayerNorm", "RMSNorm") and not _is_one_size(size):

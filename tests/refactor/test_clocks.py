@@ -67,6 +67,31 @@ DECLINED = {
     "named on the way": ("", "print(t := time.time())\nreturn x * t", "within an expression"),
     "on a line with others": ("", "t = time.time(); y = x * 2\nreturn y", "shares its line"),
     "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "not followed"),
+    "added to a tensor in place": (
+        "",
+        "y = x * 2\nt = y\nt += time.time()\nprint(t.shape)\nreturn y",
+        "others have too",
+    ),
+    "added to a buffer in place": (
+        "self.b = torch.zeros(8)",
+        "t = self.b\nt += time.time()\nprint(t.shape)\nreturn x * 2",
+        "others have too",
+    ),
+    "added to a list": (
+        "self.times = []",
+        "y = x * 2\nself.times += [time.time()]\nreturn y",
+        "others have too",
+    ),
+    "told in a function inside": (
+        "",
+        "t = time.time()\ndef tell():\n    print(t)\ny = x * 2\ntell()\nreturn y",
+        "a function inside",
+    ),
+    "its names are asked for": (
+        "",
+        "t = time.time()\nprint(t)\nreturn x * len(locals())",
+        "asks for its `locals`",
+    ),
     "no clock": ("", "time.sleep(0)\nreturn x * 2", "can only be asked outside"),
 }
 
@@ -103,6 +128,47 @@ def test_a_time_that_decides_something_is_declined(init: str, body: str, reason:
     found = proposed(tmp_path, HEAD + forward(body, init=init))
     assert [each for each in found if isinstance(each, Proposal) and each.rule == "TCR305"] == []
     assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
+
+
+HELPER = "\n\n    def due(self):\n        return time.time() - self.last > 60\n"
+OWN = {
+    "read in a method that is called": (
+        HEAD + forward("y = x * 2\nself.last = time.time()\nreturn y * self.due()", init="self.last = 0.0").rstrip()
+        + HELPER,
+        "read where it is compiled",
+    ),
+    "a function of the file that is called print": (
+        HEAD + forward("t = time.time()\nprint(t)\nreturn x * 2") + "\n\ndef print(*a):\n    M.n = 1\n",
+        "a function of this file",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "reason"), OWN.values(), ids=OWN)
+def test_what_the_rest_of_the_file_does_with_a_time_is_asked(text: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, text)
+    assert [each for each in found if isinstance(each, Proposal) and each.rule == "TCR305"] == []
+    assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
+
+
+def test_an_operator_of_the_file_may_have_an_effect(tmp_path: Path) -> None:
+    text = HEAD + forward("t = time.time() + self.log\nprint(t)\nreturn x * 2", init="self.log = Tally()")
+    text += "\n\nclass Tally:\n    def __radd__(self, what):\n        self.n = 1\n        return 0\n"
+    found = [
+        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
+    ]
+    assert found
+    assert all("`__radd__` of this file" in (each.unsafe or "") for each in found)
+
+
+def test_what_tells_the_time_may_be_no_logger(tmp_path: Path) -> None:
+    text = HEAD + forward("y = x * 2\nself.log.info(time.time())\nreturn y", init="self.log = Tally()")
+    text += "\n\nclass Tally:\n    def info(self, what):\n        self.n = 1\n"
+    found = [
+        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
+    ]
+    assert found
+    assert all("may do more than log" in (each.unsafe or "") for each in found)
 
 
 def test_what_follows_is_put_below_one_test(tmp_path: Path) -> None:

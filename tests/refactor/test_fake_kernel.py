@@ -229,3 +229,58 @@ def test_a_fake_kernel_that_tells_something_else_is_refuted(tmp_path: Path) -> N
     for trial, (value, words) in zip(result.trials, KERNELS.items(), strict=True):
         assert (trial.difference is None) == (words is None), (value, trial.difference)
         assert words is None or words in (trial.difference or "")
+
+
+@pytest.mark.dynamo
+def test_an_operator_that_gives_memory_of_what_it_is_given_has_no_fake_kernel(tmp_path: Path) -> None:
+    """Its schema says otherwise: a graph that writes to the result would not write to the argument."""
+    before = MODEL.replace("(x.float() * 2).contiguous()", "x.contiguous()").replace("tcr_shown", "tcr_alias")
+    path = tmp_path / "model.py"
+    path.write_text(before)
+    made = f'torch.library.register_fake("tcr_alias::rows", lambda x: x.contiguous())\n\n\n{CLASS}'
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((Variant("rows", ((str(path), before.replace(CLASS, made)),)),)),
+    )
+    assert result.failure is None
+    assert "`tcr_alias::rows` gives memory of what it is given" in (result.trials[0].difference or "")
+
+
+OF_A_SIZE = """\
+import torch
+from torch import nn
+
+torch.library.define("tcr_equal::first", "(Tensor x, int k) -> Tensor")
+
+
+@torch.library.impl("tcr_equal::first", "CPU")
+def first(x, k):
+    return x.contiguous()[:k] * 2
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.ops.tcr_equal.first(x, 4) + 1
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+def test_sizes_that_are_equal_by_chance_refute_a_fake_kernel(tmp_path: Path) -> None:
+    """The model is called with four rows, and takes four."""
+    path = tmp_path / "model.py"
+    path.write_text(OF_A_SIZE)
+    variants = []
+    for value in ("torch.empty_like(x)", "x.contiguous()[:k] * 2"):
+        made = f'torch.library.register_fake("tcr_equal::first", lambda x, k: {value})\n\n\n{CLASS}'
+        variants.append(Variant(value, ((str(path), OF_A_SIZE.replace(CLASS, made)),)))
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest(tuple(variants)),
+    )
+    assert result.failure is None
+    assert "with other sizes" in (result.trials[0].difference or "")
+    assert result.trials[1].difference is None

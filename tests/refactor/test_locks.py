@@ -9,7 +9,8 @@ from rewriting import assert_same, change, forward, loaded, proposed
 from tcready.refactor.suggest import Proposal
 from tcready.static.rule import Declined
 
-HEAD = "import threading\nfrom threading import RLock as Guard\n\nLOCK = threading.Lock()\n\n"
+HEAD = "import threading\nfrom threading import RLock as Guard\n\nLOCK = threading.Lock()\n"
+HEAD += "TABLE = [1.0]\nRATE = 1.0\n\n"
 LOCK = "self.lock = threading.Lock()"
 UNLOCKED = {
     "of a module": (LOCK, "y = x * 2\nwith self.lock:  # alone\n    z = torch.relu(y)\nreturn z + y"),
@@ -29,6 +30,8 @@ FILLED = {
 }
 OTHER = "\n    def reset(self):\n        with self.lock:\n            self.t = None\n\n    def kept(self):\n        self.c[0] = 1\n"
 OTHER += "\n    def table(self, n):\n        return torch.arange(n)\n"
+OTHER += "\n    def empty(self):\n        self.d.clear()\n\n    def renew(self):\n        global RATE\n"
+OTHER += "        RATE = 2.0\n        TABLE[0] = RATE\n"
 DECLINED = {
     "a counter": (f"{LOCK}\nself.n = 0", "with self.lock:\n    self.n += 1\nreturn x", "is written to there"),
     "a list": (
@@ -52,6 +55,31 @@ DECLINED = {
         f"{LOCK}\nself.t = None",
         "with self.lock:\n    if self.t is None:\n        self.t = torch.ones(8)\nreturn x + self.t",
         "given another value elsewhere",
+    ),
+    "changed elsewhere": (
+        f"{LOCK}\nself.c = {{}}",
+        "with self.lock:\n    if 1 not in self.c:\n        self.c[1] = torch.ones(8)\n    t = self.c[1]\nreturn x + t",
+        "given another value elsewhere",
+    ),
+    "emptied by a method": (
+        f"{LOCK}\nself.d = {{}}",
+        "with self.lock:\n    if 1 not in self.d:\n        self.d[1] = torch.ones(8)\n    t = self.d[1]\nreturn x + t",
+        "given another value elsewhere",
+    ),
+    "of the file, changed elsewhere": (
+        "",
+        "with LOCK:\n    y = x * TABLE[0]\nreturn y",
+        "given another value elsewhere",
+    ),
+    "of the file, set elsewhere": (
+        "",
+        "with LOCK:\n    y = x * RATE\nreturn y",
+        "given another value elsewhere",
+    ),
+    "into what is given": (
+        LOCK,
+        "with self.lock:\n    torch.add(x, 1, out=x)\nreturn x",
+        "is written to there",
     ),
     "a module": (f"{LOCK}\nself.l = nn.ReLU()", "with self.lock:\n    y = self.l(x)\nreturn y", "may write"),
     "its value": (LOCK, "with self.lock as held:\n    y = x * 2\nreturn y", "is used"),

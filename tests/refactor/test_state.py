@@ -18,7 +18,7 @@ REWRITTEN = {
         "self.n += 1\nscale = 1 / (self.n + 1)\nreturn x * scale",
     ),
     "a sum of sizes": (COUNTER, "self.n = self.n + x.shape[0]\nreturn x * 2"),
-    "a factor": ("self.f = 1.0", "self.f *= 0.5\nreturn x * 2 + self.f * x"),
+    "a factor": ("self.f = 1.0", "self.f *= 0.5\nreturn x * 2 + self.f * 2 * x"),
     "a buffer in place": (
         "self.e = nn.Buffer(torch.zeros(8))",
         "self.e = self.e.add_(1)\nreturn x + self.e",
@@ -73,6 +73,20 @@ DECLINED = {
         "self.c = {'n': 0}",
         "self.c['n'] += 1\nreturn x",
         "elsewhere than in an attribute",
+    ),
+    "a counter that gradients need": (COUNTER, "self.n += 1\nreturn x * self.n", "a gradient may need"),
+    "a counter that is kept elsewhere": (
+        COUNTER,
+        "self.n += 1\nself.last = self.n + 1\nreturn x",
+        "would be a tensor as well",
+    ),
+    "a counter in an exponent": (COUNTER, "self.n += 1\nreturn x + 2 ** self.n", "a power of"),
+    "a counter that doubles": ("self.n = 1", "self.n *= 2\nreturn x", "grow beyond"),
+    "a counter that doubles itself": ("self.n = 1", "self.n = self.n * 2 + 1\nreturn x", "grow beyond"),
+    "a norm with a small number of its own": (
+        "",
+        "y = x * 2\nreturn nn.LayerNorm(8, 2e-5)(y)",
+        "more than sizes",
     ),
     "a counter of no number": ("self.n = int('3')", "self.n += 1\nreturn x", "does not give"),
     "another tensor": (

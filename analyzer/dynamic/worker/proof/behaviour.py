@@ -569,10 +569,14 @@ def noticed(before: Behaviour, after: Behaviour) -> str | None:
     or a tensor where a number was kept."""
     if more := Counter(after.modules) - Counter(before.modules):
         return f"the module {next(iter(more))} is called more often: its hooks are, too"
-    for name, value in before.state.items():
-        if type(value) in (bool, int, float) and isinstance(after.state.get(name), torch.Tensor):
-            return f"{name} is a tensor after the call where it was a number"
-    return None
+    names = [
+        name
+        for name, value in before.state.items()
+        if type(value) in (bool, int, float) and isinstance(after.state.get(name), torch.Tensor)
+    ]
+    if len(names) == 1:
+        return f"{names[0]} is a tensor after the call where it was a number"
+    return f"{', '.join(names)} are tensors after the call where they were numbers" if names else None
 
 
 def another_message(before: Behaviour, after: Behaviour) -> str | None:

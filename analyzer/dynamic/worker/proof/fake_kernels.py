@@ -6,8 +6,9 @@ them; another backend allocates, and indexes, by what was told.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,20 +27,28 @@ def registers(variant: Variant) -> bool:
     return any(word in text for _, text in variant.sources for word in REGISTERING)
 
 
-def disagreement(models: Models, request: ProofRequest, seconds: float) -> str | None:
+def disagreement(
+    models: Models, request: ProofRequest, sources: Sequence[tuple[str, str]], seconds: float
+) -> str | None:
     """Where a fake kernel tells of another result than its operator gives, in one line.
 
     The calls of the model with the first seed are made, those with the inputs as given whatever they take, others for
-    some `seconds`.
+    some `seconds`. Operators that `sources`, the texts of files by path, name are called with other sizes too.
     """
     found: list[str] = []
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         with dispatch.unseen():
             told = operators.fake_result(operator, args, kwargs)
+            given = _doubled(args, kwargs) if told is not None else []
         result = run()
         if told is not None and not found:
-            found.extend(_differing(operators.operator_name(operator), told[0], result))
+            name = operators.operator_name(operator)
+            found.extend(_differing(name, told[0], result))
+            if not operators.tells_of_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
+                found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
+            if not found and any(name in text for _, text in sources):
+                found.extend(_of_other_sizes(operator, given))
         return result
 
     until = time.monotonic() + seconds
@@ -51,6 +60,44 @@ def disagreement(models: Models, request: ProofRequest, seconds: float) -> str |
         if found:
             return f"{found[0]} ({key.words})"
     return None
+
+
+def _doubled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Arguments whose tensors are twice as long wherever they have one size, for each size that they have: two sizes, or
+    a size and a number, may be equal by chance."""
+    tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    if any(each.layout != torch.strided for each in tensors) or sum(each.numel() for each in tensors) > LARGE:
+        return []
+
+    def longer(tensor: torch.Tensor, size: int) -> torch.Tensor:
+        made = tensor.detach()
+        for dimension, own in enumerate(tensor.shape):
+            if own == size:
+                made = torch.cat([made, made], dimension)
+        return made.clone(memory_format=torch.contiguous_format)
+
+    sizes = dict.fromkeys(size for each in tensors for size in each.shape if size > 1)
+    found = []
+    for size in sizes:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        changed = [longer(each, size) if isinstance(each, torch.Tensor) else each for each in leaves]
+        found.append(pytree.tree_unflatten(changed, spec))
+    return found
+
+
+LARGE = 1_000_000
+"""Numbers in the arguments of an operator that is called with other sizes as well."""
+
+
+def _of_other_sizes(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[str]:
+    """Where the fake kernel tells of another result than the operator gives for such arguments, if it takes them."""
+    for args, kwargs in given:
+        with dispatch.unseen(), torch.no_grad(), contextlib.suppress(Exception):
+            told = operators.fake_result(operator, args, kwargs)
+            result = operator(*args, **kwargs)
+            if told is not None and (found := _differing(operators.operator_name(operator), told[0], result)):
+                return [f"{found[0]}, in a call with other sizes"]
+    return []
 
 
 def _differing(name: str, told: Any, given: Any) -> list[str]:
@@ -83,6 +130,15 @@ def _agree(fake: torch.Tensor, real: torch.Tensor) -> bool:
         if size > 1
     ]
     return all(one == other for one, other in steps)
+
+
+def _in_memory(values: Any) -> set[int]:
+    """Where the tensors among some values lie: a graph may reuse the memory of what an operator is given, and write
+    to what it gives."""
+    tensors = [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
+    return {
+        each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided and each.numel()
+    }
 
 
 def _words(tensor: torch.Tensor) -> str:

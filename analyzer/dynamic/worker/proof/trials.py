@@ -202,7 +202,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
     trial = _compiled(models, request, trial, trace, dynamo.SPEAKS in "".join(variant.settings))
     if not trial.difference and fake_kernels.registers(variant):
-        text = fake_kernels.disagreement(models, request, request.seconds * SHARE)
+        text = fake_kernels.disagreement(models, request, variant.sources, request.seconds * SHARE)
         trial = replace(trial, difference=text, differs="compiled" if text else None)
     return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
