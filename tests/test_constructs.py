@@ -79,7 +79,9 @@ def test_what_is_told_is_what_dynamo_does(sample: Construct, path: Path) -> None
         return
     breaking = {f.line: f for f in found if f.effect in BREAKING}
     surprises = {line for line, _ in sample.only_run}
-    given_up = {f.line for f in found if RULES[f.rule or ""].follows} & seen.generators  # no log tells of these
+    given_up = {
+        f.line for f in found if RULES[f.rule or ""].follows
+    } & seen.generators  # no log tells of these
     assert seen.lines | given_up == set(breaking) | surprises, [(b.line, b.text[:300]) for b in seen.breaks]
     for broken in seen.breaks:
         if broken.line in breaking:
