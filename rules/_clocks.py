@@ -13,7 +13,7 @@ from tcready.rules._hidden_effects import hidden_effect
 from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
-from tcready.rules._statements import text
+from tcready.rules._statements import full_name, text
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -72,10 +72,9 @@ def _is_clock(node: cst.CSTNode, known: dict[str, str]) -> bool:
     return first in known and f"{known[first]}{dot}{rest}" in CLOCKS
 
 
-def _full_name(value: ast.expr, known: dict[str, str]) -> str:
-    """The full name of what is called there."""
-    first, dot, rest = ast.unparse(value.func if isinstance(value, ast.Call) else value).partition(".")
-    return f"{known.get(first, first)}{dot}{rest}"
+def _function(value: ast.expr) -> ast.expr:
+    """What is called there."""
+    return value.func if isinstance(value, ast.Call) else value
 
 
 def _bound(tree: ast.Module) -> set[str]:
@@ -199,7 +198,8 @@ class _Timing:
         if not isinstance(target, cst.Attribute):
             return True  # an item: it is declined for that
         return all(
-            isinstance(each.value, (ast.Constant, ast.BinOp)) or _full_name(each.value, self.known) in CLOCKS
+            isinstance(each.value, (ast.Constant, ast.BinOp))
+            or full_name(_function(each.value), self.known) in CLOCKS
             for each in ast.walk(self.place.source.tree)
             if isinstance(each, ast.Assign)
             and any(isinstance(to, ast.Attribute) and to.attr == target.attr.value for to in each.targets)
@@ -225,7 +225,7 @@ class _Timing:
             for each in ast.walk(self.place.source.tree)
             if isinstance(each, ast.Assign) and any(ast.unparse(to) == owner for to in each.targets)
         ]
-        makers = [_full_name(each, self.known) for each in given if isinstance(each, ast.Call)]
+        makers = [full_name(each.func, self.known) for each in given if isinstance(each, ast.Call)]
         defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
         return len(makers) == len(given) > 0 and all(
             maker.rpartition(".")[2] in ("getLogger", "get_logger") and maker not in defined

@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.rules._statements import NOT_PURE, has_effect, text
+from tcready.rules._statements import NOT_PURE, full_name, has_effect, text
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def is_lock(place: Located) -> bool:
     made = [*_values(place)]
     known = _imported(place.source.tree)
     return bool(made) and all(
-        isinstance(each, ast.Call) and _full_name(each.func, known) in LOCKS for each in made
+        isinstance(each, ast.Call) and full_name(each.func, known) in LOCKS for each in made
     )
 
 
@@ -73,11 +73,6 @@ def _imported(tree: ast.Module) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     return found
-
-
-def _full_name(function: ast.expr, known: dict[str, str]) -> str:
-    first, dot, rest = ast.unparse(function).partition(".")
-    return f"{known.get(first, first)}{dot}{rest}"
 
 
 def _binds(tree: ast.Module, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,6 +22,12 @@ def text(node: cst.CSTNode) -> str:
         return ast.unparse(ast.parse(f"({code})", mode="eval"))
     except SyntaxError:
         return code
+
+
+def full_name(node: ast.expr, known: Mapping[str, str]) -> str:
+    """The name of a module's function, where `known` has the full names of what a file imports by the file's own."""
+    first, dot, rest = ast.unparse(node).partition(".")
+    return f"{known.get(first, first)}{dot}{rest}"
 
 
 def is_torch(node: cst.BaseExpression) -> bool:
