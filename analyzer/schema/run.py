@@ -409,6 +409,46 @@ class OpCheck:
 
 
 @dataclass(frozen=True)
+class ObservedArgument:
+    """A tensor that an operator was given, by the name of the parameter."""
+
+    name: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ObservedResult:
+    """A tensor that an operator gave back, by the tensors that it was given."""
+
+    sizes: tuple[int, ...]
+    like: str | None = None
+    """The argument that has its sizes and is on its device; None if none is."""
+    dtype: str | None = None
+    """`int64`, if the type is not that of `like`, or of the first argument where none is like it."""
+    other_strides: bool = False
+    """Whether its strides are not those of `like`."""
+
+    def empty(self, torch: str = "torch") -> str:
+        """The code of an empty tensor like it; `torch` is the name that the code has for it. For `like` alone."""
+        dtype = f", dtype={torch}.{self.dtype}" if self.dtype else ""
+        strides = f", memory_format={torch}.contiguous_format" if self.other_strides else ""
+        return f"{torch}.empty_like({self.like}{dtype}{strides})"
+
+
+@dataclass(frozen=True)
+class ObservedCall:
+    """A call of an operator: what came of it in tensors."""
+
+    signature: str
+    """The parameters as a function of the operator's schema has them: `x, k=1`."""
+    arguments: tuple[ObservedArgument, ...]
+    results: tuple[ObservedResult, ...]
+    """Empty if it gave None."""
+    several: bool = False
+    """Whether they came in a tuple or list."""
+
+
+@dataclass(frozen=True)
 class CustomOp:
     """An operator, or a function, whose code is neither Python nor torch's own, at the place that calls it."""
 
@@ -431,6 +471,8 @@ class CustomOp:
     around: str | None = None
     """The autograd.Function that calls it, if one does."""
     case: str | None = None
+    observed: ObservedCall | None = None
+    """The call that `skeleton` was written from; of an operator that gave tensors or None, without a fake kernel."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tcready.edits import applied
 from tcready.options import RunOptions
 from tcready.refactor.fake_kernel import registered
 from tcready.refactor.suggest import Proposal
-from tcready.schema import CustomOp, ProofRequest, Variant
+from tcready.schema import CustomOp, ObservedArgument, ObservedCall, ObservedResult, ProofRequest, Variant
 from tcready.static import source
 from tcready.static.rule import Declined
 
@@ -98,87 +99,100 @@ def test_what_may_need_data_is_declined(setup: str, reason: str, tmp_path: Path)
     assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
 
 
-def skeleton(body: str, parameters: str = "x") -> str:
-    head = f'import torch\n\n\n@torch.library.register_fake("lib::op")\ndef _({parameters}):\n'
-    return f"{head}{body}"
+def operator(
+    *results: ObservedResult, parameters: str = "x", several: bool = False, **sizes: tuple[int, ...]
+) -> CustomOp:
+    given = tuple(ObservedArgument(name, each) for name, each in sizes.items())
+    call = ObservedCall(parameters, given, results, several)
+    return CustomOp("lib::op", "operator", "model.py", 9, "Model.forward", observed=call)
 
 
+ALIKE = ObservedResult((4, 8), "x")
+INTEGERS = ObservedResult((4, 8), "x", "int64")
 OBSERVED = {
-    "alike": ("    # as observed: shape and dtype of x\n    return torch.empty_like(x)\n", "t.empty_like(x)"),
-    "another type": (
-        "    # as observed: the shape of x, and torch.int64\n    return torch.empty_like(x, dtype=torch.int64)\n",
-        "t.empty_like(x, dtype=t.int64)",
+    "alike": (operator(ALIKE), "t.empty_like(x)", 3),
+    "another type": (operator(INTEGERS), "t.empty_like(x, dtype=t.int64)", 1),
+    "other strides": (
+        operator(replace(ALIKE, other_strides=True)),
+        "t.empty_like(x, memory_format=t.contiguous_format)",
+        1,
     ),
-    "nothing": ("    return None\n", "None"),
+    "several": (
+        operator(ALIKE, INTEGERS, several=True),
+        "(t.empty_like(x), t.empty_like(x, dtype=t.int64),)",
+        1,
+    ),
+    "nothing": (operator(), "None", 1),
 }
 
 
-@pytest.mark.parametrize(("body", "value"), OBSERVED.values(), ids=OBSERVED)
-def test_what_a_run_saw_is_registered_above_what_calls_it(body: str, value: str, tmp_path: Path) -> None:
-    gradient = "\n\ndef setup_context(ctx, inputs, output):\n    x, = inputs\n    # TODO: save\n"
-    operator = CustomOp(
-        "lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body) + gradient
-    )
+@pytest.mark.parametrize(("observed", "value", "ways"), OBSERVED.values(), ids=OBSERVED)
+def test_what_a_run_saw_is_registered_above_what_calls_it(
+    observed: CustomOp, value: str, ways: int, tmp_path: Path
+) -> None:
     text = "import torch as t\nfrom torch import nn\n\n# the model\n" + forward(CALL).split("\n\n\n")[1]
     of = source.of_text(tmp_path / "model.py", text)
-    found = list(registered("model.py", of, 7, operator))
+    found = list(registered("model.py", of, 7, observed))
     assert all(isinstance(each, Proposal) and each.unsafe for each in found)
-    assert len(found) == (3 if "empty_like(x)" in value else 1)
+    assert len(found) == ways
     assert isinstance(found[0], Proposal)
     made = f't.library.register_fake("lib::op", lambda x: {value})\n\n\n'
     assert applied(text, found[0].edits) == text.replace("# the model", f"{made}# the model")
 
 
+WIDE = {"x": (4, 8)}
 SIZED = {
-    "rows": ("(4,) for x (4, 8)", "(4,)", ["x.new_empty((x.shape[0],))"]),
-    "columns": ("(8,) for x (4, 8)", "(8,)", ["x.new_empty((x.shape[1],))", "x.new_empty((x.shape[-1],))"]),
+    "rows": (ObservedResult((4,)), WIDE, ["x.new_empty((x.shape[0],))"]),
+    "columns": (ObservedResult((8,)), WIDE, ["x.new_empty((x.shape[1],))", "x.new_empty((x.shape[-1],))"]),
     "a product": (
-        "(2, 4, 3) for x (2, 4, 8), w (8, 3)",
-        "(2, 4, 3)",
+        ObservedResult((2, 4, 3)),
+        {"x": (2, 4, 8), "w": (8, 3)},
         [
             "x.new_empty((x.shape[0], x.shape[1], w.shape[1]))",
             "x.new_empty((x.shape[-3], x.shape[-2], w.shape[-1]))",
         ],
     ),
-    "a square": ("(4, 4) for x (4, 4), w (4,)", "(4, 4)", ["x.new_empty((x.shape[0], x.shape[1]))"]),
+    "a square": (
+        ObservedResult((4, 4)),
+        {"x": (4, 4), "w": (4,)},
+        ["x.new_empty((x.shape[0], x.shape[1]))"],
+    ),
     "kept": (
-        "(4, 1) for x (4, 8)",
-        "(4, 1), dtype=torch.int64",
+        ObservedResult((4, 1), dtype="int64"),
+        WIDE,
         ["x.new_empty((x.shape[0], 1), dtype=t.int64)"],
     ),
-    "one number": ("() for x (4, 8)", "()", ["x.new_empty(())"]),
+    "one number": (ObservedResult(()), WIDE, ["x.new_empty(())"]),
 }
 
 
-@pytest.mark.parametrize(("seen", "made", "values"), SIZED.values(), ids=SIZED)
+@pytest.mark.parametrize(("seen", "given", "values"), SIZED.values(), ids=SIZED)
 def test_sizes_are_looked_for_among_those_of_the_arguments(
-    seen: str, made: str, values: list[str], tmp_path: Path
+    seen: ObservedResult, given: dict[str, tuple[int, ...]], values: list[str], tmp_path: Path
 ) -> None:
-    body = f"    # TODO: observed {seen}: write the shape in terms of the arguments\n    return x.new_empty({made})\n"
-    operator = CustomOp(
-        "lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body, "x, w=None")
-    )
     of = source.of_text(tmp_path / "model.py", forward(CALL).replace("import torch\n", "import torch as t\n"))
     found = [
         p.edits[0].new_text.strip()
-        for p in registered("model.py", of, 7, operator)
+        for p in registered("model.py", of, 7, operator(seen, parameters="x, w=None", **given))
         if isinstance(p, Proposal)
     ]
     for value in values:
         assert f't.library.register_fake("lib::op", lambda x, w=None: {value})' in found
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "    # TODO: observed (3,) for x (4, 8): write the shape in terms of the arguments\n    return x.new_empty((3,))\n",
-        "    raise NotImplementedError  # TODO: no call was observed\n",
-    ],
-)
-def test_what_a_run_could_not_tell_is_declined(body: str, tmp_path: Path) -> None:
-    operator = CustomOp("lib::op", "operator", "model.py", 9, "Model.forward", skeleton=skeleton(body))
+NOT_TOLD = {
+    "a number of its own": operator(ObservedResult((3,)), **WIDE),
+    "no tensor given": operator(ObservedResult((3,), dtype="float32")),
+    "one of several": operator(ALIKE, ObservedResult((3,)), several=True, **WIDE),
+    "no result of several": operator(several=True),
+    "no call": CustomOp("lib::op", "operator", "model.py", 9, "Model.forward"),
+}
+
+
+@pytest.mark.parametrize("observed", NOT_TOLD.values(), ids=NOT_TOLD)
+def test_what_a_run_could_not_tell_is_declined(observed: CustomOp, tmp_path: Path) -> None:
     of = source.of_text(tmp_path / "model.py", forward(CALL))
-    (found,) = registered("model.py", of, 7, operator)
+    (found,) = registered("model.py", of, 7, observed)
     assert isinstance(found, Declined)
     assert "in terms of its arguments" in found.reason
 

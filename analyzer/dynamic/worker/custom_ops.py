@@ -17,7 +17,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file, user_stack
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen, SeenCalls
-from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, skeleton
+from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, observed_call, skeleton
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
 from tcready.events import narrate
 from tcready.schema import CustomOp
@@ -148,6 +148,7 @@ def tell(context: Context) -> None:
                 seen.in_graph,
                 seen.around,
                 seen.case,
+                observed_call(seen, lacks),
             )
         )
     context.journal.add(custom_ops=tuple(found))

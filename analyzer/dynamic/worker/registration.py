@@ -8,12 +8,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen
 from tcready.dynamic.worker.torch_internals import operators, pytree
+from tcready.schema import ObservedArgument, ObservedCall, ObservedResult
 
 FAKE, AUTOGRAD, REGISTRATION = "fake kernel", "autograd formula", "registration"
 """What may be lacking."""
@@ -43,16 +44,16 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
         return ""
     call = seen.call
     if seen.operator is not None:
-        arguments = operators.operator_arguments(seen.operator)
-        given = {} if call is None else dict(zip(arguments, call.args, strict=False)) | call.kwargs
-        parameters = [Parameter(name, given.get(name), name) for name in arguments]
+        parameters = _of_operator(seen.operator, call)
         qualified = f'"{seen.name}"'
         parts = []
         if FAKE in lacks:
             head = f"@torch.library.register_fake({qualified})\ndef _({operators.operator_signature(seen.operator)}):"
             parts.append("\n".join([head, *_fake_body(parameters, call)]))
         if AUTOGRAD in lacks:
-            parts.append(_autograd(f"torch.library.register_autograd({qualified}, ", arguments))
+            parts.append(
+                _autograd(f"torch.library.register_autograd({qualified}, ", [p.name for p in parameters])
+            )
         return "import torch\n\n\n" + "\n\n\n".join(parts) + "\n"
     if call is None:
         return f"# TODO: the call of {seen.spelled} was not observed: its parameters are not known\n"
@@ -102,6 +103,21 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
             _autograd(f"{plain}.register_autograd(", [parameter.name for parameter in parameters]),
         ]
     return "\n".join(lines) + "\n"
+
+
+def observed_call(seen: Seen, lacks: Sequence[str]) -> ObservedCall | None:
+    """What a fake kernel of an operator can be written from; None if it has one, or gave anything but tensors."""
+    call = seen.call
+    if seen.operator is None or call is None or FAKE not in lacks:
+        return None
+    found = _results(_of_operator(seen.operator, call), call)
+    return found and replace(found, signature=operators.operator_signature(seen.operator))
+
+
+def _of_operator(operator: Any, call: Observed | None) -> list[Parameter]:
+    names = operators.operator_arguments(operator)
+    given = {} if call is None else dict(zip(names, call.args, strict=False)) | call.kwargs
+    return [Parameter(name, given.get(name), name) for name in names]
 
 
 def _tuple(names: Sequence[str]) -> str:
@@ -159,42 +175,57 @@ def _fake_body(parameters: Sequence[Parameter], call: Observed | None) -> list[s
     """The lines of a fake kernel, by the one call that was observed."""
     if call is None:
         return ["    raise NotImplementedError  # TODO: no call was observed"]
-    if call.result is None:
-        return ["    return None"]
-    results = list(call.result) if isinstance(call.result, (tuple, list)) else [call.result]
-    if not all(isinstance(item, Meta) for item in results):
+    found = _results(parameters, call)
+    if found is None:
+        results = call.result if isinstance(call.result, (tuple, list)) else [call.result]
         kinds = ", ".join(type(item).__name__ for item in results)
         return [f"    raise NotImplementedError  # TODO: it gave {kinds}, which no fake kernel can know"]
-    made = [_empty(item, parameters) for item in results]
+    if not found.results:
+        return ["    return None"]
+    device = next((str(meta.device) for meta in pytree.tree_leaves(call.result)), "")
+    made = [_empty(result, found.arguments, device) for result in found.results]
     notes = [f"    # {note}" for _, note in made]
     values = [value for value, _ in made]
-    whole = values[0] if not isinstance(call.result, (tuple, list)) else f"({', '.join(values)},)"
+    whole = f"({', '.join(values)},)" if found.several else values[0]
     return [*dict.fromkeys(notes), f"    return {whole}"]
 
 
-def _empty(result: Meta, parameters: Sequence[Parameter]) -> tuple[str, str]:
+def _results(parameters: Sequence[Parameter], call: Observed) -> ObservedCall | None:
+    several = isinstance(call.result, (tuple, list))
+    results = list(call.result) if several else [] if call.result is None else [call.result]
+    if not all(isinstance(item, Meta) for item in results):
+        return None
+    given = [(p.name, p.metas[0]) for p in parameters if isinstance(p.value, (torch.Tensor, Meta))]
+    arguments = tuple(ObservedArgument(name, meta.shape) for name, meta in given)
+    return ObservedCall("", arguments, tuple(_result(item, given) for item in results), several)
+
+
+def _result(result: Meta, given: Sequence[tuple[str, Meta]]) -> ObservedResult:
+    alike = [pair for pair in given if (pair[1].shape, pair[1].device) == (result.shape, result.device)]
+    like, meta = min(
+        alike,
+        key=lambda pair: (pair[1].dtype != result.dtype, pair[1].stride != result.stride),
+        default=(None, given[0][1] if given else None),
+    )
+    dtype = None if meta and meta.dtype == result.dtype else str(result.dtype).removeprefix("torch.")
+    strides = like is not None and meta is not None and meta.stride != result.stride
+    return ObservedResult(result.shape, like, dtype, strides)
+
+
+def _empty(result: ObservedResult, arguments: Sequence[ObservedArgument], device: str) -> tuple[str, str]:
     """An empty tensor as the result was, and where its size and type come from."""
-    single = [(p.name, p.metas[0]) for p in parameters if isinstance(p.value, (torch.Tensor, Meta))]
-    alike = [
-        (name, meta) for name, meta in single if (meta.shape, meta.device) == (result.shape, result.device)
-    ]
-    for name, meta in sorted(
-        alike, key=lambda pair: (pair[1].dtype != result.dtype, pair[1].stride != result.stride)
-    ):
-        options = []
-        note = f"as observed: shape and dtype of {name}"
-        if meta.dtype != result.dtype:
-            options.append(f"dtype={result.dtype}")
-            note = f"as observed: the shape of {name}, and {result.dtype}"
-        if meta.stride != result.stride:
-            options.append("memory_format=torch.contiguous_format")
-        return f"torch.empty_like({', '.join([name, *options])})", note
-    given = ", ".join(f"{name} {meta.shape}" for name, meta in single) or "no tensor"
-    note = f"TODO: observed {result.shape} for {given}: write the shape in terms of the arguments"
-    if not single:
-        return f"torch.empty({result.shape}, dtype={result.dtype}, device={str(result.device)!r})", note
-    dtype = "" if single[0][1].dtype == result.dtype else f", dtype={result.dtype}"
-    return f"{single[0][0]}.new_empty({result.shape}{dtype})", note
+    if result.like is not None:
+        shape = f"the shape of {result.like}, and torch.{result.dtype}"
+        return (
+            result.empty(),
+            f"as observed: {shape if result.dtype else f'shape and dtype of {result.like}'}",
+        )
+    given = ", ".join(f"{each.name} {each.sizes}" for each in arguments) or "no tensor"
+    note = f"TODO: observed {result.sizes} for {given}: write the shape in terms of the arguments"
+    dtype = f", dtype=torch.{result.dtype}" if result.dtype else ""
+    if not arguments:
+        return f"torch.empty({result.sizes}{dtype}, device={device!r})", note
+    return f"{arguments[0].name}.new_empty({result.sizes}{dtype})", note
 
 
 def _autograd(register: str, names: Sequence[str]) -> str:
