@@ -178,6 +178,11 @@ DIFFERENT = {
         '            raise ValueError("rows are needed")\n',
         "            return self.divided(self.lin(x), self.lin(x))\n",
     ),
+    "a gradient that the next call spoils": (
+        "exception",
+        "x = self.scaled(self.lin(x))",
+        "x = self.scaled(self.lin(x).mul(self.seen).div(self.seen.clone()))",
+    ),
     "other compiled code": (
         "compiled",
         "        self.seen += 1\n",

@@ -23,6 +23,7 @@ from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
+from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
     AS_PYTHON,
@@ -31,6 +32,7 @@ from tcready.dynamic.worker.proof.variations import (
     LEFT_OUT,
     RETYPED,
     SEEDED,
+    TWICE,
     WITH_GRADIENTS,
     every,
     fitting,
@@ -73,7 +75,7 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
         cases = models.drawn(seed)
         for mode in request.modes:
             model = models.built(mode, seed)
-            gradients = (WITH_GRADIENTS,) if mode == "train" and _trains(model) else ()
+            gradients = (WITH_GRADIENTS, TWICE) if mode == "train" and _trains(model) else ()
             fits = [_fitting(model, case.args, case.kwargs, request.numbers, gradients) for case in cases]
             names = dict.fromkeys(name for of_case in fits for name in of_case)
             for variation in names if seed == request.seeds[0] else SEEDED:
@@ -137,6 +139,8 @@ def called(
     counted where it `counts`."""
     if key.variation == IN_DOUBLE:
         model, function = _in_double(model, function)
+    if key.variation == TWICE:
+        function = _twice(function)
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
@@ -166,6 +170,10 @@ def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
 
 COPIED = 50_000_000
 """Numbers of a model that is copied."""
+
+
+def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: [drained(function(*args, **kwargs)) for _ in range(2)]
 
 
 def _fitting(

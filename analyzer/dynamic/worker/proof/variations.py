@@ -185,12 +185,14 @@ OTHERWISE_KEPT: dict[str, Vary] = {
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
+TWICE = "given, twice before their gradients"
+"""In training: what a call changes in place spoils the gradients of the call before."""
 AS_PYTHON = "with numbers of Python's"
 LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
 """Arguments of another type, where the function does not say that it takes tensors alone; what raises then tells
 nothing."""
-_UNCHANGED: dict[str, Vary] = dict.fromkeys((WITH_GRADIENTS, *RETYPED), VARIATIONS[GIVEN])
+_UNCHANGED: dict[str, Vary] = dict.fromkeys((WITH_GRADIENTS, TWICE, *RETYPED), VARIATIONS[GIVEN])
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
 
