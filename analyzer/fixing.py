@@ -35,6 +35,7 @@ from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
 from tcready.schema import (
     Edit,
+    Finding,
     Fix,
     FixChange,
     FixResult,
@@ -316,23 +317,36 @@ def verified(
     tell: Tell,
     progress: Progressing,
 ) -> Report:
-    """The report of runs that were made here, with what a proof says of a change for each break that was met."""
+    """The report of runs that were made here, with what a proof says of a change for each break that was met, and for
+    what is compiled again."""
     known: dict[tuple[str, int], FixChange | NoFix] = {}
+    again: list[FixChange] = []
     warnings: list[str] = []
     for target in report.targets:
         seen = target.observation
-        if seen is None or seen.coverage is None or not seen.break_sites:
+        if seen is None or _why_not_tried(seen) is not None:
+            continue
+        if not seen.break_sites and not seen.recompiles and LACKS not in _lacks(seen):
             continue
         options = dataclasses.replace(settings.run, mode=seen.mode, trace_out=None)
         reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
         found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).fixed.result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
-        every: list[FixChange | NoFix] = [*found.no_fix, *reversed(found.refused), *found.changes]
-        known |= {(each.path, each.line): each for each in every}
+        tried = (*reversed(found.refused), *found.changes)
+        of_breaks = (*found.no_fix, *(each for each in tried if not each.fewer_compiles))
+        known |= {(each.path, each.line): each for each in of_breaks}
+        again = [*(each for each in reversed(tried) if each.fewer_compiles), *again]
     texts = {source.path: source.text for source in report.sources}
+
+    def of(finding: Finding) -> FixChange | NoFix | None:
+        if finding.effect in BREAKS:
+            return known.get((finding.path, finding.line))
+        lines = range(finding.line, finding.end_line + 1) if finding.effect == "recompile" else ()
+        return next((each for each in again if each.path == finding.path and each.line in lines), None)
+
     findings = tuple(
         dataclasses.replace(finding, fix=_fix(finding.fix, change, texts.get(finding.path)))
-        if finding.effect in BREAKS and (change := known.get((finding.path, finding.line))) is not None
+        if (change := of(finding)) is not None
         else finding
         for finding in report.findings
     )
@@ -533,10 +547,14 @@ def _first_run(
 ) -> Observation | str:
     """What the code as it stands shows; why it shows nothing, in one line."""
     seen = observations.launch(target, options, root, progress, server=server)
-    why = _why_not(seen)
-    return (
-        seen if why is None or (LACKS in _lacks(seen) and _ends_at(seen) == "capture") else f"{target}: {why}"
-    )
+    why = _why_not_tried(seen)
+    return seen if why is None else f"{target}: {why}"
+
+
+def _why_not_tried(seen: Observation) -> str | None:
+    """Why changes to what a run showed cannot be tried, in one line: it showed too little, and no operator without a
+    fake kernel is what ended its capture."""
+    return None if LACKS in _lacks(seen) and _ends_at(seen) == "capture" else _why_not(seen)
 
 
 def _lacks(seen: Observation) -> set[str]:

@@ -42,18 +42,23 @@ class _Kernel:
 
 
 def fake_kernel(place: Located) -> Ways:
-    """`torch.ops.ns.op(x)`, whose implementation the file registers: the same function works out the shape."""
+    """`torch.ops.ns.op(x)`, whose implementation the file registers, or a call of what `custom_op` made: the same
+    function works out the shape."""
     if not isinstance(place.node, cst.Call):
         return
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
         return
-    parts = text(place.node.func).split(".")
-    if parts[:2] != [torch[0], "ops"] or len(parts) < 4 or parts[4:] not in ([], ["default"]):
+    called = text(place.node.func)
+    parts = called.split(".")
+    if parts[:2] == [torch[0], "ops"] and len(parts) >= 4 and parts[4:] in ([], ["default"]):
+        name = "::".join(parts[2:4])
+        kernel = next(_kernels(place.source.tree, name, torch[0]), None)
+    elif len(parts) == 1:
+        name, kernel = called, _made(place.source.tree, called)
+    else:
         return
-    name = "::".join(parts[2:4])
-    kernel = next(_kernels(place.source.tree, name, torch[0]), None)
     if kernel is None:
         yield Declined(NOT_SEEN)
         return
@@ -67,9 +72,14 @@ def fake_kernel(place: Located) -> Ways:
     if line is None or (isinstance(line, cst.SimpleStatementLine) and len(line.body) != 1):
         yield Declined("its implementation shares its line with other statements")
         return
+    told = (
+        _told_of_object(line, name)
+        if name == called and isinstance(line, cst.FunctionDef)
+        else _told(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"')
+    )
     yield Rewrite(
         "The implementation works out the shape as well: it is the fake kernel of its operator",
-        (Change((line,), _told(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"'), piece),),
+        (Change((line,), told, piece),),
         "what its implementation does with tensors that have no data, only a run shows",
     )
 
@@ -86,6 +96,26 @@ def _told(
         )
     code = ast.unparse(function) if isinstance(function, ast.Lambda) else function.name
     return line, cst.parse_statement(f"{register}, {code})")
+
+
+def _told_of_object(line: cst.FunctionDef, name: str) -> tuple[cst.BaseStatement, ...]:
+    """The function that an operator was made of, and the same again as its fake kernel."""
+    fake = line.with_changes(
+        name=cst.Name(f"fake_{name}"),
+        decorators=[cst.Decorator(cst.parse_expression(f"{name}.register_fake"))],
+        leading_lines=[cst.EmptyLine(indent=False)] * 2,
+    )
+    return line, fake
+
+
+def _made(tree: ast.Module, name: str) -> _Kernel | None:
+    """The function of the top level that `custom_op` made an operator of."""
+    for each in tree.body:
+        if isinstance(each, ast.FunctionDef) and each.name == name:
+            made = [ast.unparse(d.func) for d in each.decorator_list if isinstance(d, ast.Call)]
+            if len(made) == len(each.decorator_list) == 1 and made[0].rpartition(".")[2] == "custom_op":
+                return _Kernel(each, each)
+    return None
 
 
 def _kernels(tree: ast.Module, name: str, torch: str) -> Iterator[_Kernel]:

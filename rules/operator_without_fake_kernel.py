@@ -1,12 +1,12 @@
 """A custom operator (`torch.ops.ns.op`) is called whose fake kernel is not in sight.
 
 ## What it does
-Finds calls of `torch.ops.<namespace>.<op>` outside of torch's own namespaces, unless the analysed sources
-register a fake kernel for it.
+Finds calls of `torch.ops.<namespace>.<op>` outside of torch's own namespaces, and of functions that
+`torch.library.custom_op` made operators of, unless the analysed sources register a fake kernel for it.
 
 ## Why it hurts torch.compile
 Dynamo runs the operator on tensors without data to learn the result's shape. Without a fake kernel it
-cannot, and the graph ends at each call.
+cannot, and the graph ends at each call; if Python made the operator, the compiled call raises.
 
 ## Use instead
 `@torch.library.register_fake("mylib::op")` over a function that returns an empty tensor of the result's
@@ -14,8 +14,8 @@ shape and dtype; `torch.library.opcheck` tests it. In C++, a `Meta` kernel does 
 
 ## Limits
 A library may register its fake kernels where this analysis does not look (C++, an installed package), so
-confidence is medium. An operator made by `torch.library.custom_op` without `register_fake` raises when
-compiled.
+confidence is medium. Of operators that Python makes, those are known that a decorator `torch.library.custom_op("ns::op",
+...)` makes; without `register_fake` the compiled call raises.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Call
+from tcready.static.engine.knowledge import CUSTOM_OP
 from tcready.static.engine.values import Tensor
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -41,6 +42,13 @@ BUILT_IN = frozenset(
 
 def check(fact: Call) -> Claim | None:
     name = fact.constructed
+    if name.startswith(f"{CUSTOM_OP}."):
+        operator = "::".join(name.removeprefix(f"{CUSTOM_OP}.").split(".", 1))
+        return Claim(
+            f"no fake kernel of `{operator}` is in sight: without one compiling raises here",
+            "medium",
+            "compile_error",
+        )
     if not name.startswith("torch.ops.") or has_fake_kernel(fact):
         return None
     namespace = name.removeprefix("torch.ops.").partition(".")[0]
@@ -85,6 +93,21 @@ if not hasattr(torch.ops.tcready_bare, "twice"):
     LIBRARY.define("twice(Tensor x) -> Tensor")
     LIBRARY.impl("twice", lambda x: x * 2, "CPU")
 """,
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = twice(y)  # BAD
+        return z + 1
+""",
+            setup="""
+@torch.library.custom_op("tcready_made::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+""",
+            raises="no fake impl",
         ),
     ),
     good=(

@@ -1045,3 +1045,26 @@ def test_operators_that_end_the_capture_are_told_of(tmp_path: Path) -> None:
     found = api.fix("model.py", root=tmp_path, verify=True).result
     assert found.changes == ()
     assert "capture: TorchRuntimeError: RuntimeError when making fake" in (found.failure or "")
+
+
+OF_EVERY_KIND = COUNTING.replace(
+    "        return x / (self.step + 1)",
+    "        if x.sum() > 5:\n            x = x * 2\n        return x / (self.step + 1)",
+)
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_report_has_the_changes_with_their_proof(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(OF_EVERY_KIND)
+    (tmp_path / "sines.py").write_text(OPERATORS.replace("tcr_fixed", "tcr_report"))
+    report = api.check(["model.py", "sines.py"], root=tmp_path, run=True, verify_fixes=True)
+    fixes = {each.rule: each.fix for each in reversed(report.findings) if each.fix is not None}
+    assert {"TCR101", "TCR311", "TCR404"} <= set(fixes)
+    for rule in ("TCR101", "TCR311", "TCR404"):
+        assert (rule, fixes[rule].verified, fixes[rule].declined) == (rule, True, None)
+        assert fixes[rule].evidence is not None
+        assert fixes[rule].diff is not None
+    assert "torch.where" in (fixes["TCR101"].diff or "")
+    assert "register_buffer" in (fixes["TCR311"].diff or "")
+    assert "register_fake" in (fixes["TCR404"].diff or "")

@@ -651,6 +651,27 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
                 _fill_class(info, getattr(node, block, []), kept)
 
 
+def _names_of_operator(source: Source, operator: str) -> Iterator[str]:
+    """What a file calls the operator `namespace::name` that it makes by `torch.library.custom_op`."""
+    if operator not in source.text or "custom_op" not in source.text:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef) and any(_makes(each, operator) for each in node.decorator_list):
+            yield node.name
+        elif isinstance(node, ast.Assign) and _makes(node.value, operator):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _makes(call: ast.expr, operator: str) -> bool:
+    return (
+        isinstance(call, ast.Call)
+        and ast.unparse(call.func).rpartition(".")[2] == "custom_op"
+        and bool(call.args)
+        and isinstance(call.args[0], ast.Constant)
+        and call.args[0].value == operator
+    )
+
+
 @dataclass(eq=False)
 class Library:
     """The modules that one reading of the disk has met; the Programs over it read no file twice."""
@@ -867,10 +888,20 @@ class Program:
 
     def registers_fake(self, operator: str) -> bool:
         """Whether a module read so far registers a fake kernel of `namespace::name`."""
-        pattern = re.compile(
-            r"(?:register_fake|impl_abstract|custom_op|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
+        told = re.compile(
+            r"(?:register_fake|impl_abstract|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
         )
-        found = any(pattern.search(module.source.text) for module in self.modules())
+        texts = [module.source.text for module in self.modules()]
+        found = any(map(told.search, texts))
+        names = (
+            [] if found else [name for m in self.modules() for name in _names_of_operator(m.source, operator)]
+        )
+        if names:  # what `custom_op` makes is told of by the name of the function
+            any_name = rf"(?:{'|'.join(names)})\b"
+            by_object = re.compile(
+                rf"\b{any_name}\.register_fake\b|\bregister_fake\(\s*(?:[\w.]+\.)?{any_name}"
+            )
+            found = any(map(by_object.search, texts))
         self.answers["", operator] = found
         return found
 

@@ -10,6 +10,7 @@ from tcready.schema import Confidence
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.facts import Alone, undecided
+from tcready.static.engine.knowledge import CUSTOM_OP
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.steps import Step, Switch
 from tcready.static.engine.values import (
@@ -91,13 +92,18 @@ class Functions(Room):
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
         with self.engine.quietly():
             for node in reversed(info.decorators):
-                value = self._decorate(self.engine.eval(node, frame), value, info, frame)
+                value = self._decorate(self.engine.eval(node, frame), node, value, info, frame)
         if frame.function is None:
             self._decorated[info] = value
         return value
 
-    def _decorate(self, decorator: Value, value: Value, info: FunctionInfo, frame: Frame) -> Value:
+    def _decorate(
+        self, decorator: Value, node: ast.expr, value: Value, info: FunctionInfo, frame: Frame
+    ) -> Value:
         if isinstance(decorator, (External, ExternalInstance)):
+            operator = _operator_made(decorator.name, node)
+            if operator and not self.engine.program.registers_fake(operator):
+                return External(f"{CUSTOM_OP}.{operator.replace('::', '.')}")
             return self.engine.operations.decorated(decorator.name, value)
         if isinstance(decorator, Function):
             if self.engine.again is not None:
@@ -456,6 +462,15 @@ class Functions(Room):
             symbol = f"{frame.symbol}{LOCAL}{node.name}"
             found = inner[node] = build_class(frame.module, node, symbol)
         return found
+
+
+def _operator_made(decorator: str, node: ast.expr) -> str:
+    """`namespace::name` of the operator that a decorator makes of a function; empty if it makes none by name."""
+    if decorator != CUSTOM_OP or not isinstance(node, ast.Call) or not node.args:
+        return ""
+    name = node.args[0]
+    named = isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.count("::") == 1
+    return name.value if named else ""
 
 
 def _wraps_for_scripting(info: FunctionInfo) -> bool:

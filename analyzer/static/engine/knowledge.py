@@ -31,6 +31,8 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+CUSTOM_OP = "torch.library.custom_op"
+"""It makes an operator of a function; one whose fake kernel is not in sight is named below it: `CUSTOM_OP.space.name`."""
 SHAPE_INT = Plain("int", "shape")
 SHAPE = Sequence("tuple", None, SHAPE_INT)
 
