@@ -606,7 +606,10 @@ class WorkOptions:
     """Interpreters with other versions of torch, beside the one that runs models."""
     verify_fixes: bool = field(
         default=False,
-        metadata=ask("flag", "Put a change for each break to the proof, as `tcready fix --verify` does."),
+        metadata=ask(
+            "flag",
+            "Put a change for each break, and for what is compiled again, to the proof, as `tcready fix --verify` does.",
+        ),
     )
     """Needs a run of the target; each finding says what its change was shown to do."""
     checkout: bool = field(
