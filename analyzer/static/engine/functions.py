@@ -468,9 +468,8 @@ def _operator_made(decorator: str, node: ast.expr) -> str:
     """`namespace::name` of the operator that a decorator makes of a function; empty if it makes none by name."""
     if decorator != CUSTOM_OP or not isinstance(node, ast.Call) or not node.args:
         return ""
-    name = node.args[0]
-    named = isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.count("::") == 1
-    return name.value if named else ""
+    name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+    return name if isinstance(name, str) and name.count("::") == 1 else ""
 
 
 def _wraps_for_scripting(info: FunctionInfo) -> bool:

@@ -1,0 +1,234 @@
+"""Do files that `tcready fix --verify` changes do what they did? Each is judged anew, on seeds that no proof has seen.
+
+    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N]
+
+A file has a class `Model` or a function `model`, and `get_inputs()`. What is changed is built and called in a process of
+its own, before and after the change, by code that shares nothing with the worker: in inference and in training, from
+seeds of its own, with inputs scaled, shifted, negated, zero and with a NaN, twice each. Compared are values, types,
+shapes, gradients, arguments changed in place, the state dict, exceptions, and what is printed, logged and warned of.
+
+Printed is what became of each file, and the sums. Exit 1 if one is changed wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+SEEDS = (101, 202, 303)
+VARIED = {"as given": (1.0, 0.0), "large": (30.0, 0.0), "small": (0.01, 0.0), "up": (1.0, 2.5), "down": (1.0, -2.5),
+          "negated": (-1.0, 0.0), "zero": (0.0, 0.0), "a NaN": (1.0, 0.0)}  # fmt: skip
+SHOWN = 2000
+"""Characters of what is printed that are compared."""
+
+
+def calls(path: Path) -> list[dict[str, Any]]:
+    """What each call of a file's model did, in the order of modes, seeds and inputs."""
+    import torch
+
+    spec = importlib.util.spec_from_file_location("judged", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["judged"] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    found = []
+    for train in (False, True):
+        for seed in SEEDS:
+            _seed(seed)
+            made = module.Model() if hasattr(module, "Model") else module.model
+            model = made() if not isinstance(made, torch.nn.Module) and _makes(made) else made
+            if isinstance(model, torch.nn.Module):
+                model.train(train)
+            for name, (scale, shift) in VARIED.items():
+                for _ in range(2):
+                    _seed(seed + 1)
+                    given = _inputs(module.get_inputs())
+                    found.append(
+                        {"call": (train, seed, name), **_called(model, given, name, scale, shift, train)}
+                    )
+    return found
+
+
+def _seed(seed: int) -> None:
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy as np
+
+        np.random.seed(seed)
+
+
+def _makes(function: Any) -> bool:
+    """Whether `model` takes nothing: it then makes the model."""
+    return callable(function) and function.__code__.co_argcount == 0
+
+
+def _inputs(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(given, dict):
+        return (), given
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict):
+        return tuple(given[0]), given[1]
+    return tuple(given), {}
+
+
+def _called(model: Any, given: Any, name: str, scale: float, shift: float, train: bool) -> dict[str, Any]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def varied(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or name == "as given":
+            return tensor
+        changed = tensor.detach() * scale + shift
+        if name == "a NaN" and changed.numel():
+            changed.view(-1)[0] = float("nan")
+        return changed
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, varied, given)
+    shown = io.StringIO()
+    handler = logging.StreamHandler(shown)
+    logging.getLogger().addHandler(handler)
+    error, out, gradients = None, None, []
+    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+    try:
+        with (
+            contextlib.redirect_stdout(shown),
+            warnings.catch_warnings(record=True) as warned,
+            torch.set_grad_enabled(train),
+        ):
+            warnings.simplefilter("always")
+            out = model(*args, **kwargs)
+            leaves = [each for each in pytree.tree_leaves(out) if isinstance(each, torch.Tensor)]
+            losses = [each.double().sum() for each in leaves if each.requires_grad and not each.is_complex()]
+            if train and losses:
+                gradients = list(torch.autograd.grad(sum(losses), parameters, allow_unused=True))
+        shown.write("".join(str(each.message) for each in warned if each.category is UserWarning))
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"[:200]
+    finally:
+        logging.getLogger().removeHandler(handler)
+    state = [*model.state_dict().values()] if isinstance(model, torch.nn.Module) else []
+    parts = {"output": out, "gradient": gradients, "argument": (args, kwargs), "state": state}
+    values = {
+        what: [
+            each.detach().clone() if isinstance(each, torch.Tensor) else _plain(each)
+            for each in pytree.tree_leaves(part)
+        ]
+        for what, part in parts.items()
+    }
+    return {"error": error, "printed": shown.getvalue()[:SHOWN], **values}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+
+
+def difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str | None:
+    """How two files' calls differ; None if they do not."""
+    import torch
+
+    for one, other in zip(before, after, strict=True):
+        where = (
+            f"{'training' if one['call'][0] else 'inference'}, seed {one['call'][1]}, inputs {one['call'][2]}"
+        )
+        for what in ("error", "printed"):
+            if one[what] != other[what]:
+                return f"{what}: {one[what]!r} became {other[what]!r} ({where})"
+        for what in ("output", "gradient", "argument", "state"):
+            if len(one[what]) != len(other[what]):
+                return f"{what}: {len(one[what])} values became {len(other[what])} ({where})"
+            for left, right in zip(one[what], other[what], strict=True):
+                if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+                    if type(left) is not type(right) or (left != right and left == left):
+                        return f"{what}: {left!r} became {right!r} ({where})"
+                    continue
+                try:
+                    torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5, equal_nan=True)
+                except AssertionError as error:
+                    return f"{what}: {' '.join(str(error).split())[:200]} ({where})"
+    return None
+
+
+def judged(folder: Path, name: str) -> list[dict[str, Any]] | str:
+    """The calls of a file in a process of its own; what went wrong there as text."""
+    import torch
+
+    out = folder / "calls.pt"
+    done = subprocess.run(
+        [sys.executable, __file__, "--judge", name, str(out)], cwd=folder, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        return f"it cannot be called: {done.stderr.strip().splitlines()[-1][:200]}"
+    found: list[dict[str, Any]] = torch.load(out, weights_only=False)
+    return found
+
+
+def tried(path: Path) -> tuple[str, str]:
+    """What became of a file, in one word, and how it differs, or why nothing is known."""
+    from tcready import api
+
+    entry = "Model" if "\nclass Model(" in path.read_text("utf-8") else "model"
+    found = api.fix(f"{path.name}::{entry}", root=path.parent, verify=True, inputs=f"{path.name}::get_inputs")
+    if not found.files:
+        return ("failed", found.result.failure) if found.result.failure else ("not changed", "")
+    with tempfile.TemporaryDirectory() as scratch:
+        results = []
+        for side in ("before", "after"):
+            folder = Path(scratch) / side
+            shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+            for file in found.files:
+                text = file.before if side == "before" else file.after
+                (folder / Path(file.path).relative_to(path.parent.resolve())).write_text(
+                    text, encoding="utf-8"
+                )
+            results.append(judged(folder, path.name))
+        before, after = results
+    if isinstance(before, str):
+        return "failed", before
+    why = after if isinstance(after, str) else difference(before, after)
+    return ("wrong", why) if why else ("changed", "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--part", default="0/1", help="K/N: every N-th file from the K-th on")
+    parser.add_argument("--judge", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.judge:
+        import torch
+
+        torch.save(calls(Path(options.judge[0]).resolve()), options.judge[1])
+        return 0
+    first, step = map(int, options.part.split("/"))
+    sums: dict[str, int] = {}
+    for path in options.files[:: options.every][first::step]:
+        try:
+            became, why = tried(path.resolve())
+        except Exception as error:  # one file must not end the measurement
+            became, why = "failed", f"{type(error).__name__}: {error}"
+        sums[became] = sums.get(became, 0) + 1
+        print(f"{path.name}: {became}{f': {why}' if why else ''}", flush=True)
+    print(json.dumps(sums))
+    return 1 if sums.get("wrong") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
