@@ -14,6 +14,7 @@ from tcready.rules._messages import is_message, is_tried, is_without_effect, unk
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
 from tcready.rules._statements import full_name, text
+from tcready.static.concrete import names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -75,23 +76,6 @@ def _is_clock(node: cst.CSTNode, known: dict[str, str]) -> bool:
 def _function(value: ast.expr) -> ast.expr:
     """What is called there."""
     return value.func if isinstance(value, ast.Call) else value
-
-
-def _bound(tree: ast.Module) -> set[str]:
-    """The names that a file gives a value, by a definition, an import or an assignment."""
-    found = {
-        each.name
-        for each in ast.walk(tree)
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-    }
-    for each in ast.walk(tree):
-        if isinstance(each, (ast.Import, ast.ImportFrom)):
-            found |= {alias.asname or alias.name for alias in each.names}
-        elif isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
-            found.add(each.id)
-        elif isinstance(each, ast.arg):
-            found.add(each.arg)
-    return found
 
 
 def _reads(function: ast.AST, name: str) -> bool:
@@ -211,7 +195,10 @@ class _Timing:
         if name is None:
             return False
         origin = self.known.get(name)
-        return name in _bound(self.place.source.tree) and origin not in ("warnings.warn", "pprint.pprint")
+        return name in names_given(self.place.source.tree) and origin not in (
+            "warnings.warn",
+            "pprint.pprint",
+        )
 
     def _is_logger(self, message: cst.Call) -> bool:
         """Whether what a message is called by is a module of Python, or made by `getLogger` as the file tells."""

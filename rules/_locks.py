@@ -11,6 +11,7 @@ from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.rules._statements import NOT_PURE, full_name, has_effect, text
+from tcready.static.concrete import names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def unlocked(place: Located) -> Ways:
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
         yield Declined("what the lock gives is used")
         return
-    if name in place.piece.bound or (name not in known and _binds(place.source.tree, name)):
+    if name in place.piece.bound or (name not in known and name in names_given(place.source.tree)):
         yield Declined(f"`{name}` means something else here")
         return
     fills = list(_fills(block.body))
@@ -73,13 +74,6 @@ def _imported(tree: ast.Module) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     return found
-
-
-def _binds(tree: ast.Module, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-        for node in ast.walk(tree)
-    )
 
 
 def _values(place: Located) -> Iterator[ast.expr]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.rules._statements import text
+from tcready.static.concrete import names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -62,7 +63,11 @@ def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[
     """The name of an operator that raises a built-in exception unless a tensor is true, and its definition if the file
     lacks it; None for another exception."""
     found = getattr(builtins, kind, None)
-    if not isinstance(found, type) or not issubclass(found, Exception) or _binds(place.source.tree, kind):
+    if (
+        not isinstance(found, type)
+        or not issubclass(found, Exception)
+        or kind in names_given(place.source.tree)
+    ):
         return None
     name = "_".join(word.lower() for word in re.findall("[A-Z][a-z]*|[A-Z]+(?![a-z])", kind)) + "_unless"
     return _defined(place, f"_{name}", RAISING, torch=torch, name=name, kind=kind)
@@ -126,18 +131,6 @@ def _defined(place: Located, defined: str, code: str, **words: str) -> tuple[str
     if known:
         same = ast.unparse(known[0]) in ast.unparse(ast.parse(made))
         return (defined, ()) if same else None
-    if _binds(tree, defined):
+    if defined in names_given(tree):
         return None
     return defined, tuple(made.removesuffix("\n").split("\n"))
-
-
-def _binds(tree: ast.Module, name: str) -> bool:
-    """Whether a file gives a name a value anywhere."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
-            return True
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-            return True
-        if isinstance(node, ast.alias) and (node.asname or node.name) == name:
-            return True
-    return False

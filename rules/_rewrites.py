@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.static.concrete import name_of_torch
+from tcready.static.concrete import name_of_torch, names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -20,21 +19,8 @@ def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
     """What the file calls torch, and the import that it lacks; None if the name means something else around the place."""
     found = name_of_torch(place.source.tree)
     name, needed = (found, ()) if found else ("torch", ("import torch",))
-    bound = place.piece.bound if found else frozenset(_bound(place.source.tree))
+    bound = place.piece.bound if found else names_given(place.source.tree)
     return None if name in bound else (name, needed)
-
-
-def _bound(tree: ast.Module) -> Iterator[str]:
-    """Every name that is given a value anywhere in a file."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]
 
 
 def expression(code: str, **parts: cst.BaseExpression) -> cst.BaseExpression:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tcready.refactor.suggest import Proposal, imported
 from tcready.schema import CustomOp, Edit, ObservedArgument, ObservedCall, ObservedResult
-from tcready.static.concrete import first_line, name_of_torch
+from tcready.static.concrete import first_line, name_of_torch, names_given
 from tcready.static.rule import Declined
 from tcready.static.source import Source
 
@@ -31,7 +30,7 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
             f"what `{operator.name}` gives does not have sizes of what it is given: write them in terms of its arguments"
         )
         return
-    if torch in _bound(source.tree) and not found:
+    if torch in names_given(source.tree) and not found:
         yield Declined("`torch` means something else here")
         return
     statement = next(
@@ -92,12 +91,3 @@ def _sized(result: ObservedResult, arguments: Sequence[ObservedArgument], torch:
         inner = f"{sizes[0]}," if len(sizes) == 1 else ", ".join(sizes)
         found.append(f"{arguments[0].name}.new_empty(({inner}){dtype})")
     return list(dict.fromkeys(found))
-
-
-def _bound(tree: ast.Module) -> set[str]:
-    """The names that a file gives a value anywhere."""
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }

@@ -254,6 +254,21 @@ def name_of_torch(tree: ast.Module) -> str | None:
     return None
 
 
+def names_given(tree: ast.AST) -> frozenset[str]:
+    """Every name that a file gives a value anywhere: by assignments, definitions, parameters and imports."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return frozenset(found)
+
+
 def _is_for_type_checkers(test: ast.expr) -> bool:
     name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
     return name == "TYPE_CHECKING"
