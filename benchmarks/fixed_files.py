@@ -186,7 +186,10 @@ def tried(path: Path) -> tuple[str, str]:
     entry = "Model" if "\nclass Model(" in path.read_text("utf-8") else "model"
     found = api.fix(f"{path.name}::{entry}", root=path.parent, verify=True, inputs=f"{path.name}::get_inputs")
     if not found.files:
-        return ("failed", found.result.failure) if found.result.failure else ("not changed", "")
+        if found.result.failure:
+            return "failed", found.result.failure
+        by_setting = any(change.settings for change in found.result.changes)
+        return ("given a setting" if by_setting else "not changed"), ""
     with tempfile.TemporaryDirectory() as scratch:
         results = []
         for side in ("before", "after"):
