@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tcready.refactor.suggest import Proposal, imported
-from tcready.schema import CustomOp, Edit, ObservedArgument, ObservedCall, ObservedResult
+from tcready.schema import CustomOp, Edit, ObservedCall
 from tcready.static.concrete import first_line, name_of_torch, names_given
 from tcready.static.rule import Declined
 from tcready.static.source import Source
@@ -57,7 +57,7 @@ def _values(call: ObservedCall, torch: str) -> list[str]:
     if call.several or first.like is None:
         if all(each.like is not None for each in call.results):
             return [f"({', '.join(each.empty(torch) for each in call.results)},)"]
-        return _sized(first, call.arguments, torch) if not call.several else []
+        return _sized(call, torch) if not call.several else []
     if first.dtype or first.other_strides:
         return [first.empty(torch)]
     # What one call of one type does not tell.
@@ -65,29 +65,52 @@ def _values(call: ObservedCall, torch: str) -> list[str]:
     return [each.empty(torch) for each in (first, *others)]
 
 
-def _sized(result: ObservedResult, arguments: Sequence[ObservedArgument], torch: str) -> list[str]:
-    """An empty tensor whose sizes are looked for among those of the arguments: at the same place, seen from the front,
-    then seen from the back."""
+def _sized(call: ObservedCall, torch: str) -> list[str]:
+    """An empty tensor whose sizes are looked for among those of the arguments: as all of one but its last or first ones,
+    whatever its rank is; then at the same place, seen from the front; then seen from the back."""
+    result = call.results[0]
+    if not call.arguments:
+        return []
+    found = [_cut(call), *(_placed(call, from_the_back) for from_the_back in (False, True))]
     dtype = f", dtype={torch}.{result.dtype}" if result.dtype else ""
-    found: list[str] = []
-    for from_the_back in (False, True):
-        sizes: list[str] = []
-        for place, size in enumerate(result.sizes):
-            position = place - len(result.sizes) if from_the_back else place
-            at_it = [
-                f"{each.name}.shape[{position}]"
-                for each in arguments
-                if -len(each.sizes) <= position < len(each.sizes) and each.sizes[position] == size
-            ]
-            anywhere = [
-                f"{each.name}.shape[{number}]"
-                for each in arguments
-                for number, other in enumerate(each.sizes)
-                if other == size
-            ]
-            sizes.append(next(iter([*at_it, *(anywhere if size != 1 else ()), str(size)])))
-        if not arguments or (result.sizes and all(each.isdecimal() for each in sizes)):
-            return []
-        inner = f"{sizes[0]}," if len(sizes) == 1 else ", ".join(sizes)
-        found.append(f"{arguments[0].name}.new_empty(({inner}){dtype})")
-    return list(dict.fromkeys(found))
+    owner = call.arguments[0].name
+    return [f"{owner}.new_empty({sizes}{dtype})" for sizes in dict.fromkeys(found) if sizes]
+
+
+def _cut(call: ObservedCall) -> str:
+    """All sizes of an argument but some at one end, or all but another last one; empty if none has them."""
+    wanted = call.results[0].sizes
+    for each in call.arguments if wanted else ():
+        rest = len(each.sizes) - len(wanted)
+        if rest > 0 and each.sizes[: len(wanted)] == wanted:
+            return f"{each.name}.shape[:{-rest}]"
+        if rest > 0 and each.sizes[rest:] == wanted:
+            return f"{each.name}.shape[{rest}:]"
+        if rest == 0 and len(wanted) > 1 and each.sizes[:-1] == wanted[:-1]:
+            return f"(*{each.name}.shape[:-1], {_size(call, len(wanted) - 1, -1)})"
+    return ""
+
+
+def _placed(call: ObservedCall, from_the_back: bool) -> str:
+    wanted = call.results[0].sizes
+    sizes = [_size(call, n, n - len(wanted) if from_the_back else n) for n in range(len(wanted))]
+    if sizes and all(each.isdecimal() for each in sizes):
+        return ""
+    inner = f"{sizes[0]}," if len(sizes) == 1 else ", ".join(sizes)
+    return f"({inner})"
+
+
+def _size(call: ObservedCall, place: int, position: int) -> str:
+    """The size of the result at a place, as that of an argument at a position, a number that was given, or any size."""
+    size = call.results[0].sizes[place]
+    for each in call.arguments:
+        if -len(each.sizes) <= position < len(each.sizes) and each.sizes[position] == size:
+            return f"{each.name}.shape[{position}]"
+    if size != 1:
+        for number in call.numbers:
+            if number.value == size:
+                return number.name
+        for each in call.arguments:
+            if size in each.sizes:
+                return f"{each.name}.shape[{each.sizes.index(size)}]"
+    return str(size)

@@ -417,6 +417,14 @@ class ObservedArgument:
 
 
 @dataclass(frozen=True)
+class ObservedNumber:
+    """An integer that an operator was given, or has by default, by the name of the parameter."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
 class ObservedResult:
     """A tensor that an operator gave back, by the tensors that it was given."""
 
@@ -446,6 +454,7 @@ class ObservedCall:
     """Empty if it gave None."""
     several: bool = False
     """Whether they came in a tuple or list."""
+    numbers: tuple[ObservedNumber, ...] = ()
 
 
 @dataclass(frozen=True)

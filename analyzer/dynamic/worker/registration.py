@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen
 from tcready.dynamic.worker.torch_internals import operators, pytree
-from tcready.schema import ObservedArgument, ObservedCall, ObservedResult
+from tcready.schema import ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
 
 FAKE, AUTOGRAD, REGISTRATION = "fake kernel", "autograd formula", "registration"
 """What may be lacking."""
@@ -116,7 +116,9 @@ def observed_call(seen: Seen, lacks: Sequence[str]) -> ObservedCall | None:
 
 def _of_operator(operator: Any, call: Observed | None) -> list[Parameter]:
     names = operators.operator_arguments(operator)
-    given = {} if call is None else dict(zip(names, call.args, strict=False)) | call.kwargs
+    given = operators.operator_defaults(operator)
+    if call is not None:
+        given |= dict(zip(names, call.args, strict=False)) | call.kwargs
     return [Parameter(name, given.get(name), name) for name in names]
 
 
@@ -197,7 +199,12 @@ def _results(parameters: Sequence[Parameter], call: Observed) -> ObservedCall | 
         return None
     given = [(p.name, p.metas[0]) for p in parameters if isinstance(p.value, (torch.Tensor, Meta))]
     arguments = tuple(ObservedArgument(name, meta.shape) for name, meta in given)
-    return ObservedCall("", arguments, tuple(_result(item, given) for item in results), several)
+    numbers = tuple(
+        ObservedNumber(p.name, p.value)
+        for p in parameters
+        if isinstance(p.value, int) and not isinstance(p.value, bool)
+    )
+    return ObservedCall("", arguments, tuple(_result(item, given) for item in results), several, numbers)
 
 
 def _result(result: Meta, given: Sequence[tuple[str, Meta]]) -> ObservedResult:

@@ -40,7 +40,7 @@ def disagreement(
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         with dispatch.unseen():
             told = operators.fake_result(operator, args, kwargs)
-            given = _doubled(args, kwargs) if told is not None else []
+            given = _otherwise(args, kwargs) if told is not None else []
         result = run()
         if told is not None and not found:
             name = operators.operator_name(operator)
@@ -62,9 +62,10 @@ def disagreement(
     return None
 
 
-def _doubled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _otherwise(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Arguments whose tensors are twice as long wherever they have one size, for each size that they have: two sizes, or
-    a size and a number, may be equal by chance."""
+    a size and a number, may be equal by chance. Then each integer one less and one more; and the tensors that have most
+    dimensions with one more ahead."""
     tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     if any(each.layout != torch.strided for each in tensors) or sum(each.numel() for each in tensors) > LARGE:
         return []
@@ -77,12 +78,23 @@ def _doubled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[
         return made.clone(memory_format=torch.contiguous_format)
 
     sizes = dict.fromkeys(size for each in tensors for size in each.shape if size > 1)
-    found = []
-    for size in sizes:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        changed = [longer(each, size) if isinstance(each, torch.Tensor) else each for each in leaves]
-        found.append(pytree.tree_unflatten(changed, spec))
-    return found
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    found = [
+        [longer(each, size) if isinstance(each, torch.Tensor) else each for each in leaves] for size in sizes
+    ]
+    for number, each in enumerate(leaves):
+        if isinstance(each, int) and not isinstance(each, bool):
+            found += [[*leaves[:number], each + step, *leaves[number + 1 :]] for step in (-1, 1)]
+    most = max((each.dim() for each in tensors), default=0)
+    found.append(
+        [
+            torch.stack([each.detach()] * 2)
+            if isinstance(each, torch.Tensor) and each.dim() == most
+            else each
+            for each in leaves
+        ]
+    )
+    return [pytree.tree_unflatten(changed, spec) for changed in found]
 
 
 LARGE = 1_000_000
@@ -96,7 +108,7 @@ def _of_other_sizes(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, 
             told = operators.fake_result(operator, args, kwargs)
             result = operator(*args, **kwargs)
             if told is not None and (found := _differing(operators.operator_name(operator), told[0], result)):
-                return [f"{found[0]}, in a call with other sizes"]
+                return [f"{found[0]}, in a call with other sizes or numbers"]
     return []
 
 

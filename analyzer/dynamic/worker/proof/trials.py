@@ -346,10 +346,11 @@ class _Compiling:
                 self._compiled = compile_callable(self._model, backend="eager")
                 self.ignored = self.restless | (state_of(self._model).keys() - own)
         case = self.models.drawn(key.seed)[key.case]
-        return (
-            called(context, self._eager, self._eager, case, key, self.watched),
-            called(context, self._model, self._compiled, case, key, self.watched, counts=False),
-        )
+        eager = called(context, self._eager, self._eager, case, key, self.watched)
+        compiled = called(context, self._model, self._compiled, case, key, self.watched, counts=False)
+        if eager.error is not None or compiled.error is not None:
+            self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
+        return eager, compiled
 
 
 def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dict[Key, str | None]:

@@ -30,6 +30,11 @@ def operator_signature(operator: Any) -> str:
     return ", ".join(parts)
 
 
+def operator_defaults(operator: Any) -> dict[str, Any]:
+    """What the parameters that have a default have: torch leaves out what equals it when it calls an operator."""
+    return {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
+
+
 def operator_arguments(operator: Any) -> tuple[str, ...]:
     return tuple(argument.name for argument in operator._schema.arguments)
 
