@@ -67,7 +67,7 @@ def counter(place: Located) -> Ways:
     yield Rewrite(
         "The number becomes a buffer, which is no part of the state dict: it is counted in the graph",
         (Change((line,), (made,), init[1]),),
-        f"who reads `{name}` from outside finds a tensor"
+        f"who reads `{name}` from outside finds a tensor, and who sets it to a number has to fill that"
         + ("" if isinstance(value, int) else ", which `.half()` and its kin round"),
         torch[1],
     )

@@ -154,6 +154,9 @@ class ProofResult:
 
 NOT_COMPARED = (
     "most compiled calls of functions alone",
+    "other sizes than the first of tensors, and types of fewer bits",
+    "other integers of Python's, among the arguments or kept in modules",
+    "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",
     "which side of a branch gives an input itself, or a view of one, and which a new tensor",

@@ -807,3 +807,75 @@ def test_other_processes_make_no_change_slow(tmp_path: Path) -> None:
     same, more = (trial.seconds or 0.0 for trial in found.trials)
     assert same < found.seconds * 1.5
     assert more > found.seconds * 2
+
+
+NUMBERS = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+        self.rate = 2.0
+
+    def forward(self, x, power: float = 3.0):
+        while x.abs().max() > 4:
+            x = x * 0.5
+        y = self.norm(x).abs()
+        if x.mean() > 0:
+            y = y ** power
+        return y * self.rate
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+CHOSEN = """\
+        y = torch.cond(x.mean() > 0, lambda y: y ** power, lambda y: y.clone(), (y,))
+"""
+
+
+def of_numbers(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> ProofResult:
+    path = tmp_path / "model.py"
+    path.write_text(NUMBERS)
+    variants = []
+    for change in changes:
+        assert NUMBERS.count(change[0]) == 1
+        text = NUMBERS.replace(*change)
+        differs = changed(str(path), source.of_text(path, NUMBERS), source.of_text(path, text))
+        variants.append(Variant(change[1], ((str(path), text),), (), differs.functions))
+    run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs", **options), str(tmp_path))
+    return prove(run, ProofRequest(tuple(variants)))
+
+
+@pytest.mark.dynamo
+def test_numbers_are_others_and_what_does_not_end_is_left_out(tmp_path: Path) -> None:
+    branch = "        if x.mean() > 0:\n            y = y ** power\n"
+    result = of_numbers(
+        tmp_path,
+        ("y * self.rate", "self.rate * y"),
+        ("y * self.rate", "y * 2.0"),
+        ("y ** power", "y ** 3.0"),
+        (branch, CHOSEN),
+    )
+    assert result.failure is None
+    assert "with a NaN" in result.variations
+    assert "with an infinity" not in result.variations
+    same, kept, given, chosen = result.trials
+    assert (same.difference, same.notice) == (None, None)
+    for trial in (kept, given):
+        assert "with other numbers" in (trial.difference or "")
+    assert chosen.difference is None
+    assert (chosen.notice or "").startswith("compiled in training it raises")
+
+
+@pytest.mark.dynamo
+def test_what_counts_before_an_exception_is_no_difference_of_compiled_code(tmp_path: Path) -> None:
+    """A norm refuses one row in training, and has counted the call by then."""
+    result = of_numbers(tmp_path, ("y * self.rate", "self.rate * y"), mode="train")
+    assert result.failure is None
+    assert "of length one" in result.variations
+    (trial,) = result.trials
+    assert trial.difference is None

@@ -30,6 +30,7 @@ from tcready.dynamic.worker.proof.variations import (
     IN_DOUBLE,
     LAST,
     LEFT_OUT,
+    OTHER_NUMBERS,
     RETYPED,
     SEEDED,
     TWICE,
@@ -76,7 +77,12 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
         for mode in request.modes:
             model = models.built(mode, seed)
             gradients = (WITH_GRADIENTS, TWICE) if mode == "train" and _trains(model) else ()
-            fits = [_fitting(model, case.args, case.kwargs, request.numbers, gradients) for case in cases]
+            fits = [
+                _fitting(
+                    model, case.args, case.kwargs, request.numbers, (*gradients, *_with_numbers(model, case))
+                )
+                for case in cases
+            ]
             names = dict.fromkeys(name for of_case in fits for name in of_case)
             for variation in names if seed == request.seeds[0] else SEEDED:
                 for number, case in enumerate(cases):
@@ -154,7 +160,14 @@ def called(
     leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
-    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts)
+    with contextlib.ExitStack() as stack:
+        if times := OTHER_NUMBERS.get(key.variation):
+            kwargs = _float_defaults(model, args, kwargs) | kwargs
+            args, kwargs = pytree.tree_map_only(float, lambda number: number * times, (args, kwargs))
+            stack.enter_context(_other_numbers(model, times))
+        return behaviour(
+            model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts
+        )
 
 
 def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
@@ -170,6 +183,52 @@ def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
 
 COPIED = 50_000_000
 """Numbers of a model that is copied."""
+
+
+def _kept_numbers(model: Any) -> list[tuple[nn.Module, str, float]]:
+    """The floats that modules of the user's own keep in attributes."""
+    return [
+        (module, name, value)
+        for module in (model.modules() if isinstance(model, nn.Module) else ())
+        if not type(module).__module__.startswith("torch.")
+        for name, value in vars(module).items()
+        if type(value) is float and value
+    ]
+
+
+def _with_numbers(model: Any, case: Case) -> tuple[str, ...]:
+    """The variations of numbers, if a call has any."""
+    given = any(type(leaf) is float for leaf in pytree.tree_leaves((case.args, case.kwargs)))
+    given = given or bool(_float_defaults(model, case.args, case.kwargs))
+    return tuple(OTHER_NUMBERS) if given or _kept_numbers(model) else ()
+
+
+def _float_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
+    """The parameters that have a float by default, which a call leaves out."""
+    try:
+        bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return {}
+    return {
+        name: parameter.default
+        for name, parameter in bound.signature.parameters.items()
+        if type(parameter.default) is float
+        and name not in bound.arguments
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+
+
+@contextlib.contextmanager
+def _other_numbers(model: Any, times: float) -> Iterator[None]:
+    kept = _kept_numbers(model)
+    for module, name, value in kept:
+        setattr(module, name, value * times)
+    try:
+        yield
+    finally:
+        for module, name, value in kept:
+            if vars(module).get(name) == value * times:
+                setattr(module, name, value)
 
 
 def _twice(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import math
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +46,15 @@ from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.variations import FINITE, GIVEN, IN_DOUBLE, RESIZED, RETYPED
+from tcready.dynamic.worker.proof.variations import (
+    FINITE,
+    GIVEN,
+    IN_DOUBLE,
+    OTHER_NUMBERS,
+    RESIZED,
+    RETYPED,
+    SEEDED,
+)
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -55,6 +65,8 @@ REPEATS = 4
 PAUSE = 0.1
 LEAST = 1.5
 """Seconds that a function has, alone, in one mode."""
+SLOW = 10
+"""Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
 COMPILED = 6
@@ -99,6 +111,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         models = Models(context)
         trace = Trace(weights=_weights(models, request))
         until: dict[tuple[object, ...], float] = {}
+        longest = LEAST / 5
         raised: set[str | None] = {None}
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
         for calls in (of_model(models, request), alone(models, request, request.functions)):
@@ -111,7 +124,13 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                     continue
                 known = sides.ways()
                 sides.alone = key.function is not None
-                seen = call()
+                try:
+                    begun = time.monotonic()
+                    with _ended_after(longest * SLOW if key.variation not in SEEDED else math.inf):
+                        seen = call()
+                    longest = max(longest, time.monotonic() - begun)
+                except _TooLongError:
+                    continue
                 trace.calls.append((key, seen))
                 sides.settle(
                     counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
@@ -146,6 +165,29 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         seconds=trace.seconds,
         not_run=sides.not_run,
     )
+
+
+class _TooLongError(BaseException):
+    """A call was ended: code of the user's own that catches every Exception does not catch it."""
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """Ends what does not come to its end: a loop may go on for ever with an infinity."""
+    if seconds == math.inf:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _TooLongError
+
+    usual = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, usual)
 
 
 def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[Pair]]:
@@ -200,7 +242,13 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
-    trial = _compiled(models, request, trial, trace, dynamo.SPEAKS in "".join(variant.settings))
+    speaks, chooses = (
+        dynamo.SPEAKS in "".join(variant.settings),
+        any(".cond(" in text for text in texts.values()),
+    )
+    trial = _compiled(models, request, trial, trace, speaks=speaks, chooses=chooses)
+    if chooses and not trial.difference and "train" in request.modes:
+        trial = replace(trial, notice=_trained(models, trace) or trial.notice)
     if not trial.difference and fake_kernels.registers(variant):
         text = fake_kernels.disagreement(models, request, variant.sources, request.seconds * SHARE)
         trial = replace(trial, difference=text, differs="compiled" if text else None)
@@ -374,14 +422,18 @@ def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dic
     return found
 
 
-def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace, speaks: bool) -> Trial:
+def _compiled(
+    models: Models, request: ProofRequest, trial: Trial, trace: Trace, *, speaks: bool, chooses: bool
+) -> Trial:
     """Compiled against eager: with the inputs as given, and with those that took each side; what is printed too where a
-    compiled model `speaks`."""
+    compiled model `speaks`; with other numbers too where it `chooses` by `torch.cond`."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
         replace(key, mode=mode) for key in trace.telling
     }  # the mode that came first saw every side first
+    if chooses:  # what `torch.cond` captures may not change
+        telling |= {key for key in calls if key.variation in OTHER_NUMBERS}
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
@@ -420,6 +472,26 @@ def _compiled(models: Models, request: ProofRequest, trial: Trial, trace: Trace,
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
+
+
+def _trained(models: Models, trace: Trace) -> str | None:
+    """What compiled code raises in training alone, in one line: `torch.cond` takes less there."""
+    context = models.context
+    if context.work.options.mode == "train":
+        return None
+    calls = [(k, seen) for k, seen in trace.calls if k.mode == "train" and k.function is None and not k.case]
+    first = [(k, seen) for k, seen in calls if k.seed == calls[0][0].seed]
+    wanted = [(k, seen) for k, seen in first if k.variation == GIVEN or k.variation in OTHER_NUMBERS]
+    if not wanted:
+        return None
+    dynamo.reset()
+    model = context.build_as("train", wanted[0][0].seed)
+    compiled = compile_callable(model, backend="aot_eager")
+    for key, known in wanted:
+        seen = called(context, model, compiled, models.drawn(key.seed)[0], key, counts=False)
+        if seen.error and seen.error != known.error:
+            return f"compiled in training it raises {seen.error}"
+    return None
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:

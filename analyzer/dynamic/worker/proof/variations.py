@@ -187,12 +187,19 @@ WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
 TWICE = "given, twice before their gradients"
 """In training: what a call changes in place spoils the gradients of the call before."""
+OTHER_NUMBERS = MappingProxyType(
+    {"given, with other numbers": 1.25, "given, with numbers other than those": 1.5}
+)
+"""By how much floats of Python's are more, among the arguments and kept in modules: they may change from call to call,
+and what is compiled for two is compiled for any from the third on."""
 AS_PYTHON = "with numbers of Python's"
 LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
 """Arguments of another type, where the function does not say that it takes tensors alone; what raises then tells
 nothing."""
-_UNCHANGED: dict[str, Vary] = dict.fromkeys((WITH_GRADIENTS, TWICE, *RETYPED), VARIATIONS[GIVEN])
+_UNCHANGED: dict[str, Vary] = dict.fromkeys(
+    (WITH_GRADIENTS, TWICE, *OTHER_NUMBERS, *RETYPED), VARIATIONS[GIVEN]
+)
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
 
