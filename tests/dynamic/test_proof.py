@@ -833,18 +833,24 @@ def get_inputs():
     return [torch.randn(4, 8)]
 """
 CHOSEN = """\
-        y = torch.cond(x.mean() > 0, lambda y: y ** power, lambda y: y.clone(), (y,))
+        if torch.compiler.is_compiling():
+            y = torch.cond(x.mean() > 0, lambda y: y**power, lambda y: y.clone(), (y,))
+        elif x.mean() > 0:
+            y = y ** power
 """
 
 
-def of_numbers(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> ProofResult:
+BRANCH_OF_POWERS = "        if x.mean() > 0:\n            y = y ** power\n"
+
+
+def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options: Any) -> ProofResult:
     path = tmp_path / "model.py"
-    path.write_text(NUMBERS)
+    path.write_text(before)
     variants = []
     for change in changes:
-        assert NUMBERS.count(change[0]) == 1
-        text = NUMBERS.replace(*change)
-        differs = changed(str(path), source.of_text(path, NUMBERS), source.of_text(path, text))
+        assert before.count(change[0]) == 1
+        text = before.replace(*change)
+        differs = changed(str(path), source.of_text(path, before), source.of_text(path, text))
         variants.append(Variant(change[1], ((str(path), text),), (), differs.functions))
     run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs", **options), str(tmp_path))
     return prove(run, ProofRequest(tuple(variants)))
@@ -852,29 +858,41 @@ def of_numbers(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> Pro
 
 @pytest.mark.dynamo
 def test_numbers_are_others_and_what_does_not_end_is_left_out(tmp_path: Path) -> None:
-    branch = "        if x.mean() > 0:\n            y = y ** power\n"
     result = of_numbers(
         tmp_path,
+        NUMBERS,
         ("y * self.rate", "self.rate * y"),
         ("y * self.rate", "y * 2.0"),
         ("y ** power", "y ** 3.0"),
-        (branch, CHOSEN),
+        (BRANCH_OF_POWERS, CHOSEN),
     )
     assert result.failure is None
     assert "with a NaN" in result.variations
     assert "with an infinity" not in result.variations
     same, kept, given, chosen = result.trials
     assert (same.difference, same.notice) == (None, None)
-    for trial in (kept, given):
+    for trial in (kept, given, chosen):
         assert "with other numbers" in (trial.difference or "")
-    assert chosen.difference is None
-    assert (chosen.notice or "").startswith("compiled in training it raises")
+    assert (kept.differs, given.differs, chosen.differs) == ("value", "value", "compiled")
+
+
+@pytest.mark.dynamo
+def test_what_training_raises_alone_is_told_of_a_choice(tmp_path: Path) -> None:
+    """In training a norm writes to its statistics, which `torch.cond` does not take."""
+    before, after = (text.replace("y ** power", "self.norm(y)") for text in (BRANCH_OF_POWERS, CHOSEN))
+    after = after.replace("y**power", "self.norm(y)")
+    text = NUMBERS.replace(BRANCH_OF_POWERS, before)
+    result = of_numbers(tmp_path, text, (before, after))
+    assert result.failure is None
+    (trial,) = result.trials
+    assert trial.difference is None
+    assert (trial.notice or "").startswith("compiled in training it raises UncapturedHigherOrderOpError")
 
 
 @pytest.mark.dynamo
 def test_what_counts_before_an_exception_is_no_difference_of_compiled_code(tmp_path: Path) -> None:
     """A norm refuses one row in training, and has counted the call by then."""
-    result = of_numbers(tmp_path, ("y * self.rate", "self.rate * y"), mode="train")
+    result = of_numbers(tmp_path, NUMBERS, ("y * self.rate", "self.rate * y"), mode="train")
     assert result.failure is None
     assert "of length one" in result.variations
     (trial,) = result.trials
