@@ -431,6 +431,11 @@ def read_only(
             no_fix.append(
                 NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why_none(ways, [rule]))
             )
+    # what is written anew there takes the rest of the line along: another reading tells what is left of it
+    anew = {
+        (e.path, line) for each in changes for e in each.edits for line in range(e.start_line, e.end_line + 1)
+    }
+    no_fix = [each for each in no_fix if (each.path, each.line) not in anew]
     changed_files = files.changed()
     unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
     # several operators of one test are several findings with one change, or none, for the same reason

@@ -1068,3 +1068,14 @@ def test_a_report_has_the_changes_with_their_proof(tmp_path: Path) -> None:
     assert "torch.where" in (fixes["TCR101"].diff or "")
     assert "register_buffer" in (fixes["TCR311"].diff or "")
     assert "register_fake" in (fixes["TCR404"].diff or "")
+
+
+def test_a_line_that_is_left_out_whole_is_not_left_over(tmp_path: Path) -> None:
+    """What a logger is handed goes the way of the logger."""
+    (tmp_path / "model.py").write_text(
+        "import logging\nfrom torch import nn\n\nLOGGER = logging.getLogger(__name__)\n\n\nclass Model(nn.Module):\n"
+        '    def forward(self, x):\n        LOGGER.info("mean %f", x.mean().item())\n        return x * 2\n'
+    )
+    found = api.fix("model.py", root=tmp_path).result
+    assert len(found.changes) == 1
+    assert found.no_fix == ()
