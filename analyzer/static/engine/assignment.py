@@ -168,6 +168,7 @@ class Assignment(Room):
             return
         for option in options(owner):
             if isinstance(option, Instance):
+                self._set_by_method(option, target.attr, value, frame)
                 if self._set_property(option, target.attr, value, frame):
                     continue
                 before = old
@@ -208,6 +209,12 @@ class Assignment(Room):
         self.engine.switched = frozenset(others)
         if likely(self.engine.class_member(owner, name, frame)) != likely(value):
             self.engine.switched |= {(owner.info, name, value)}
+
+    def _set_by_method(self, owner: Instance, name: str, value: Value, frame: Frame) -> None:
+        """Runs the `__setattr__` of a class that has one, for what it does besides: that it sets what it is given is
+        taken for granted."""
+        for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.quiet else ():
+            self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Runs the setter of a property if its class has one."""
