@@ -346,7 +346,8 @@ class Attributes(Room):
         if mro.is_dictionary and not hasattr(dict, name):
             return self._of_dictionary(owner, name)
         if mro.external and mro.external != ("object",):
-            return Method(owner, name)
+            statistic = self._statistic(owner, name, Method(owner, name))
+            return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
 
     def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
@@ -446,6 +447,8 @@ class Attributes(Room):
                     closure = self.engine.heap[owner].closure if isinstance(owner, Instance) else 0
                     bound: Value = Class(cls, closure) if kind == "class" else owner
                     values.append(value.bound_to(bound))
+                elif isinstance(owner, Instance):
+                    values.append(self.engine.got(value, owner, info.name, frame))
                 else:
                     values.append(value)
         return join(*values)

@@ -314,7 +314,7 @@ class Calls(Room):
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
         for name in ("__call__", "forward"):
-            if mro.functions(name):
+            if mro.functions(name) or (not mro.is_module and mro.holder(name) is not None):
                 return self.call_each(self.engine.member(made, name, site.frame), site)
             if name == "__call__" and not mro.is_module:
                 return None

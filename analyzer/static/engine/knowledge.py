@@ -640,6 +640,19 @@ DISTRIBUTION_METHODS = frozenset(
 )
 
 
+PROPERTY = External("property")
+"""Partial of it is a property: what is filled in is its getter, and its setter behind that."""
+PROPERTIES = frozenset(
+    {
+        "property",
+        "abc.abstractproperty",
+        "functools.cached_property",
+        "torch.distributions.utils.lazy_property",
+    }
+)
+"""Classes of descriptors outside the source that run what they are given where the attribute is read."""
+
+
 def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
     """What an attribute of an object of torch.distributions is: mostly a parameter, or a statistic."""
     if name in ("batch_shape", "event_shape"):

@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     options,
+    partial_of,
     prefer,
     tensor_of,
 )
@@ -48,6 +49,9 @@ OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.dis
 
 def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     """A call of the external function `name`; None if nothing is known of it."""
+    if name in K.PROPERTIES and site.first("fget") is not None:
+        given = (site.first("fget"), site.first("fset", 1))
+        return partial_of(K.PROPERTY, tuple((i, v) for i, v in enumerate(given) if v is not None))
     if "." not in name:
         return builtins.call(engine, name, site)
     answer = engine.operations.while_tracing(name)
