@@ -141,7 +141,7 @@ class Attributes(Room):
                 if name == "_modules":
                     return self.engine.children(owner)
                 if name in K.MODULE_TENSORS:
-                    return Tensor("float", leaf=True)
+                    return self._parametrised(owner, name, Tensor("float", leaf=True), frame)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
@@ -256,6 +256,18 @@ class Attributes(Room):
                         found.append(Sequence("list", None, UNKNOWN, outer=True))
         return join(*found) if found else None
 
+    def _parametrised(
+        self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame
+    ) -> Value:
+        """A tensor of a module, as what was registered for it makes it out of others each time it is read."""
+        made = self.engine.heap[owner].attributes.get(K.PARAMETRISED) if owner.ident else None
+        steps = dict(made.entries).get(name) if isinstance(made, Mapping) else None
+        if self.engine.quiet or not isinstance(steps, Sequence):
+            return value
+        for step in steps.items or ():
+            value = self.engine.special(step, "forward", (value,), frame) or value
+        return value
+
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
 
@@ -272,7 +284,7 @@ class Attributes(Room):
         if typed is not None:
             return typed
         if after is None and name in thing.attributes:
-            value = thing.attributes[name]
+            value = self._parametrised(owner, name, thing.attributes[name], frame)
             changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):

@@ -210,6 +210,9 @@ class Classes(Room):
                         self.engine.decorated(binding, frame)
                     elif isinstance(binding, ClassInfo):
                         self._register(binding, name, frame)
+                        for info in (f for found in binding.functions.values() for f in found):
+                            if any(self._fills(node, name, frame) for node in info.decorators):
+                                self.engine.decorated(info, frame)
             for filler in self._fillers(module):
                 if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
                     self.engine.block(

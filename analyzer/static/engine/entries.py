@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Context, Engine, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Context, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, positional
@@ -29,6 +29,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     join,
+    members_of,
     options,
     prefer,
     without_none,
@@ -116,10 +117,21 @@ class Entries(Room):
         self.engine.switched = frozenset()
         frame = self._entry_frame(parameters.module)
         rest = Tensor(sure=False) if parameters.node.args.vararg is not None else None
+        self._run_hooks(root, HOOKS_BEFORE, (Sequence("tuple", args, UNKNOWN),), frame)
         for option in options(value):
             if isinstance(option, Function):
-                self.engine.invoke(option, args, keywords, frame, "high", rest)
+                result = self.engine.invoke(option, args, keywords, frame, "high", rest)
+                self._run_hooks(root, HOOKS, (Sequence("tuple", args, UNKNOWN), result), frame)
         return frame.context
+
+    def _run_hooks(self, root: Instance | None, kind: str, given: tuple[Value, ...], frame: Frame) -> None:
+        """What the model itself calls beside its forward."""
+        hooks = None if root is None else self.engine.heap[root].attributes.get(kind)
+        if root is None or not isinstance(hooks, Sequence):
+            return
+        node = ast.copy_location(ast.Call(ast.Name(root.cls.name, ast.Load()), [], []), root.cls.node)
+        for hook in members_of(hooks):
+            self.engine.call_each(hook, CallSite(node, (root, *given), {}, frame, "high"))
 
     def _entry_arguments(
         self, info: FunctionInfo, skip: int, root: Instance | None

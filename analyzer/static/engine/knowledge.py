@@ -640,6 +640,8 @@ DISTRIBUTION_METHODS = frozenset(
 )
 
 
+PARAMETRISED = "parametrizations"
+"""The attribute in which a module keeps what makes its tensors out of others, by their names."""
 PROPERTY = External("property")
 """Partial of it is a property: what is filled in is its getter, and its setter behind that."""
 PROPERTIES = frozenset(

@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     lift,
     likely,
     members_of,
+    of_key,
     options,
     prefer,
     tensor_of,
@@ -110,7 +111,7 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     members = engine.container_members(value)
     source = members if members is not None else value
     if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
-        return tuple(Const(cast("str", key)) for key, _ in source.entries)
+        return tuple(of_key(key) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
 
@@ -354,6 +355,15 @@ def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> lis
 
 
 def _setattr(engine: Engine, site: CallSite) -> Value | None:
+    owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
+    if isinstance(owner, Instance) and isinstance(name, Const):
+        if engine.set_by_class(owner, str(name.value), value, site.frame):
+            return NONE
+    return set_plainly(engine, site)
+
+
+def set_plainly(engine: Engine, site: CallSite) -> Value | None:
+    """`object.__setattr__(made, name, value)`: nothing of its class has a say."""
     owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
     if not isinstance(owner, Instance):
         return None
