@@ -492,6 +492,8 @@ class Attributes(Room):
             return Const(owner.info.name)
         if name in ("__module__", "__doc__"):
             return Plain("str")
+        if name == "__subclasses__":
+            return Method(owner, name)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
         if mro.external:

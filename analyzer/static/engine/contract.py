@@ -519,7 +519,7 @@ class Engine(Protocol):
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
         """An object made by calling a class; `by_type`: its metaclass has been asked."""
 
-    def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+    def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
     def deriving(self, cls: ClassInfo) -> list[ClassInfo]:

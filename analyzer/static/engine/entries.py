@@ -311,10 +311,15 @@ class Entries(Room):
         }
 
     def _object_with(self, names: set[str], info: FunctionInfo) -> Value:
-        """A tensor of a class of the package's own that has these attributes, if one alone has."""
+        """A tensor of a class of the package's own that has these attributes, if one alone has; another object, if more
+        than one attribute tells it, or one that is a method."""
         found = self.engine.imported_with(info.module, names)
         if len(found) == 1 and self.engine.mro(found[0]).is_tensor:
             return Tensor(sure=False, given=True, subclass=found[0])
+        found = self.engine.imported_with(info.module, names, own=True)
+        found = [c for c in found if not self.engine.mro(c).is_module]
+        if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(*names)):
+            return self.engine.assumed(found[0])
         return TAINTED
 
 
