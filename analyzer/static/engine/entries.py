@@ -221,7 +221,11 @@ class Entries(Room):
             if number is not None:
                 return number
             asked = self._asked_as_object(arg.arg, info)
-            return self._object_with(asked, info) if asked else _taken_for(arg.arg, info)
+            if asked:
+                return self._object_with(asked, info) or TAINTED
+            handed = self._asked_where_handed(arg.arg, info, root, FOLLOWED - 1)
+            found = self._object_with(handed, info) if len(handed) > 1 else None
+            return found or _taken_for(arg.arg, info)
         with self.engine.quietly():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
@@ -310,7 +314,19 @@ class Entries(Room):
             if place < len(there) and self._is_flag(there[place], forwards[0], part, depth - 1)
         }
 
-    def _object_with(self, names: set[str], info: FunctionInfo) -> Value:
+    def _asked_where_handed(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
+        """The same of what functions and parts ask that are handed it."""
+        found: set[str] = set()
+        for call in (node for node in info.nodes if isinstance(node, ast.Call)):
+            for place in (n for n, arg in enumerate(call.args) if _is_named(arg, name)):
+                for function, taken, whose in self._uses.called(call.func, info, owner, imported=True):
+                    if place < len(taken):
+                        found |= self._asked_as_object(taken[place], function)
+                        if depth > 1:
+                            found |= self._asked_where_handed(taken[place], function, whose, depth - 1)
+        return found
+
+    def _object_with(self, names: set[str], info: FunctionInfo) -> Value | None:
         """A tensor of a class of the package's own that has these attributes, if one alone has; another object, if more
         than one attribute tells it, or one that is a method."""
         found = self.engine.imported_with(info.module, names)
@@ -318,9 +334,9 @@ class Entries(Room):
             return Tensor(sure=False, given=True, subclass=found[0])
         found = self.engine.imported_with(info.module, names, own=True)
         found = [c for c in found if not self.engine.mro(c).is_module]
-        if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(*names)):
+        if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(min(names))):
             return self.engine.assumed(found[0])
-        return TAINTED
+        return None
 
 
 def _taken_for(name: str, info: FunctionInfo) -> Value:
