@@ -394,8 +394,20 @@ def _vars(engine: Engine, site: CallSite) -> Value | None:
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
 
-def _any(_engine: Engine, site: CallSite) -> Value:
-    return Plain("bool", "tensor") if tensor_of(_first(site)) else Plain("bool")
+def _any_of(decides: bool) -> Handler:
+    """`any` or `all`: whether one member of a row is true, or false, which `decides`."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        members = _first(site)
+        if tensor_of(members):
+            return Plain("bool", "tensor")
+        if isinstance(members, Sequence) and members.items:
+            answers = [engine.answer(member).decided for member in members.items]
+            if decides in answers or None not in answers:
+                return Const(decides if decides in answers else not decides)
+        return Plain("bool")
+
+    return handler
 
 
 def _text(_engine: Engine, site: CallSite) -> Value:
@@ -570,7 +582,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "getattr": _getattr,
         "setattr": _setattr,
         "hasattr": _hasattr,
-        **dict.fromkeys(("any", "all"), _any),
+        "any": _any_of(True),
+        "all": _any_of(False),
         "vars": _vars,
         "staticmethod": _wrapped,
         "globals": _globals,
