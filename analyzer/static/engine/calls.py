@@ -60,9 +60,9 @@ OF_REGISTERED = MappingProxyType(
 CONTEXT = "torch.autograd.function.FunctionCtx"
 """What an autograd function keeps for its backward in."""
 ASKS_THE_TYPE = frozenset(
-    {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super"}
+    {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super", "torch.is_tensor"}
 )
-"""Functions of Python that are given an attribute by `super()` without a break."""
+"""Functions that are given an attribute by `super()` without a break."""
 TENSOR_CALLED = "GB0147"
 """The break of a call of a tensor whose class has a `__call__`."""
 RECURRENT = "torch.nn.LSTM"
