@@ -547,6 +547,22 @@ BUILT = {
         "Gate",
     ),
     "no class method": ("", "    def of(self, size): return cls(other=1, part=Gate(size))\n", "plain@config"),
+    "a list of any length": (
+        "def build(n):\n    return Net([Gate(i) for i in range(n)], 3)\n",
+        "",
+        "list[Gate]",
+    ),
+    "a constructor of another class": (
+        "class Whole(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
+        "        self.net = Net(Gate(n), 3)\n",
+        "",
+        "Gate",
+    ),
+    "a method of another class": (
+        "class Whole:\n    def made(self, n): return Net(Gate(n), 3)\n",
+        "",
+        "plain@config",
+    ),
     "a number": ("def build(size):\n    return Net(size + 1, 3)\n", "", "plain@config"),
 }
 """What makes an object of a class, functions and methods, and what of it is known of its part."""
@@ -604,6 +620,26 @@ def test_what_a_constructor_asks_of_a_part(case: str, tmp_path: Path) -> None:
     )
     assert known(tmp_path, source, name="Net") == {"a": expected}
     assert known(tmp_path, source, name="Base") == {"a": "None | float@config"}
+
+
+CHECKED = {
+    "it asserts its class": ("assert isinstance(part, Part)", "Part"),
+    "it raises for any other": ("if not isinstance(part, Part):\n    raise TypeError", "Part"),
+    "it asks and goes on": ("if isinstance(part, Part):\n    self.own = True", "plain@config"),
+}
+"""What a constructor asks of an argument without a type, and what the forward knows of it."""
+
+
+@pytest.mark.parametrize("case", CHECKED)
+def test_the_class_that_a_constructor_asks_for(case: str, tmp_path: Path) -> None:
+    asked, expected = CHECKED[case]
+    source = (
+        "\nclass Part:\n    def run(self, x): return x\n"
+        "class Net(nn.Module):\n    def __init__(self, part):\n        super().__init__()\n"
+        f"{indent(asked, ' ' * 8)}\n        self.part = part\n"
+        "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}
 
 
 NAMED = {

@@ -168,7 +168,7 @@ class Assignment(Room):
             return
         for option in options(owner):
             if isinstance(option, Instance):
-                if self._set_property(option, target.attr, value, frame):
+                if self.set_by_class(option, target.attr, value, frame):
                     continue
                 before = old
                 if before is None and not self.engine.quiet:
@@ -208,6 +208,13 @@ class Assignment(Room):
         self.engine.switched = frozenset(others)
         if likely(self.engine.class_member(owner, name, frame)) != likely(value):
             self.engine.switched |= {(owner.info, name, value)}
+
+    def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
+        """Runs what the class of an object does where an attribute is set; False if the object holds it after that, as
+        one that has a `__setattr__` is taken to."""
+        for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.quiet else ():
+            self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
+        return self._set_property(owner, name, value, frame)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Runs the setter of a property if its class has one."""

@@ -141,7 +141,7 @@ class Attributes(Room):
                 if name == "_modules":
                     return self.engine.children(owner)
                 if name in K.MODULE_TENSORS:
-                    return Tensor("float", leaf=True)
+                    return self._parametrised(owner, name, Tensor("float", leaf=True), frame)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
@@ -256,6 +256,18 @@ class Attributes(Room):
                         found.append(Sequence("list", None, UNKNOWN, outer=True))
         return join(*found) if found else None
 
+    def _parametrised(
+        self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame
+    ) -> Value:
+        """A tensor of a module, as what was registered for it makes it out of others each time it is read."""
+        made = self.engine.heap[owner].attributes.get(K.PARAMETRISED) if owner.ident else None
+        steps = dict(made.entries).get(name) if isinstance(made, Mapping) else None
+        if self.engine.quiet or not isinstance(steps, Sequence):
+            return value
+        for step in steps.items or ():
+            value = self.engine.special(step, "forward", (value,), frame) or value
+        return value
+
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
 
@@ -272,7 +284,7 @@ class Attributes(Room):
         if typed is not None:
             return typed
         if after is None and name in thing.attributes:
-            value = thing.attributes[name]
+            value = self._parametrised(owner, name, thing.attributes[name], frame)
             changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
@@ -346,7 +358,8 @@ class Attributes(Room):
         if mro.is_dictionary and not hasattr(dict, name):
             return self._of_dictionary(owner, name)
         if mro.external and mro.external != ("object",):
-            return Method(owner, name)
+            statistic = self._statistic(owner, name, Method(owner, name))
+            return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
 
     def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
@@ -446,6 +459,8 @@ class Attributes(Room):
                     closure = self.engine.heap[owner].closure if isinstance(owner, Instance) else 0
                     bound: Value = Class(cls, closure) if kind == "class" else owner
                     values.append(value.bound_to(bound))
+                elif isinstance(owner, Instance):
+                    values.append(self.engine.got(value, owner, info.name, frame))
                 else:
                     values.append(value)
         return join(*values)
@@ -477,6 +492,8 @@ class Attributes(Room):
             return Const(owner.info.name)
         if name in ("__module__", "__doc__"):
             return Plain("str")
+        if name == "__subclasses__":
+            return Method(owner, name)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
         if mro.external:

@@ -10,7 +10,7 @@ from tcready.schema import RESOLVED
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
-from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
@@ -47,10 +47,6 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo
 
 CALLED = (Function, Class, Instance, External, ExternalInstance)
-HOOKS = "_forward_hooks"
-"""Where a module keeps what is called with its output."""
-HOOKS_BEFORE = "_forward_pre_hooks"
-"""Where it keeps what is called with its arguments."""
 KEPT_BY = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
 OF_REGISTERED = MappingProxyType(
     {
@@ -64,9 +60,9 @@ OF_REGISTERED = MappingProxyType(
 CONTEXT = "torch.autograd.function.FunctionCtx"
 """What an autograd function keeps for its backward in."""
 ASKS_THE_TYPE = frozenset(
-    {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super"}
+    {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super", "torch.is_tensor"}
 )
-"""Functions of Python that are given an attribute by `super()` without a break."""
+"""Functions that are given an attribute by `super()` without a break."""
 TENSOR_CALLED = "GB0147"
 """The break of a call of a tensor whose class has a `__call__`."""
 RECURRENT = "torch.nn.LSTM"
@@ -192,6 +188,12 @@ class Calls(Room):
         site = site.spread()
         if isinstance(function, Tensor):
             return self._call_tensor(function, site)
+        if isinstance(function, External) and function.name.startswith("torch."):
+            made = self.engine.by_object(function.name, site.args, site.keywords, site.frame)
+            if made is not None:
+                surely = any(isinstance(v, Instance) for v in (*site.args, *site.keywords.values()))
+                other = None if surely else self._call_foreign(function, site)
+                return made if other is None else join(made, other)
         own = self._overridden(function, site)
         if own is None:
             return self._call_foreign(function, site)
@@ -314,7 +316,7 @@ class Calls(Room):
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
         for name in ("__call__", "forward"):
-            if mro.functions(name):
+            if mro.functions(name) or (not mro.is_module and mro.holder(name) is not None):
                 return self.call_each(self.engine.member(made, name, site.frame), site)
             if name == "__call__" and not mro.is_module:
                 return None
@@ -376,6 +378,10 @@ class Calls(Room):
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             site = self._hooked_before(made, site)
+            set_to = self.engine.heap[made].attributes.get("forward") if made.ident else None
+            if set_to is not None:
+                return self._hooked(made, site, self.call_each(set_to, site))
+            self._read_parametrised(made, site.frame)
             result = self.engine.operations.module_call(made.name, site.args)
         elif made.name.startswith("einops.layers."):
             result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
@@ -384,6 +390,12 @@ class Calls(Room):
             return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return self._hooked(made, site, result)
+
+    def _read_parametrised(self, made: ExternalInstance, frame: Frame) -> None:
+        """The forward of a module of torch reads those of its tensors that are made out of others."""
+        known = self.engine.heap[made].attributes.get(K.PARAMETRISED) if made.ident else None
+        for name, _ in known.entries if isinstance(known, Mapping) else ():
+            self.engine.attribute(made, str(name), frame)
 
     def _hooked(
         self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
@@ -515,6 +527,8 @@ class Calls(Room):
             return receiver
         if receiver.name == CONTEXT:
             return NONE
+        if receiver.name == "contextlib.ExitStack" and name == "enter_context" and site.args:
+            return self.engine.entered(site.args[0], site.frame)
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
@@ -586,6 +600,9 @@ class Calls(Room):
             return self.engine.instantiate(cls, site, by_type=True)
         if name == "__torch_function__":
             return self._operation_called(site)
+        if name == "__subclasses__":
+            below = [c for c in self.engine.deriving(cls.info) if self.engine.mro(c).classes[1] is cls.info]
+            return Sequence("list", tuple(map(Class, below)), UNKNOWN)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return self._applied(cls, mro, site)
         return None

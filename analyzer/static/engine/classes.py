@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from dataclasses import dataclass
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro, behind_module, linearise
-from tcready.static.engine.scope import Frame
+from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.values import (
     UNKNOWN,
     Class,
@@ -209,6 +210,9 @@ class Classes(Room):
                         self.engine.decorated(binding, frame)
                     elif isinstance(binding, ClassInfo):
                         self._register(binding, name, frame)
+                        for info in (f for found in binding.functions.values() for f in found):
+                            if any(self._fills(node, name, frame) for node in info.decorators):
+                                self.engine.decorated(info, frame)
             for filler in self._fillers(module):
                 if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
                     self.engine.block(
@@ -273,8 +277,8 @@ class Classes(Room):
         self._busy.add(key)
         try:
             with self.engine.quietly():
-                frame = self.engine.module_frame(holder.module)
-                value = self._alias(node, holder, frame) or self.engine.eval(node, frame)
+                frame = self._body_frame(holder, name, node)
+                value = self.engine.eval(node, frame)
                 called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
         finally:
             self._busy.discard(key)
@@ -286,12 +290,16 @@ class Classes(Room):
             return value.bound_to(owner)
         return outliving(value)
 
-    def _alias(self, node: ast.expr, holder: ClassInfo, frame: Frame) -> Value | None:
-        """The method that `forward = run` gives a second name, in the class that defines it."""
-        defined = holder.functions.get(node.id) if isinstance(node, ast.Name) else None
-        if not defined or defined[-1].decorators:
-            return None
-        return self.engine.decorated(defined[-1], frame)
+    def _body_frame(self, holder: ClassInfo, name: str, node: ast.expr) -> Frame:
+        """The frame of what a class body assigns to a name: what the body binds besides is in sight."""
+        frame = self.engine.module_frame(holder.module)
+        env: Env = {}
+        for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}:
+            if used in holder.functions:
+                env[used] = self.engine.decorated(holder.functions[used][-1], frame)
+            elif holder.assigned.get(used) is not None or used in holder.inner:
+                env[used] = self.class_attribute(holder, used, None)
+        return dataclasses.replace(frame, env=env) if env else frame
 
 
 def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:

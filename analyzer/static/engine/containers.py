@@ -30,12 +30,15 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    is_key,
     is_surely_tensor,
     join,
     keep,
+    key_of,
     lift,
     likely,
     members_of,
+    of_key,
     one_of,
     options,
     prefer,
@@ -62,7 +65,7 @@ class Containers(Room):
             elif isinstance(option, Sequence):
                 found.extend(members_of(option))
             elif isinstance(option, Mapping):
-                found.extend(Const(cast(Any, key)) for key, _ in option.entries)
+                found.extend(of_key(key) for key, _ in option.entries)
                 if option.element is not None or not option.entries:
                     found.append(Plain("str"))
             elif (
@@ -184,8 +187,8 @@ class Containers(Room):
                 return UNKNOWN
             return self.element(base)
         if isinstance(base, Mapping):
-            if isinstance(index, Const):
-                found = dict(base.entries).get(index.value)
+            if is_key(index):
+                found = dict(base.entries).get(key_of(index))
                 if found is not None:
                     return found
                 if base.extra and base.element == UNKNOWN and not self.engine.quiet:
@@ -270,8 +273,8 @@ class Containers(Room):
             else:
                 new = self.element(given)
             element = new if element is None and not added else element
-        elif isinstance(key, Const):
-            added = {key.value: new}
+        elif is_key(key):
+            added = {key_of(key): new}
         elif element is None:
             element = new
         else:
@@ -345,8 +348,8 @@ class Containers(Room):
             )
             self._rebind(site.node.func, merged, site.frame)
             return NONE
-        if name == "setdefault" and isinstance(site.first("key"), Const):
-            key = cast(Const, site.args[0]).value
+        if name == "setdefault" and site.args and is_key(site.args[0]):
+            key = key_of(site.args[0])
             if key not in dict(receiver.entries):
                 value = site.first("default", 1) or NONE
                 if receiver.element is not None:  # it may be there already
@@ -365,8 +368,8 @@ class Containers(Room):
         if name == "clear":
             self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
             return NONE
-        if name == "pop" and site.args and isinstance(site.args[0], Const):
-            left = {key: value for key, value in receiver.entries if key != site.args[0].value}
+        if name == "pop" and site.args and is_key(site.args[0]):
+            left = {key: value for key, value in receiver.entries if key != key_of(site.args[0])}
             kept = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
             self._rebind(site.node.func, kept, site.frame)
         if name == "copy":
@@ -428,8 +431,8 @@ class Containers(Room):
         """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
         new: Value
         if isinstance(base, Mapping):
-            if isinstance(index, Const):
-                entries = {**dict(base.entries), index.value: value}
+            if is_key(index):
+                entries = {**dict(base.entries), key_of(index): value}
                 new = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
             else:
                 new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
@@ -502,7 +505,7 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         whole = Mapping(mapping.entries, mapping.element, mapping.outer)
         return prefer(_mapping_view(given, name, args), _mapping_view(whole, name, args))
     values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
-    keys: list[Value] = [Const(cast("str", k)) for k, _ in mapping.entries]
+    keys: list[Value] = [of_key(k) for k, _ in mapping.entries]
     if mapping.element is not None:
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES
@@ -521,8 +524,8 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
                 args[0],
             )
         default = args[1] if len(args) > 1 else NONE
-        if args and isinstance(args[0], Const):
-            found = dict(mapping.entries).get(args[0].value)
+        if args and is_key(args[0]):
+            found = dict(mapping.entries).get(key_of(args[0]))
             if found is not None:
                 return found
             if mapping.element is None:

@@ -33,6 +33,10 @@ from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Pr
 Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
 """A function, whether what runs before the compiled call is meant, the object that it is bound to, and the model."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
+HOOKS = "_forward_hooks"
+"""Where a module keeps what is called with its output."""
+HOOKS_BEFORE = "_forward_pre_hooks"
+"""Where it keeps what is called with its arguments."""
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
 
@@ -405,6 +409,11 @@ class Engine(Protocol):
         """What the `__torch_function__` that a class of the source has gives for what is done to its tensors; None if
         none of the arguments is such a tensor."""
 
+    def by_object(
+        self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
+    ) -> Value | None:
+        """The same of objects that are no tensors, for an operation of torch that may be given them."""
+
     def is_overriding(self) -> bool:
         """Whether such a method is being run: what torch gives in it is a plain tensor."""
 
@@ -489,6 +498,9 @@ class Engine(Protocol):
     ) -> None:
         """Binds `value` to a target; a write to what outlives the call is told as a Store."""
 
+    def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
+        """Runs what the class of an object does where an attribute is set; False if the object holds it after that."""
+
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
         """The read that `target += ...` starts with, one node for each target."""
 
@@ -507,7 +519,7 @@ class Engine(Protocol):
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
         """An object made by calling a class; `by_type`: its metaclass has been asked."""
 
-    def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+    def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
     def deriving(self, cls: ClassInfo) -> list[ClassInfo]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Context, Engine, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Context, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, positional
@@ -29,6 +29,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     join,
+    members_of,
     options,
     prefer,
     without_none,
@@ -116,10 +117,21 @@ class Entries(Room):
         self.engine.switched = frozenset()
         frame = self._entry_frame(parameters.module)
         rest = Tensor(sure=False) if parameters.node.args.vararg is not None else None
+        self._run_hooks(root, HOOKS_BEFORE, (Sequence("tuple", args, UNKNOWN),), frame)
         for option in options(value):
             if isinstance(option, Function):
-                self.engine.invoke(option, args, keywords, frame, "high", rest)
+                result = self.engine.invoke(option, args, keywords, frame, "high", rest)
+                self._run_hooks(root, HOOKS, (Sequence("tuple", args, UNKNOWN), result), frame)
         return frame.context
+
+    def _run_hooks(self, root: Instance | None, kind: str, given: tuple[Value, ...], frame: Frame) -> None:
+        """What the model itself calls beside its forward."""
+        hooks = None if root is None else self.engine.heap[root].attributes.get(kind)
+        if root is None or not isinstance(hooks, Sequence):
+            return
+        node = ast.copy_location(ast.Call(ast.Name(root.cls.name, ast.Load()), [], []), root.cls.node)
+        for hook in members_of(hooks):
+            self.engine.call_each(hook, CallSite(node, (root, *given), {}, frame, "high"))
 
     def _entry_arguments(
         self, info: FunctionInfo, skip: int, root: Instance | None
@@ -209,7 +221,11 @@ class Entries(Room):
             if number is not None:
                 return number
             asked = self._asked_as_object(arg.arg, info)
-            return self._object_with(asked, info) if asked else _taken_for(arg.arg, info)
+            if asked:
+                return self._object_with(asked, info) or TAINTED
+            handed = self._asked_where_handed(arg.arg, info, root, FOLLOWED - 1)
+            found = self._object_with(handed, info) if len(handed) > 1 else None
+            return found or _taken_for(arg.arg, info)
         with self.engine.quietly():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
@@ -298,12 +314,29 @@ class Entries(Room):
             if place < len(there) and self._is_flag(there[place], forwards[0], part, depth - 1)
         }
 
-    def _object_with(self, names: set[str], info: FunctionInfo) -> Value:
-        """A tensor of a class of the package's own that has these attributes, if one alone has."""
+    def _asked_where_handed(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
+        """The same of what functions and parts ask that are handed it."""
+        found: set[str] = set()
+        for call in (node for node in info.nodes if isinstance(node, ast.Call)):
+            for place in (n for n, arg in enumerate(call.args) if _is_named(arg, name)):
+                for function, taken, whose in self._uses.called(call.func, info, owner, imported=True):
+                    if place < len(taken):
+                        found |= self._asked_as_object(taken[place], function)
+                        if depth > 1:
+                            found |= self._asked_where_handed(taken[place], function, whose, depth - 1)
+        return found
+
+    def _object_with(self, names: set[str], info: FunctionInfo) -> Value | None:
+        """A tensor of a class of the package's own that has these attributes, if one alone has; another object, if more
+        than one attribute tells it, or one that is a method."""
         found = self.engine.imported_with(info.module, names)
         if len(found) == 1 and self.engine.mro(found[0]).is_tensor:
             return Tensor(sure=False, given=True, subclass=found[0])
-        return TAINTED
+        found = self.engine.imported_with(info.module, names, own=True)
+        found = [c for c in found if not self.engine.mro(c).is_module]
+        if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(min(names))):
+            return self.engine.assumed(found[0])
+        return None
 
 
 def _taken_for(name: str, info: FunctionInfo) -> Value:

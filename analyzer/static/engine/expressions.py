@@ -39,11 +39,13 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     is_captured,
+    is_key,
     is_none,
     is_place,
     is_surely_mask,
     join,
     keep,
+    key_of,
     likely,
     members_of,
     options,
@@ -293,8 +295,8 @@ class Expressions(Room):
                     given = False
                 continue
             name = self.eval(key, frame)
-            if isinstance(name, Const):
-                entries[name.value] = value
+            if is_key(name):
+                entries[key_of(name)] = value
             else:
                 rest.append(value)
                 given = False
@@ -382,9 +384,9 @@ class Expressions(Room):
         known: dict[object, Value] = {}
         for member in self._known_rounds(node.generators, frame):
             (key, value), _ = self._comprehension(node, [node.key, node.value], frame, member=member)
-            if not isinstance(key, Const):
+            if not is_key(key):
                 break
-            known[key.value] = value
+            known[key_of(key)] = value
         else:
             if known:
                 return Mapping(tuple(known.items()), None)
@@ -654,9 +656,9 @@ class Expressions(Room):
         known = dict(held.entries)
         entries: dict[object, Value] = {}
         for key in named:
-            if isinstance(key, Const):
-                item = known.get(key.value) or self.engine.special(value, "__getitem__", (key,), frame)
-                entries[key.value] = UNKNOWN if item is None else item
+            if is_key(key):
+                item = known.get(key_of(key)) or self.engine.special(value, "__getitem__", (key,), frame)
+                entries[key_of(key)] = UNKNOWN if item is None else item
         return Mapping(tuple(entries.items()), held.element)
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Collection
 
 from tcready.schema import Confidence
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.facts import Alone, undecided
-from tcready.static.engine.knowledge import CUSTOM_OP
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.steps import Step, Switch
 from tcready.static.engine.values import (
@@ -25,6 +25,7 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -35,6 +36,7 @@ from tcready.static.engine.values import (
     keep,
     likely,
     options,
+    partial_of,
     prefer,
     tensor_of,
     widen,
@@ -66,6 +68,8 @@ class Functions(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._decorated: dict[FunctionInfo, Value] = {}
+        self._calls: dict[ast.expr, ast.Call] = {}
+        """The calls that decorators stand for which are classes."""
         self._closures = engine.closures
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
         """Situations of each function, what runs before the compiled call apart."""
@@ -92,33 +96,54 @@ class Functions(Room):
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
         with self.engine.quietly():
             for node in reversed(info.decorators):
-                value = self._decorate(self.engine.eval(node, frame), node, value, info, frame)
+                value = self._decorate(self.engine.eval(node, frame), value, node, info, frame)
         if frame.function is None:
             self._decorated[info] = value
         return value
 
     def _decorate(
-        self, decorator: Value, node: ast.expr, value: Value, info: FunctionInfo, frame: Frame
+        self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame
     ) -> Value:
+        """What `decorator`, which is written as `node`, makes of a function."""
+        if isinstance(decorator, External) and decorator.name in K.PROPERTIES:
+            return partial_of(K.PROPERTY, ((0, value),))
         if isinstance(decorator, (External, ExternalInstance)):
             operator = _operator_made(decorator.name, node)
             if operator and not self.engine.program.registers_fake(operator):
-                return External(f"{CUSTOM_OP}.{operator.replace('::', '.')}")
+                return External(f"{K.CUSTOM_OP}.{operator.replace('::', '.')}")
             return self.engine.operations.decorated(decorator.name, value)
+        near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+        result: Value | None = None
         if isinstance(decorator, Function):
             if self.engine.again is not None:
                 self.engine.again.read(decorator.info)
             if _wraps_for_scripting(decorator.info):
                 return value
-            near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
             result = self.invoke(decorator, (value,), {}, near, "high")
-            wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
+        elif isinstance(decorator, Class):
+            result = self._made_by(decorator, value, node, near)
+        elif isinstance(decorator, Instance):
+            result = self.engine.special(decorator, "__call__", (value,), near)
+        if result is not None:
+            wrapped = [v for v in options(result) if isinstance(v, (Function, Instance, Partial))]
             return join(*wrapped) if wrapped else value
         if isinstance(decorator, Unknown):
             if self.engine.again is not None:
                 self.engine.again.outside += 1
             self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = reach.DECORATOR
         return value
+
+    def _made_by(self, cls: Class, value: Value, node: ast.expr, frame: Frame) -> Value | None:
+        """The object that a class makes of a function it decorates, if that is called or asked in its place."""
+        mro = self.engine.mro(cls.info)
+        asked = mro.functions("__get__")
+        if not asked and K.PROPERTIES.intersection(mro.external):
+            return partial_of(K.PROPERTY, ((0, value),))
+        if not asked and not mro.functions("__call__"):
+            return None
+        if node not in self._calls:
+            self._calls[node] = ast.copy_location(ast.Call(node, [], []), node)
+        return self.engine.instantiate(cls, CallSite(self._calls[node], (value,), {}, frame, "high"))
 
     def close(self, frame: Frame) -> int:
         if not frame.key:
@@ -466,7 +491,7 @@ class Functions(Room):
 
 def _operator_made(decorator: str, node: ast.expr) -> str:
     """`namespace::name` of the operator that a decorator makes of a function; empty if it makes none by name."""
-    if decorator != CUSTOM_OP or not isinstance(node, ast.Call) or not node.args:
+    if decorator != K.CUSTOM_OP or not isinstance(node, ast.Call) or not node.args:
         return ""
     name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
     return name if isinstance(name, str) and name.count("::") == 1 else ""

@@ -116,6 +116,7 @@ class Interpreter:
         sparse = Sparse(self)
         overrides = Overrides(self)
         self.overridden, self.is_overriding = overrides.overridden, overrides.is_overriding
+        self.by_object = overrides.by_object
         self.tell_unresolved = Unresolved(self).tell_unresolved
         expressions = Expressions(self)
         containers = Containers(self)
@@ -194,7 +195,7 @@ class Interpreter:
         self.mapping_method = containers.mapping_method
         self.put_back, self.put_item = containers.put_back, containers.put_item
         self.note = containers.note
-        self.assign = assignment.assign
+        self.assign, self.set_by_class = assignment.assign, assignment.set_by_class
         self.load_of = assignment.load_of
         self.block = statements.block
         self.call = calls.call

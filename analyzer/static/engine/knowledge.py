@@ -642,6 +642,21 @@ DISTRIBUTION_METHODS = frozenset(
 )
 
 
+PARAMETRISED = "parametrizations"
+"""The attribute in which a module keeps what makes its tensors out of others, by their names."""
+PROPERTY = External("property")
+"""Partial of it is a property: what is filled in is its getter, and its setter behind that."""
+PROPERTIES = frozenset(
+    {
+        "property",
+        "abc.abstractproperty",
+        "functools.cached_property",
+        "torch.distributions.utils.lazy_property",
+    }
+)
+"""Classes of descriptors outside the source that run what they are given where the attribute is read."""
+
+
 def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
     """What an attribute of an object of torch.distributions is: mostly a parameter, or a statistic."""
     if name in ("batch_shape", "event_shape"):

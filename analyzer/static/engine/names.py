@@ -64,6 +64,9 @@ class Names(Room):
             found = self.global_value(frame.module, name)
         if found is None and name == "__name__":
             found = Const(frame.module.name)
+        if found is None and name == "__package__":
+            module = frame.module
+            found = Const(module.name if module.is_package else module.name.rpartition(".")[0])
         if found is None:
             found = External(name) if name in BUILTINS else UNKNOWN
         return found

@@ -135,7 +135,7 @@ class Objects(Room):
                 if 0 < len(found) <= MAX_FITTING:
                     return join(*found)
             module = self._module_given(arg.arg, declared, info, cls) if default is None else None
-            if module is None and default is None and isinstance(declared, Unknown):
+            if module is None and default is None and _says_little(declared):
                 module = self._built_with(cls).get(arg.arg)
             if module is not None:
                 return module
@@ -191,14 +191,24 @@ class Objects(Room):
             self._builders[cls] = {}
             for builder in self._makers(cls):
                 self._given.append((cls, []))
-                with self.engine.quietly():
-                    self.engine.invoke(builder, (), {}, self.engine.module_frame(cls.module), "high")
+                self._run_builder(builder)
                 _, found = self._given.pop()
                 told = {name: value for env in found[:1] for name, value in env.items() if self._tells(value)}
                 if told:
                     self._builders[cls] = told
                     break
         return self._builders[cls]
+
+    def _run_builder(self, builder: Function) -> None:
+        """Runs what makes an object, with arguments nobody knows; a constructor for an object of its class."""
+        owner = builder.info.owner
+        frame = self.engine.module_frame(builder.info.module)
+        if owner is not None and builder.bound is None:
+            made = Instance(self.engine.heap.ident("around", owner, outer=True), owner)
+            self.initialise(made, frame)
+            return
+        with self.engine.quietly():
+            self.engine.invoke(builder, (), {}, frame, "high")
 
     def _makers(self, cls: ClassInfo) -> Iterator[Function]:
         """Functions that make an object of a class."""
@@ -210,7 +220,7 @@ class Objects(Room):
     def _tells(self, value: Value) -> bool:
         """Whether a value is, in any case, a module, a class or a function, or a list of such."""
         if isinstance(value, Sequence):
-            return bool(value.items) and all(map(self._tells, members_of(value)))
+            return value.items != () and all(map(self._tells, members_of(value)))
         return all(
             isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v)
             for v in options(value)
@@ -254,9 +264,11 @@ class Objects(Room):
         found = [*classes]
         return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
 
-    def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
-        """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
-        return self._first(c for c in self._imported_classes(module) if self._owns(c, names))
+    def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
+        """The classes near a file that have all of `names`, its `own` too if asked; of a class and one that derives from
+        it the first."""
+        near = dict.fromkeys((*(module.classes() if own else ()), *self._imported_classes(module)))
+        return self._first(c for c in near if self._owns(c, names))
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
         """The one class of that name near a file; None if there is none, or several."""
@@ -500,6 +512,13 @@ class Objects(Room):
                 entries = tuple((k, self._copied(v, node, frame, done)) for k, v in thing.members.entries)
                 thing.members = dataclasses.replace(thing.members, entries=entries)
         return made
+
+
+def _says_little(declared: Value) -> bool:
+    """Whether a type leaves open what an argument, or each in a list of them, is."""
+    if isinstance(declared, Sequence) and declared.items is None:
+        declared = declared.element
+    return isinstance(declared, Unknown)
 
 
 def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:

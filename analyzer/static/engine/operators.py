@@ -29,7 +29,9 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     holds_tensor,
+    is_key,
     join,
+    key_of,
     members_of,
     options,
     prefer,
@@ -217,10 +219,10 @@ def _contains(item: Value, container: Value) -> bool | None:
     if isinstance(item, (Class, External)) and isinstance(container, Sequence) and container.items:
         answers = [same(item, member) for member in container.items]
         return True if True in answers else None if None in answers else False
+    if is_key(item) and isinstance(container, Mapping) and container.element is None:
+        return any(key == key_of(item) for key, _ in container.entries)
     if not isinstance(item, Const):
         return None
-    if isinstance(container, Mapping) and container.element is None:
-        return any(key == item.value for key, _ in container.entries)
     if isinstance(container, Sequence) and container.items is not None:
         if all(isinstance(v, Const) for v in container.items):
             return any(v == item for v in container.items)

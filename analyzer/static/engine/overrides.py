@@ -1,18 +1,22 @@
-"""Operations of torch on tensors whose class, of the source, says what they do: its `__torch_function__` is traced."""
+"""Operations of torch on what a class of the source says what they do to: its `__torch_function__` is traced."""
 
 from __future__ import annotations
 
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
     Class,
+    External,
     Function,
+    Instance,
     Mapping,
     Sequence,
     Tensor,
     Value,
     members_of,
+    options,
 )
 from tcready.static.index import ClassInfo
 
@@ -50,6 +54,27 @@ class Overrides(Room):
             )
         finally:
             self._inside = False
+
+    def by_object(
+        self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
+    ) -> Value | None:
+        """What the `__torch_function__` of an object that is no tensor gives for an operation that is given it;
+        None if none is. Where it may be a tensor as well, that is one more alternative."""
+        if not self.engine.operations.tables.forms_of(K.public_name(operation)):
+            return None
+        given = (*args, *keywords.values())
+        classes = dict.fromkeys(v.cls for value in given for v in options(value) if isinstance(v, Instance))
+        for cls in classes:
+            for info in self.engine.mro(cls).functions(OVERRIDE)[:1]:
+                passed = (
+                    External(operation),
+                    Sequence("tuple", (Class(cls),), UNKNOWN),
+                    Sequence("tuple", args, UNKNOWN),
+                    Mapping(tuple(keywords.items()), None),
+                )
+                function = Function(info, Class(cls))
+                return self.engine.invoke(function, passed, {}, frame, frame.confidence)
+        return None
 
     def is_overriding(self) -> bool:
         """Whether an override is being run: what torch gives in it is a plain tensor."""

@@ -49,7 +49,7 @@ def _passed(
 
 def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
     """The functions of a file that make an object of a class, in the order of the file; in its own file its class
-    methods, too."""
+    methods, too. Behind them the constructors that do."""
     around = (info for info, _ in _calls(module, cls.name) if info is not None)
     found = [Function(info) for info in dict.fromkeys(around)]
     for info in (f for each in cls.functions.values() for f in each) if module is cls.module else ():
@@ -57,6 +57,12 @@ def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
         names = {function.id for function in called if isinstance(function, ast.Name)}
         if any(ast.unparse(d) == "classmethod" for d in info.decorators) and names & {"cls", cls.name}:
             found.append(Function(info, Class(cls)))
+    lines = module.called.get(cls.name, ())
+    for other in module.classes() if len(found) < MAX_BUILDERS else ():
+        for info in other.functions.get("__init__", ()) if other is not cls else ():
+            last = info.node.end_lineno or info.node.lineno
+            if any(info.node.lineno <= line <= last for line in lines):
+                found.append(Function(info))
     return found[:MAX_BUILDERS]
 
 

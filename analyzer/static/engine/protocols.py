@@ -16,12 +16,14 @@ from tcready.static.engine.values import (
     NONE,
     TAINTED,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
     Function,
     Instance,
     Module,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -404,6 +406,16 @@ class Protocols(Room):
 
     def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
         """A class attribute as it is read: a descriptor says what it is."""
+        if isinstance(value, Choice):
+            return join(*(self.got(option, owner, name, frame) for option in value.options))
+        if isinstance(value, Partial) and value.function == K.PROPERTY and not isinstance(owner, Class):
+            getter = value.given[0][1]
+            read = [
+                self.engine.invoke(option.bound_to(owner), (), {}, frame, frame.confidence)
+                for option in options(getter)
+                if isinstance(option, Function)
+            ]
+            return join(*read) if read else UNKNOWN
         if not isinstance(value, Instance):
             return value
         self._tell_name(value, owner, name, frame)

@@ -456,6 +456,9 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
         return wanted if assume else option
     if isinstance(option, Plain) and option.kind is None and assume and isinstance(wanted, Tensor):
         return replace(wanted, sure=False)  # a setting that may be a tensor
+    if isinstance(option, Plain) and option.kind is None and assume:
+        if all(isinstance(w, Instance) for w in options(wanted)):
+            return wanted  # one that may be an object of the source
     if isinstance(option, Const) and option != NONE:
         named = type(option.value).__name__
         fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}

@@ -12,7 +12,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Frame
-from tcready.static.engine.values import Choice, Value
+from tcready.static.engine.values import Choice, Value, keep
 
 
 class Unresolved(Room):
@@ -31,6 +31,9 @@ class Unresolved(Room):
             return
         if not undecided(frame.conditions):
             self._first[frame.context] = node
+            for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
+                if type(value) is Choice and _is_unresolved(value):
+                    frame.env[name] = keep(value, lambda option: option is not K.UNRESOLVED)
         # arithmetic and a loop raise in Dynamo's eyes, so that the whole function runs as eager code
         gives_up = walked or isinstance(node, ast.BinOp)
         self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up))

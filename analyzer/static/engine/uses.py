@@ -13,6 +13,7 @@ from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
     UNKNOWN,
     External,
+    Function,
     Instance,
     Plain,
     Sequence,
@@ -21,7 +22,7 @@ from tcready.static.engine.values import (
     members_of,
     options,
 )
-from tcready.static.index import FunctionInfo
+from tcready.static.index import FunctionInfo, Import
 
 NUMBER = Plain("int", "call")
 ASKED = Tensor(sure=False, given=True)
@@ -63,7 +64,7 @@ class Uses:
                 else []
             )
             if places and isinstance(call, ast.Call):
-                for function, taken, whose in self._called(call.func, info, owner):
+                for function, taken, whose in self.called(call.func, info, owner):
                     for place in places:
                         found = (
                             self.number(taken[place], function, whose, depth - 1)
@@ -74,16 +75,21 @@ class Uses:
                             return found
         return None
 
-    def _called(
-        self, function: ast.expr, info: FunctionInfo, owner: Value | None
+    def called(
+        self, function: ast.expr, info: FunctionInfo, owner: Value | None, *, imported: bool = False
     ) -> Iterator[tuple[FunctionInfo, list[str], Value | None]]:
         """What a call runs, what that takes by position, and whose method it is: of the module that `self.part(...)`
-        calls, or `part(...)` in a loop over `self.parts`, or a function of the same file."""
+        calls, or `part(...)` in a loop over `self.parts`, or a function of the file, or an `imported` one if asked."""
         place: ast.AST = function
         if isinstance(function, ast.Name):
             for binding in info.module.bindings.get(function.id, ()):
                 if isinstance(binding, FunctionInfo):
                     yield binding, [arg.arg for arg, _ in positional(binding.node.args)], None
+                elif imported and isinstance(binding, Import):
+                    with self._engine.quietly():
+                        value = self._engine.imported(binding, info.module)
+                    if isinstance(value, Function):
+                        yield value.info, [arg.arg for arg, _ in positional(value.info.node.args)], None
             loops = (node for node in info.nodes if isinstance(node, ast.For))
             place = next((loop.iter for loop in loops if is_named(loop.target, function.id)), function)
         own = positional(info.node.args)[:1]

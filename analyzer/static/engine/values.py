@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -105,7 +105,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict: `entries` by constant key; `element` stands for every other value, None if there is none."""
+    """A dict: `entries` by `key_of` of their keys; `element` stands for every other value, None if there is none."""
 
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
@@ -285,6 +285,23 @@ def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> V
     """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
     made = Partial(function, given)
     return UNKNOWN if _depth(made) > MAX_NESTING else made
+
+
+def is_key(value: Value) -> bool:
+    """Whether the source tells which entry of a dict it picks: a constant, a class, or a function as it is named."""
+    return isinstance(value, (Const, Class, External)) or (
+        isinstance(value, Function) and value.bound is None
+    )
+
+
+def key_of(value: Value) -> object:
+    """What a dict keeps the entry of a key by that the source tells."""
+    return value.value if isinstance(value, Const) else value
+
+
+def of_key(key: object) -> Value:
+    """The value of a key that a dict keeps an entry by."""
+    return key if isinstance(key, (Class, External, Function)) else Const(cast("Any", key))
 
 
 def options(value: Value) -> tuple[Value, ...]:

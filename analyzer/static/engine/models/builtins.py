@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     lift,
     likely,
     members_of,
+    of_key,
     options,
     prefer,
     tensor_of,
@@ -110,7 +111,7 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     members = engine.container_members(value)
     source = members if members is not None else value
     if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
-        return tuple(Const(cast("str", key)) for key, _ in source.entries)
+        return tuple(of_key(key) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
 
@@ -355,6 +356,15 @@ def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> lis
 
 def _setattr(engine: Engine, site: CallSite) -> Value | None:
     owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
+    if isinstance(owner, Instance) and isinstance(name, Const):
+        if engine.set_by_class(owner, str(name.value), value, site.frame):
+            return NONE
+    return set_plainly(engine, site)
+
+
+def set_plainly(engine: Engine, site: CallSite) -> Value | None:
+    """`object.__setattr__(made, name, value)`: nothing of its class has a say."""
+    owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
@@ -384,8 +394,20 @@ def _vars(engine: Engine, site: CallSite) -> Value | None:
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
 
-def _any(_engine: Engine, site: CallSite) -> Value:
-    return Plain("bool", "tensor") if tensor_of(_first(site)) else Plain("bool")
+def _any_of(decides: bool) -> Handler:
+    """`any` or `all`: whether one member of a row is true, or false, which `decides`."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        members = _first(site)
+        if tensor_of(members):
+            return Plain("bool", "tensor")
+        if isinstance(members, Sequence) and members.items:
+            answers = [engine.answer(member).decided for member in members.items]
+            if decides in answers or None not in answers:
+                return Const(decides if decides in answers else not decides)
+        return Plain("bool")
+
+    return handler
 
 
 def _text(_engine: Engine, site: CallSite) -> Value:
@@ -560,7 +582,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "getattr": _getattr,
         "setattr": _setattr,
         "hasattr": _hasattr,
-        **dict.fromkeys(("any", "all"), _any),
+        "any": _any_of(True),
+        "all": _any_of(False),
         "vars": _vars,
         "staticmethod": _wrapped,
         "globals": _globals,

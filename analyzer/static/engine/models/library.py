@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     options,
+    partial_of,
     prefer,
     tensor_of,
 )
@@ -48,6 +49,9 @@ OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.dis
 
 def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     """A call of the external function `name`; None if nothing is known of it."""
+    if name in K.PROPERTIES and site.first("fget") is not None:
+        given = (site.first("fget"), site.first("fset", 1))
+        return partial_of(K.PROPERTY, tuple((i, v) for i, v in enumerate(given) if v is not None))
     if "." not in name:
         return builtins.call(engine, name, site)
     answer = engine.operations.while_tracing(name)
@@ -177,6 +181,56 @@ def _calls_first(engine: Engine, site: CallSite) -> Value | None:
     passed_on = {name: value for name, value in site.keywords.items() if name not in OF_CHECKPOINT}
     with site.frame.inside("checkpoint"):
         return engine.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
+
+
+def _mapped(at: int) -> Handler:
+    """`tree_map(function, tree)`, where the function is the argument `at`: each leaf of containers in containers."""
+
+    def handler(engine: Engine, site: CallSite) -> Value | None:
+        if len(site.args) <= at + 1:
+            return None
+
+        def leaves(value: Value) -> Value:
+            if isinstance(value, Sequence):
+                items = None if value.items is None else tuple(map(leaves, value.items))
+                return Sequence(value.kind, items, UNKNOWN if items is not None else leaves(value.element))
+            if isinstance(value, Mapping):
+                entries = tuple((key, leaves(v)) for key, v in value.entries)
+                return Mapping(entries, None if value.element is None else leaves(value.element))
+            return engine.call_each(site.args[at], site.giving((value,))) or UNKNOWN
+
+        return join(*map(leaves, options(site.args[at + 1])))
+
+    return handler
+
+
+def _chained(_engine: Engine, site: CallSite) -> Value | None:
+    """`ChainMap(first, second)`: the entries of all, those of the first before others."""
+    if not all(isinstance(v, Mapping) for v in site.args):
+        return None
+    tables = [v for v in site.args if isinstance(v, Mapping)]
+    entries = {key: value for table in reversed(tables) for key, value in table.entries}
+    rest = [table.element for table in tables if table.element is not None]
+    return Mapping(tuple(entries.items()), join(*rest) if rest else None)
+
+
+def _parametrised(engine: Engine, site: CallSite) -> Value | None:
+    """`register_parametrization(module, name, made)`: who reads that tensor of the module is given what `made` makes."""
+    module, name, made = (
+        site.first(key, i) for i, key in enumerate(("module", "tensor_name", "parametrization"))
+    )
+    if not engine.quiet or module is None or made is None or not isinstance(name, Const):
+        return module
+    for option in options(module):
+        if isinstance(option, (Instance, ExternalInstance)) and option.ident:
+            thing = engine.heap[option]
+            known = thing.attributes.get(K.PARAMETRISED)
+            entries = dict(known.entries) if isinstance(known, Mapping) else {}
+            before = entries.get(name.value)
+            steps = (*(members_of(before) if isinstance(before, Sequence) else ()), made)
+            entries[name.value] = Sequence("list", steps, UNKNOWN)
+            thing.put(K.PARAMETRISED, Mapping(tuple(entries.items()), None), replace=True)
+    return module
 
 
 def _cond(engine: Engine, site: CallSite) -> Value | None:
@@ -360,11 +414,16 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
         "importlib.import_module": _import_module,
+        "torch.nn.utils.parametrize.register_parametrization": _parametrised,
         "types.MethodType": _bound_by_hand,
+        "types.MappingProxyType": lambda _engine, site: site.args[0] if site.args else None,
+        "collections.ChainMap": _chained,
+        "torch.utils._pytree.tree_map": _mapped(0),
+        "torch.utils._pytree.tree_map_only": _mapped(1),
         "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
         "type.__call__": builtins.made_by_type,
         "object.__getattribute__": builtins.HANDLERS["getattr"],
-        **dict.fromkeys(("object.__setattr__", "torch.nn.Module.__setattr__"), builtins.HANDLERS["setattr"]),
+        **dict.fromkeys(("object.__setattr__", "torch.nn.Module.__setattr__"), builtins.set_plainly),
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
         "inspect.getfullargspec": _full_arg_spec,
