@@ -213,6 +213,7 @@ UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
+PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 ARRAY = ExternalInstance("numpy.ndarray")
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
@@ -577,7 +578,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     if short.startswith(("autograd.grad",)):
         return Sequence("tuple", None, Tensor())
     if short in ("nn.utils.rnn.pack_padded_sequence", "nn.utils.rnn.pack_sequence"):
-        return ExternalInstance("torch.nn.utils.rnn.PackedSequence")
+        return PACKED
     if short == "nn.utils.rnn.pad_packed_sequence":
         return Sequence("tuple", (Tensor(), Tensor("int")), UNKNOWN)
     if short.startswith(("utils.cpp_extension.", "utils.data.", "classes.")):

@@ -278,7 +278,10 @@ class Operations:
             return Sequence("tuple", (Tensor("float"), join(Tensor("float"), NONE)), UNKNOWN)
         module = self.tables.module_of(K.public_name(name))
         words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
-        return next(_structured(words), Tensor("float"))
+        result: Value = next(_structured(words), Tensor("float"))
+        if K.PACKED in args[:1] and isinstance(result, Sequence) and result.items:  # a packed one gives another
+            return Sequence("tuple", (K.PACKED, *result.items[1:]), UNKNOWN)
+        return result
 
     def captures_draw(self, name: str) -> bool:
         """Whether a number that a function of `random` draws stands for any, as Dynamo draws it anew in each call."""
