@@ -234,11 +234,14 @@ class Names(Room):
         return K.external_attribute(f"{item.module}.{item.name}") if module is None else UNKNOWN
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
-        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+        """`module.name`: what the module binds, else its submodule, else what its star imports bring; that first, if it is
+        the star over the submodule which brings it, as what is imported then takes the place of the submodule."""
         own = Import(module.name, name)  # `from . import name` in the package itself
         if module.is_package and all(binding == own for binding in module.bindings.get(name, ())):
             inner = self.engine.program.module(f"{module.name}.{name}")
-            if inner is not None:
+            if inner is not None and not (
+                inner.name in module.stars and name in inner.bindings and inner.exports(name)
+            ):
                 return Module(inner)
         value = self.global_value(module, name)
         return self._made_when_asked(module, name) if value is None else value
