@@ -16,8 +16,8 @@ in it runs as eager code.
 Mend the break that the function around it goes eager by: where that goes, this one goes too.
 
 ## Limits
-A generator in which a break stands is not reported: the break is, as of a comprehension over a list. Nor is one in a helper that holds
-tensors but works nothing out with them.
+A generator in which a break stands is not reported: the break is, as of a comprehension over a list. Nor is one in a
+helper that holds tensors but works nothing out with them.
 """
 
 import ast

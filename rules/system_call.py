@@ -50,7 +50,9 @@ COMPUTING = frozenset(
 """Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
 FOLDED = frozenset({"importlib.metadata.version"})
 """Worked out while tracing, of Python constants (measured on torch 2.13); the trial for the tables gave it none."""
-OF_TEXT = frozenset({"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"})
+OF_TEXT = frozenset(
+    {"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"}
+)
 """What makes text or bytes of values, or values of these: a key to look something up by, more than a message."""
 OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
 

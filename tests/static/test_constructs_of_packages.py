@@ -491,7 +491,9 @@ def test_files_beside_are_looked_at_and_the_package_stays_itself(tmp_path: Path)
     name. A star over a submodule that binds its own name takes that from the submodule, as it does in Python."""
     package = tmp_path / "site-packages" / "pkg"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("from .rate import *\nfrom .part import *\nfrom .model import *\n", "utf-8")
+    (package / "__init__.py").write_text(
+        "from .rate import *\nfrom .part import *\nfrom .model import *\n", "utf-8"
+    )
     (package / "rate.py").write_text("class Rate:\n    bias = True\nrate = Rate()\n", "utf-8")
     (package / "part.py").write_text(
         f"{HEAD}class Part(nn.Parameter):\n    def __call__(self):\n        return self * 2\n", "utf-8"

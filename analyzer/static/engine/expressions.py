@@ -479,12 +479,14 @@ class Expressions(Room):
         if any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
             is_torch(frame.module.bindings.get(name, ())) for name in names
         ):
-            kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(walked, frame)
+            kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
+                walked, frame
+            )
             self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
 
     def _stays_an_iterator(self, value: Value) -> bool:
-        """Whether Python is given an iterator over this where a break stands in the comprehension that walks it: of a list
-        that the trace has met it is given a tuple's (measured)."""
+        """Whether Python is given an iterator over this where a break stands in the comprehension that walks it: of a
+        list that the trace has met it is given a tuple's (measured)."""
         return not isinstance(value, Const) and not (isinstance(value, Sequence) and value.kind == "list")
 
     def _counts_modules(self, node: ast.expr, frame: Frame) -> bool:

@@ -234,8 +234,9 @@ class Names(Room):
         return K.external_attribute(f"{item.module}.{item.name}") if module is None else UNKNOWN
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
-        """`module.name`: what the module binds, else its submodule, else what its star imports bring; that first, if it is
-        the star over the submodule which brings it, as what is imported then takes the place of the submodule."""
+        """`module.name`: what the module binds, else its submodule, else what its star imports bring.
+
+        A star over the submodule itself that brings that name comes before: it takes the place of the submodule."""
         own = Import(module.name, name)  # `from . import name` in the package itself
         if module.is_package and all(binding == own for binding in module.bindings.get(name, ())):
             inner = self.engine.program.module(f"{module.name}.{name}")

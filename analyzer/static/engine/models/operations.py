@@ -279,7 +279,9 @@ class Operations:
         module = self.tables.module_of(K.public_name(name))
         words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
         result: Value = next(_structured(words), Tensor("float"))
-        if K.PACKED in args[:1] and isinstance(result, Sequence) and result.items:  # a packed one gives another
+        if (
+            K.PACKED in args[:1] and isinstance(result, Sequence) and result.items
+        ):  # a packed one gives another
             return Sequence("tuple", (K.PACKED, *result.items[1:]), UNKNOWN)
         return result
 
