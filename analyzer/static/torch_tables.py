@@ -22,6 +22,8 @@ Body: TypeAlias = Literal["traced", "opaque", "compiled", "eager"]
 
 FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
+ANYTHING = "a"
+"""The kind of a parameter of which no schema tells what it takes."""
 FITS: Mapping[str, str] = MappingProxyType(
     {
         "T": "T?",
@@ -208,7 +210,7 @@ class Tables:
     def forms_of(self, operation: str) -> tuple[Form, ...]:
         """All forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
         if operation not in self._forms:
-            text = self._operators.get(operation, "")
+            text = self._operators.get(operation) or self._operators.get(_same(operation), "")
             self._forms[operation] = tuple(_form(part) for part in text.split("; ")) if text else ()
         return self._forms[operation]
 
@@ -239,6 +241,9 @@ class Tables:
         None if some form takes the call as it is, or an unknown argument decides.
         """
         forms = self.forms_of(operation)
+        if all(kind == ANYTHING for form in forms for kind, _, _ in form.parameters):
+            # written in Python over that of torch of the same name, which tells what it takes
+            forms = self.forms_of(_same(operation)) or forms
         keywords = _switched_on(forms, keywords)
         fitting = [(_fits(form, positional, keywords), form) for form in forms]
         if any(fit in ("exact", "unknown") for fit, _ in fitting):
@@ -449,6 +454,11 @@ def _under(module: str, prefixes: Sequence[str]) -> bool:
     return any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes)
 
 
+def _same(operation: str) -> str:
+    """What a function of `torch.nn.functional` is that has no form of its own: that of torch, the same object."""
+    return operation.replace("torch.nn.functional.", "torch.", 1)
+
+
 def _form(text: str) -> Form:
     """A form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
     left, _, right = text.partition(" -> ")
@@ -580,7 +590,7 @@ def _takes(kind: str, name: str, argument: Argument) -> Fit | None:
     """How well a parameter takes an argument; None if it does not."""
     if argument.kind == "?":
         return "unknown"
-    if kind == "a":
+    if kind == ANYTHING:
         return "exact"
     if argument.kind == "N":
         return "exact" if kind.endswith("|") else None
