@@ -64,7 +64,9 @@ def check(fact: Call | Test | Index) -> Claim | None:
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
     if any(map(array, fact.numbers)):
-        return Claim("a numpy array is given where torch takes a number: its value is read, the graph ends here")
+        return Claim(
+            "a numpy array is given where torch takes a number: its value is read, the graph ends here"
+        )
     if (name in CONVERSIONS or name == "range" or name.startswith("math.")) and any(map(whole, fact.args)):
         return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):

@@ -185,8 +185,8 @@ class Operations:
     def read_as_numbers(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Value, ...]:
-        """Tensors, or arrays of numpy, which are tensors while tracing, that are given where an operation takes numbers, so
-        that their values are read."""
+        """Tensors, or arrays of numpy, which are tensors while tracing, that are given where an operation takes numbers,
+        so that their values are read."""
         if not any(holds_tensor(as_tensors(value), 1) for value in (*args, *keywords.values())):
             return ()
         positional = tuple(argument_of(as_tensors(value)) for value in args)
