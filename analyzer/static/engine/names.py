@@ -77,7 +77,7 @@ class Names(Room):
         if known is not None:
             return known
         if key in self._busy:
-            return UNKNOWN
+            return External(name) if name in BUILTINS else UNKNOWN  # `str = str`
         found = module.bindings.get(name) or module.switched.get(name)
         if found is None:
             source = self._through_stars(module, name)
