@@ -38,6 +38,15 @@ class Filler:
     called: tuple[ast.expr, ...]
 
 
+@dataclass(frozen=True)
+class Part:
+    """A statement of a class body, the names that it binds or changes, and all that it speaks of."""
+
+    statement: ast.stmt
+    made: frozenset[str]
+    names: frozenset[str]
+
+
 class Classes(Room):
     """Classes: their order, what their decorators change, what their bodies and methods assign."""
 
@@ -51,6 +60,11 @@ class Classes(Room):
         self._filling: dict[ModuleInfo, tuple[Filler, ...]] = {}
         self._registered: set[tuple[ModuleInfo, str]] = set()
         """Tables that what is run at import has filled, as far as it is in sight."""
+        self._parts: dict[ClassInfo, tuple[tuple[Part, ...], frozenset[str]]] = {}
+        """The statements of class bodies that may bind or change a name, from the last to the first, and all that the
+        bodies bind."""
+        self._bodies: dict[tuple[ClassInfo, str], tuple[frozenset[str], tuple[ast.stmt, ...]]] = {}
+        """Names of a class body that another one hangs on, and the statements that make it, if it takes several."""
         self._values: dict[tuple[ClassInfo, str], Value] = {}
         """Class attributes that were changed at import."""
         self._mros: dict[ClassInfo, Mro] = {}
@@ -274,7 +288,8 @@ class Classes(Room):
         try:
             with self.engine.quietly():
                 frame = self.engine.module_frame(holder.module)
-                value = self._alias(node, holder, frame) or self.engine.eval(node, frame)
+                value = self._alias(node, holder, frame) or self._made_by_body(holder, name)
+                value = self.engine.eval(node, frame) if value is None else value
                 called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
         finally:
             self._busy.discard(key)
@@ -285,6 +300,26 @@ class Classes(Room):
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
         return outliving(value)
+
+    def _made_by_body(self, holder: ClassInfo, name: str) -> Value | None:
+        """What the body of a class makes of a name where it takes more than one statement: one that speaks of other names
+        of the body, `sizes["large"] = 3`, `parts.append(...)`, a loop. None if it takes one."""
+        key = holder, name
+        if holder not in self._parts:
+            self._parts[holder] = _parts_of(holder)
+        if key not in self._bodies:
+            self._bodies[key] = _statements_for(name, *self._parts[holder])
+        needed, statements = self._bodies[key]
+        for other in needed:  # who binds one of these in the class changes this one
+            holder.assigned.get(other)
+        if not statements:
+            return None
+        frame = Frame(
+            holder.module, None, -1, "high", {}, depth=self.engine.module_frame(holder.module).depth
+        )
+        frame.env.update({n: Function(f[-1]) for n in needed if (f := holder.functions.get(n))})
+        self.engine.block([*statements], frame)
+        return frame.env.get(name)
 
     def _alias(self, node: ast.expr, holder: ClassInfo, frame: Frame) -> Value | None:
         """The method that `forward = run` gives a second name, in the class that defines it."""
@@ -308,6 +343,38 @@ def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:
 
 def _speaks_of(node: ast.AST, name: str) -> bool:
     return any(getattr(n, "id", getattr(n, "attr", None)) == name for n in ast.walk(node))
+
+
+def _parts_of(cls: ClassInfo) -> tuple[tuple[Part, ...], frozenset[str]]:
+    """As `Classes._parts`."""
+    body = cls.node.body
+    parts = [_part(node) for node in body if isinstance(node, (*FILLING, ast.AnnAssign, ast.AugAssign))]
+    methods = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return tuple(reversed(parts)), frozenset(methods.union(*(part.made for part in parts)))
+
+
+def _part(statement: ast.stmt) -> Part:
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return Part(
+        statement, frozenset(bound | _filler(statement).changed), frozenset(node.id for node in names)
+    )
+
+
+def _statements_for(
+    name: str, parts: tuple[Part, ...], own: frozenset[str]
+) -> tuple[frozenset[str], tuple[ast.stmt, ...]]:
+    """The names that what a class body binds to `name` hangs on, and the statements that make it, in order: none if one
+    assignment does."""
+    needed = {name}
+    found: list[ast.stmt] = []
+    for part in parts:
+        if not needed.isdisjoint(part.made):
+            found.append(part.statement)
+            needed |= part.names
+    needed.discard(name)
+    alone = len(found) == 1 and isinstance(found[0], (ast.Assign, ast.AnnAssign)) and not needed & own
+    return frozenset(needed), () if alone else tuple(reversed(found))
 
 
 def _filler(statement: ast.stmt) -> Filler:

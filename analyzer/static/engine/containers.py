@@ -100,6 +100,11 @@ class Containers(Room):
         other = UNKNOWN if self.engine.quiet else TAINTED  # settings, if it is asked while things are built
         return Mapping(fields, other if thing.assumed else None, thing.outer)
 
+    def _as_dict(self, value: Value) -> Value:
+        """An object of a class of dicts as the dict that it is; anything else as it is."""
+        known = self._entries(value) if isinstance(value, Instance) else None
+        return value if known is None else known
+
     def dictionary_method(
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
@@ -111,7 +116,7 @@ class Containers(Room):
         if name == "__init__":
             inside = Mapping((), None, thing.outer)
         if name in ("__init__", "update"):
-            for given in map(likely, args[:1]):
+            for given in map(self._as_dict, map(likely, args[:1])):
                 rest = [e for e in (inside.element, getattr(given, "element", None)) if e is not None]
                 added = given.entries if isinstance(given, Mapping) else ()
                 element = join(*rest) if rest else None
@@ -334,7 +339,7 @@ class Containers(Room):
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
         if name == "update":
-            extra = _spread(site.args[0]) if site.args else Mapping((), None)
+            extra = _spread(self._as_dict(site.args[0])) if site.args else Mapping((), None)
             entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *site.keywords.items()))
             rest = [each for each in (receiver, extra) if each.element is not None]
             merged = Mapping(
