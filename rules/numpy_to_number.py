@@ -3,8 +3,8 @@
 ## What it does
 Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
 one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), where torch takes a number (`F.conv1d(x, w, dilation=rates[0])`),
-as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array` and `np.asarray` of a list
-in which arrays stand beside numbers, or in further lists.
+as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array` and `np.asarray`
+of a list in which arrays stand beside numbers, or in further lists.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
