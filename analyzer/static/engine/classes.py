@@ -317,7 +317,8 @@ class Classes(Room):
         frame = Frame(
             holder.module, None, -1, "high", {}, depth=self.engine.module_frame(holder.module).depth
         )
-        frame.env.update({n: Function(f[-1]) for n in needed if (f := holder.functions.get(n))})
+        methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
+        frame.env.update({other: Function(info) for other, info in methods if not info.decorators})
         self.engine.block([*statements], frame)
         return frame.env.get(name)
 
