@@ -529,6 +529,29 @@ def test_a_key_made_of_arguments_is_no_message(tmp_path: Path) -> None:
     assert [(f.line, f.confidence) for f in found if f.confidence != "low"] == [(line, "high")]
 
 
+CLASS_BODIES = {
+    "an item that is set": "kinds = {}\nkinds['a'] = Gate\nkind = kinds['a']",
+    "a list that grows": "kinds = [nn.Identity]\nkinds.append(Gate)\nkind = kinds[-1]",
+    "a list that is added to": "kinds = [nn.Identity]\nkinds += [Gate]\nkind = kinds[1]",
+    "a loop": "kinds = {}\nfor name in ('a', 'b'):\n    kinds[name] = Gate\nkind = kinds['b']",
+    "a test": "if True:\n    kind = Gate\nelse:\n    kind = nn.Identity",
+    "a dict that is filled from another": "kinds = {'a': nn.Identity}\nkinds.update(Named(a=Gate))\nkind = kinds['a']",
+    "a function of the class": "def picked(): return Gate\nkind = picked()",
+}
+"""Bodies of classes in which more than one statement makes `kind`."""
+
+
+@pytest.mark.parametrize("case", CLASS_BODIES)
+def test_what_a_class_holds_is_made_by_its_whole_body(case: str, tmp_path: Path) -> None:
+    source = (
+        "class Named(dict): pass\nclass Gate(nn.Module):\n    def forward(self, x): return x\n"
+        f"class Model(nn.Module):\n{indent(CLASS_BODIES[case], '    ')}\n"
+        "    def __init__(self):\n        super().__init__()\n        self.part = self.kind()\n"
+        "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Model") == {"a": "Gate"}
+
+
 PLANS = """
 class Gate(nn.Module):
     def forward(self, x): return x
