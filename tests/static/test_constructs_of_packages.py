@@ -536,6 +536,7 @@ CLASS_BODIES = {
     "a loop": "kinds = {}\nfor name in ('a', 'b'):\n    kinds[name] = Gate\nkind = kinds['b']",
     "a test": "if True:\n    kind = Gate\nelse:\n    kind = nn.Identity",
     "a dict that is filled from another": "kinds = {'a': nn.Identity}\nkinds.update(Named(a=Gate))\nkind = kinds['a']",
+    "a member of an enum": "class Kinds(Enum):\n    gate = Gate\nkind = Kinds.gate.value",
     "a function of the class": "def picked(): return Gate\nkind = picked()",
 }
 """Bodies of classes in which more than one statement makes `kind`."""
@@ -544,7 +545,7 @@ CLASS_BODIES = {
 @pytest.mark.parametrize("case", CLASS_BODIES)
 def test_what_a_class_holds_is_made_by_its_whole_body(case: str, tmp_path: Path) -> None:
     source = (
-        "class Named(dict): pass\nclass Gate(nn.Module):\n    def forward(self, x): return x\n"
+        "from enum import Enum\nclass Named(dict): pass\nclass Gate(nn.Module):\n    def forward(self, x): return x\n"
         f"class Model(nn.Module):\n{indent(CLASS_BODIES[case], '    ')}\n"
         "    def __init__(self):\n        super().__init__()\n        self.part = self.kind()\n"
         "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"

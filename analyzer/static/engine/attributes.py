@@ -130,6 +130,8 @@ class Attributes(Room):
         if isinstance(owner, External):
             if name in OF_CLASSES and owner.name.rpartition(".")[2][:1].isupper():
                 return _of_class(owner.name, name)
+            if name == "value" and owner.name.rpartition(".")[2][:1].isupper():
+                return owner
             inner = self.engine.program.module(f"{owner.name}.{name}")
             return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
         if isinstance(owner, ExternalInstance):
@@ -477,6 +479,8 @@ class Attributes(Room):
             return Const(owner.info.name)
         if name in ("__module__", "__doc__"):
             return Plain("str")
+        if name == "value":  # it is a member of an enum, which stands for its value here
+            return owner
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
         if mro.external:

@@ -26,6 +26,7 @@ BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__
 """Methods that run while an object is made."""
 
 
+DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FILLING = (ast.Assign, ast.Expr, ast.For, ast.If, ast.Try, ast.With)
 
 
@@ -319,6 +320,8 @@ class Classes(Room):
         )
         methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
         frame.env.update({other: Function(info) for other, info in methods if not info.decorators})
+        inner = ((other, holder.inner.get(other)) for other in needed)
+        frame.env.update({other: Class(info) for other, info in inner if info is not None})
         self.engine.block([*statements], frame)
         return frame.env.get(name)
 
@@ -350,8 +353,8 @@ def _parts_of(cls: ClassInfo) -> tuple[tuple[Part, ...], frozenset[str]]:
     """As `Classes._parts`."""
     body = cls.node.body
     parts = [_part(node) for node in body if isinstance(node, (*FILLING, ast.AnnAssign, ast.AugAssign))]
-    methods = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    return tuple(reversed(parts)), frozenset(methods.union(*(part.made for part in parts)))
+    defined = {node.name for node in body if isinstance(node, DEFINING)}
+    return tuple(reversed(parts)), frozenset(defined.union(*(part.made for part in parts)))
 
 
 def _part(statement: ast.stmt) -> Part:
