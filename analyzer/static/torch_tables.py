@@ -238,7 +238,7 @@ class Tables:
     ) -> tuple[int | str, ...]:
         """Tensors, and sequences with tensors, that a call gives where the operation takes numbers, by position or name.
 
-        None if some form takes the call as it is, or an unknown argument decides.
+        None if some form takes the call as it is; where an unknown argument decides which form it is, what all read.
         """
         forms = self.forms_of(operation)
         if all(kind == ANYTHING for form in forms for kind, _, _ in form.parameters):
@@ -246,24 +246,13 @@ class Tables:
             forms = self.forms_of(_same(operation)) or forms
         keywords = _switched_on(forms, keywords)
         fitting = [(_fits(form, positional, keywords), form) for form in forms]
-        if any(fit in ("exact", "unknown") for fit, _ in fitting):
+        if any(fit == "exact" for fit, _ in fitting):
             return ()
+        if any(fit == "unknown" for fit, _ in fitting):
+            read = [_read_by(form, positional, keywords) for fit, form in fitting if fit is not None]
+            return tuple(place for place in read[0] if all(place in other for other in read))
         form = next((form for fit, form in fitting if fit == "converted"), None)
-        if form is None:
-            return ()
-        # sizes may be given one by one: what is left over goes to the last parameter that takes a place
-        parameters = [form.parameters[min(place, form.positional - 1)] for place in range(len(positional))]
-        given: list[tuple[str, str, int | str, Argument]] = [
-            (kind, name, place, argument)
-            for place, ((kind, name, _), argument) in enumerate(zip(parameters, positional, strict=True))
-        ]
-        kinds = {name: kind for kind, name, _ in form.parameters}
-        given.extend((kinds.get(name, "?"), name, name, argument) for name, argument in keywords.items())
-        return tuple(
-            place
-            for kind, name, place, argument in given
-            if argument.kind in ("T", "L", "S") and _takes(kind, name, argument) == "converted"
-        )
+        return () if form is None else _read_by(form, positional, keywords)
 
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
@@ -573,6 +562,27 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
         if set_to.value is not True:
             fit = "unknown"
     return fit
+
+
+def _read_by(
+    form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
+) -> tuple[int | str, ...]:
+    """The arguments of a call that a form takes numbers for, and that are tensors, or hold some."""
+    if not form.positional and positional:
+        return ()
+    # sizes may be given one by one: what is left over goes to the last parameter that takes a place
+    parameters = [form.parameters[min(place, form.positional - 1)] for place in range(len(positional))]
+    given: list[tuple[str, str, int | str, Argument]] = [
+        (kind, name, place, argument)
+        for place, ((kind, name, _), argument) in enumerate(zip(parameters, positional, strict=True))
+    ]
+    kinds = {name: kind for kind, name, _ in form.parameters}
+    given.extend((kinds.get(name, "?"), name, name, argument) for name, argument in keywords.items())
+    return tuple(
+        place
+        for kind, name, place, argument in given
+        if argument.kind in ("T", "L", "S") and _takes(kind, name, argument) == "converted"
+    )
 
 
 def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
