@@ -529,6 +529,33 @@ def test_a_key_made_of_arguments_is_no_message(tmp_path: Path) -> None:
     assert [(f.line, f.confidence) for f in found if f.confidence != "low"] == [(line, "high")]
 
 
+BY_NAME = {
+    "of a module": 'parts.__dict__["gate"]()',
+    "of vars": 'vars(parts)["gate"]()',
+    "a module of the package": 'importlib.import_module(".parts", __package__).gate()',
+}
+"""How a function of another file of the package is reached by its name."""
+
+
+@pytest.mark.parametrize("case", BY_NAME)
+def test_what_a_module_holds_under_a_name(case: str, tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    body = "    def forward(self, x):\n        return x if x.sum() > 0 else x + 1\n"
+    (package / "parts.py").write_text(
+        f"{HEAD}class Gate(nn.Module):\n{body}def gate():\n    return Gate()\n", "utf-8"
+    )
+    (package / "model.py").write_text(
+        f"import importlib\n{HEAD}from . import parts\nclass Model(nn.Module):\n    def __init__(self):\n"
+        f"        super().__init__()\n        self.part = {BY_NAME[case]}\n"
+        "    def forward(self, x):\n        return self.part(x)\n",
+        "utf-8",
+    )
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    assert [f.rule for f in read(["pkg.model::Model"], options).findings] == ["TCR104"]
+
+
 CLASS_BODIES = {
     "an item that is set": "kinds = {}\nkinds['a'] = Gate\nkind = kinds['a']",
     "a list that grows": "kinds = [nn.Identity]\nkinds.append(Gate)\nkind = kinds[-1]",

@@ -124,6 +124,8 @@ class Attributes(Room):
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             return self.class_member(owner, name, frame)
+        if isinstance(owner, Module) and name == "__dict__":
+            return owner  # what is asked of it is an item, by name
         if isinstance(owner, Module):
             value = self.engine.module_member(owner.info, name)
             return UNKNOWN if value is None else value

@@ -25,6 +25,7 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Module,
     Plain,
     Sequence,
     Tensor,
@@ -197,6 +198,10 @@ class Containers(Room):
                     return TAINTED  # `**kwargs` of what computes with tensors, which must hold it
                 return base.element if base.element is not None else UNKNOWN
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
+        if isinstance(base, Module):  # `module.__dict__["name"]`
+            wanted = index.value if isinstance(index, Const) else None
+            member = self.engine.module_member(base.info, wanted) if isinstance(wanted, str) else None
+            return UNKNOWN if member is None else member
         if isinstance(base, (Plain, Class, External)):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if base == K.ARRAY:

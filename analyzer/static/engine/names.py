@@ -64,6 +64,10 @@ class Names(Room):
             found = self.global_value(frame.module, name)
         if found is None and name == "__name__":
             found = Const(frame.module.name)
+        if found is None and name == "__package__":
+            found = Const(
+                frame.module.name if frame.module.is_package else frame.module.name.rpartition(".")[0]
+            )
         if found is None:
             found = External(name) if name in BUILTINS else UNKNOWN
         return found
