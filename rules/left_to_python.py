@@ -4,7 +4,8 @@
 Finds generator expressions, functions with a `yield`, those under `contextlib.contextmanager` among them, and
 comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a whole, as
 one in a loop does, and in helpers that hold no tensor and are called from there. Of comprehensions those over a list, a
-dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of torch, before Python 3.12.
+dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of torch, before Python 3.12; those over
+anything but a list, also where a break stands in the comprehension itself.
 
 ## Why it hurts torch.compile
 Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it
@@ -15,8 +16,8 @@ in it runs as eager code.
 Mend the break that the function around it goes eager by: where that goes, this one goes too.
 
 ## Limits
-A generator or comprehension in which a break stands is not reported: the break is. Nor is one in a helper that holds
-tensors but works nothing out with them.
+A generator in which a break stands is not reported: the break is, as of a comprehension over a list. Nor is one in a
+helper that holds tensors but works nothing out with them.
 """
 
 import ast

@@ -53,7 +53,7 @@ def check(fact: Call) -> Claim | None:
     name = fact.constructed
     # the root logger, which no name is given for, is fetched while tracing: no other is
     if name == "logging.getLogger" or (name.startswith("logging.") and fact.gb_id):
-        return Claim(f"`{name}` in compiled code: the graph ends here")
+        return Claim(f"`{name}` in compiled code: the graph ends here", regardless=True)
     if fact.method not in METHODS:
         return None
     if receiver_class(fact).startswith("logging."):

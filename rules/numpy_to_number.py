@@ -2,8 +2,9 @@
 
 ## What it does
 Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
-one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as
-the test of an `if`; `np.array` and `np.asarray` of a list in which arrays stand beside numbers, or in further lists.
+one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), where torch takes a number (`F.conv1d(x, w, dilation=rates[0])`),
+as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array` and `np.asarray`
+of a list in which arrays stand beside numbers, or in further lists.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
@@ -63,6 +64,10 @@ def check(fact: Call | Test | Index) -> Claim | None:
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
+    if any(map(array, fact.numbers)):
+        return Claim(
+            "a numpy array is given where torch takes a number: its value is read, the graph ends here"
+        )
     if (name in CONVERSIONS or name == "range" or name.startswith("math.")) and any(map(whole, fact.args)):
         return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):

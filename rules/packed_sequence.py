@@ -22,7 +22,7 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     module, _, name = fact.constructed.rpartition(".")
     if module == "torch.nn.utils.rnn" and fact.gb_id:
-        return Claim(f"`{name}` depends on lengths that are data: the graph ends here")
+        return Claim(f"`{name}` depends on lengths that are data: the graph ends here", regardless=True)
     return None
 
 

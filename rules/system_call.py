@@ -50,6 +50,10 @@ COMPUTING = frozenset(
 """Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
 FOLDED = frozenset({"importlib.metadata.version"})
 """Worked out while tracing, of Python constants (measured on torch 2.13); the trial for the tables gave it none."""
+OF_TEXT = frozenset(
+    {"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"}
+)
+"""What makes text or bytes of values, or values of these: a key to look something up by, more than a message."""
 OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
 
 OBJECTS = frozenset(
@@ -74,11 +78,17 @@ def check(fact: Call | Index) -> Claim | None:
         return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
-        computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
+        computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS | OF_TEXT
         makes = tensor_of(fact.result) is not None
         # of two ways that are not decided both may make one, and one alone is gone
         sure: Confidence | None = "medium" if makes and fact.where.conditional else None
-        return Claim(f"`{name}` in compiled code: the graph ends here", sure, computes=computes or makes)
+        anyway = not name.startswith(("torch.", "numpy.")) and fact.receiver is None
+        return Claim(
+            f"`{name}` in compiled code: the graph ends here",
+            sure,
+            computes=computes or makes,
+            regardless=anyway,
+        )
     return None
 
 

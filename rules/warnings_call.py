@@ -36,7 +36,7 @@ FILTERS = frozenset({"warnings.simplefilter", "warnings.filterwarnings"})
 def check(fact: Call) -> Claim | None:
     name = fact.constructed
     if name in FILTERS or (name.startswith("warnings.") and fact.gb_id):
-        return Claim(f"`{name}` in compiled code: the graph ends here")
+        return Claim(f"`{name}` in compiled code: the graph ends here", regardless=True)
     return None
 
 

@@ -298,12 +298,14 @@ class EagerCode:
             for c in self.callers.get(generator, ())
         )
 
-    def makes_on(self, context: int, first: int, last: int) -> bool:
-        """Whether Python makes the generator expression that stands on these lines of a function."""
+    def makes_on(self, context: int, first: int, last: int, *, by_its_own: bool) -> bool:
+        """Whether Python makes the generator expression, or comprehension, that stands on these lines of a function;
+        `by_its_own`: a break that stands in it is enough."""
         if context in self.untraced:
             return True
-        breaks = any(first <= line <= last for line in self.broken.get(context, ()))
-        return self.runs(context, first) and not breaks
+        if any(first <= line <= last for line in self.broken.get(context, ())):
+            return by_its_own
+        return self.runs(context, first)
 
 
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:

@@ -879,7 +879,7 @@ class Program:
             return self._by_path[path]
         self.opened[path] = None
         try:
-            module = self.library.module(path, name)
+            module = self.library.module(path, name.removesuffix(".__init__"))
         except UnreadableError as error:
             self.skipped[path] = str(error)
             return None

@@ -275,10 +275,13 @@ def _run_by_python(
     }
     eager = effects.eager_code(points)
     for place in alone:
-        node = following[place].fact.node
+        fact = following[place].fact
+        node = fact.node
+        by_its_own = isinstance(fact, Alone) and fact.by_its_own
         for context in found.contexts[place]:
             if isinstance(node, MADE):
-                by_python = eager.makes_on(context, node.lineno, node.end_lineno or node.lineno)
+                last = node.end_lineno or node.lineno
+                by_python = eager.makes_on(context, node.lineno, last, by_its_own=by_its_own)
             else:
                 by_python = eager.makes(context)
             if by_python:
@@ -462,7 +465,7 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
-    for field in dataclasses.fields(fact):
+    for field in dataclasses.fields(fact) if not claim.regardless else ():
         levels.extend(_sureness(getattr(fact, field.name)))
     return min(levels, key=CONFIDENCES.index)
 

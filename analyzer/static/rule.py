@@ -32,6 +32,8 @@ class Claim:
     computes: bool = False
     """What an incidental rule claims here works something out all the same, so that it is no likelier to be left out than
     other code below a branch."""
+    regardless: bool = False
+    """A call breaks whatever it is given, so that it is as sure as that it is made."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ Body: TypeAlias = Literal["traced", "opaque", "compiled", "eager"]
 
 FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
+ANYTHING = "a"
+"""The kind of a parameter of which no schema tells what it takes."""
 FITS: Mapping[str, str] = MappingProxyType(
     {
         "T": "T?",
@@ -208,7 +210,7 @@ class Tables:
     def forms_of(self, operation: str) -> tuple[Form, ...]:
         """All forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
         if operation not in self._forms:
-            text = self._operators.get(operation, "")
+            text = self._operators.get(operation) or self._operators.get(_same(operation), "")
             self._forms[operation] = tuple(_form(part) for part in text.split("; ")) if text else ()
         return self._forms[operation]
 
@@ -236,29 +238,21 @@ class Tables:
     ) -> tuple[int | str, ...]:
         """Tensors, and sequences with tensors, that a call gives where the operation takes numbers, by position or name.
 
-        None if some form takes the call as it is, or an unknown argument decides.
+        None if some form takes the call as it is; where an unknown argument decides which form it is, what all read.
         """
         forms = self.forms_of(operation)
+        if all(kind == ANYTHING for form in forms for kind, _, _ in form.parameters):
+            # written in Python over that of torch of the same name, which tells what it takes
+            forms = self.forms_of(_same(operation)) or forms
         keywords = _switched_on(forms, keywords)
         fitting = [(_fits(form, positional, keywords), form) for form in forms]
-        if any(fit in ("exact", "unknown") for fit, _ in fitting):
+        if any(fit == "exact" for fit, _ in fitting):
             return ()
+        if any(fit == "unknown" for fit, _ in fitting):
+            read = [_read_by(form, positional, keywords) for fit, form in fitting if fit is not None]
+            return tuple(place for place in read[0] if all(place in other for other in read))
         form = next((form for fit, form in fitting if fit == "converted"), None)
-        if form is None:
-            return ()
-        # sizes may be given one by one: what is left over goes to the last parameter that takes a place
-        parameters = [form.parameters[min(place, form.positional - 1)] for place in range(len(positional))]
-        given: list[tuple[str, str, int | str, Argument]] = [
-            (kind, name, place, argument)
-            for place, ((kind, name, _), argument) in enumerate(zip(parameters, positional, strict=True))
-        ]
-        kinds = {name: kind for kind, name, _ in form.parameters}
-        given.extend((kinds.get(name, "?"), name, name, argument) for name, argument in keywords.items())
-        return tuple(
-            place
-            for kind, name, place, argument in given
-            if argument.kind in ("T", "L", "S") and _takes(kind, name, argument) == "converted"
-        )
+        return () if form is None else _read_by(form, positional, keywords)
 
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
@@ -449,6 +443,11 @@ def _under(module: str, prefixes: Sequence[str]) -> bool:
     return any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes)
 
 
+def _same(operation: str) -> str:
+    """What a function of `torch.nn.functional` is that has no form of its own: that of torch, the same object."""
+    return operation.replace("torch.nn.functional.", "torch.", 1)
+
+
 def _form(text: str) -> Form:
     """A form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
     left, _, right = text.partition(" -> ")
@@ -565,6 +564,27 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
     return fit
 
 
+def _read_by(
+    form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
+) -> tuple[int | str, ...]:
+    """The arguments of a call that a form takes numbers for, and that are tensors, or hold some."""
+    if not form.positional and positional:
+        return ()
+    # sizes may be given one by one: what is left over goes to the last parameter that takes a place
+    parameters = [form.parameters[min(place, form.positional - 1)] for place in range(len(positional))]
+    given: list[tuple[str, str, int | str, Argument]] = [
+        (kind, name, place, argument)
+        for place, ((kind, name, _), argument) in enumerate(zip(parameters, positional, strict=True))
+    ]
+    kinds = {name: kind for kind, name, _ in form.parameters}
+    given.extend((kinds.get(name, "?"), name, name, argument) for name, argument in keywords.items())
+    return tuple(
+        place
+        for kind, name, place, argument in given
+        if argument.kind in ("T", "L", "S") and _takes(kind, name, argument) == "converted"
+    )
+
+
 def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
     """What a form gives; an argument that tells what the values would have told makes it independent of them."""
     if not form.result.unless:
@@ -580,7 +600,7 @@ def _takes(kind: str, name: str, argument: Argument) -> Fit | None:
     """How well a parameter takes an argument; None if it does not."""
     if argument.kind == "?":
         return "unknown"
-    if kind == "a":
+    if kind == ANYTHING:
         return "exact"
     if argument.kind == "N":
         return "exact" if kind.endswith("|") else None

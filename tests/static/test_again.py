@@ -388,6 +388,32 @@ def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Pat
     assert len(different) > 2
 
 
+def test_what_the_body_of_a_class_hangs_on_is_seen_after_each_edit(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nlimit = 1\n\n\nclass Part(nn.Module):\n    def forward(self, x):\n"
+        "        return x.nonzero()\n\n\nclass Model(nn.Module):\n    other = 3\n    kinds = [nn.Identity, Part]\n"
+        "    kind = kinds[limit]\n\n    def __init__(self):\n        super().__init__()\n        self.part = self.kind()\n\n"
+        "    def forward(self, x):\n        return self.part(x)\n"
+    )
+    file, different = tmp_path / "model.py", set()
+    opened = Session(options(tmp_path), installed.rule_set())
+    for old, new in (
+        ("", ""),
+        ("    other = 3\n", "    limit = 0\n"),
+        ("limit = 1\n", "limit = 0\n"),
+        ("    kind = kinds", "    kinds.reverse()\n    kind = kinds"),
+        ("[nn.Identity, Part]", "[Part, nn.Identity]"),
+        ("    other = 3\n", "    other = 4\n"),
+        ("    kind = kinds[limit]\n", "    kind = kinds[limit]\n    kind = kinds[0]\n"),
+    ):
+        now = text.replace(old, new, 1)
+        found = told(opened, file, now)
+        assert found == told(Session(options(tmp_path), installed.rule_set()), file, now), (old, new)
+        different.add(json.dumps(json.loads(found)["findings"]))
+        told(opened, file, text)
+    assert len(different) > 1
+
+
 def test_what_a_function_puts_elsewhere_may_be_a_variable_around_it(tmp_path: Path) -> None:
     text = (
         "import torch\nfrom torch import nn\n\nTABLE = {}\nKEPT = None\n\n\ndef putting(x):\n    value = 1\n\n    def put():\n"

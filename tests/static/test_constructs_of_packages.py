@@ -486,6 +486,100 @@ def test_a_star_over_a_compiled_module(name: str, tmp_path: Path) -> None:
     assert [f.rule for f in found] == (["TCR403"] if name == "Filter" else [])
 
 
+def test_files_beside_are_looked_at_and_the_package_stays_itself(tmp_path: Path) -> None:
+    """To tell what a constructor is given the files of the folder are looked at, `__init__.py` among them, under its own
+    name. A star over a submodule that binds its own name takes that from the submodule, as it does in Python."""
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "from .rate import *\nfrom .part import *\nfrom .model import *\n", "utf-8"
+    )
+    (package / "rate.py").write_text("class Rate:\n    bias = True\nrate = Rate()\n", "utf-8")
+    (package / "part.py").write_text(
+        f"{HEAD}class Part(nn.Parameter):\n    def __call__(self):\n        return self * 2\n", "utf-8"
+    )
+    (package / "model.py").write_text(
+        f"{HEAD}from . import Part, rate\n"
+        "class Model(nn.Module):\n    def __init__(self, kernel):\n        super().__init__()\n"
+        "        kernel.first, kernel.second, kernel.third\n"
+        "        self.kernel, self.part = kernel, Part(torch.zeros(3))\n"
+        "    def forward(self, x):\n        if rate.bias:\n            x = x * self.part()\n        return x\n",
+        "utf-8",
+    )
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    found = read(["pkg.model::Model"], options).findings
+    assert [(f.line, f.rule, f.confidence) for f in found] == [(14, "TCR305", "high")]
+
+
+def test_a_key_made_of_arguments_is_no_message(tmp_path: Path) -> None:
+    """What an installed package pickles to look something up by is made whatever decides that it is asked at all."""
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    text = (
+        f"import pickle, time\n{HEAD}class Model(nn.Module):\n    def __init__(self, kept):\n"
+        "        super().__init__()\n        self.kept = kept\n"
+        "    def forward(self, x, **given):\n        y = x * 2\n        if self.kept:\n"
+        "            key = pickle.dumps(given)\n            time.time()\n        return y + 1\n"
+    )
+    (package / "model.py").write_text(text, "utf-8")
+    (package / "__init__.py").touch()
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    found = read(["pkg.model::Model"], options).findings
+    line = text.splitlines().index("            key = pickle.dumps(given)") + 1
+    assert [(f.line, f.confidence) for f in found if f.confidence != "low"] == [(line, "high")]
+
+
+BY_NAME = {
+    "of a module": 'parts.__dict__["gate"]()',
+    "of vars": 'vars(parts)["gate"]()',
+    "a module of the package": 'importlib.import_module(".parts", __package__).gate()',
+}
+"""How a function of another file of the package is reached by its name."""
+
+
+@pytest.mark.parametrize("case", BY_NAME)
+def test_what_a_module_holds_under_a_name(case: str, tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    body = "    def forward(self, x):\n        return x if x.sum() > 0 else x + 1\n"
+    (package / "parts.py").write_text(
+        f"{HEAD}class Gate(nn.Module):\n{body}def gate():\n    return Gate()\n", "utf-8"
+    )
+    (package / "model.py").write_text(
+        f"import importlib\n{HEAD}from . import parts\nclass Model(nn.Module):\n    def __init__(self):\n"
+        f"        super().__init__()\n        self.part = {BY_NAME[case]}\n"
+        "    def forward(self, x):\n        return self.part(x)\n",
+        "utf-8",
+    )
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    assert [f.rule for f in read(["pkg.model::Model"], options).findings] == ["TCR104"]
+
+
+CLASS_BODIES = {
+    "an item that is set": "kinds = {}\nkinds['a'] = Gate\nkind = kinds['a']",
+    "a list that grows": "kinds = [nn.Identity]\nkinds.append(Gate)\nkind = kinds[-1]",
+    "a list that is added to": "kinds = [nn.Identity]\nkinds += [Gate]\nkind = kinds[1]",
+    "a loop": "kinds = {}\nfor name in ('a', 'b'):\n    kinds[name] = Gate\nkind = kinds['b']",
+    "a test": "if True:\n    kind = Gate\nelse:\n    kind = nn.Identity",
+    "a dict that is filled from another": "kinds = {'a': nn.Identity}\nkinds.update(Named(a=Gate))\nkind = kinds['a']",
+    "a member of an enum": "class Kinds(Enum):\n    gate = Gate\nkind = Kinds.gate.value",
+    "a function of the class": "def picked(): return Gate\nkind = picked()",
+}
+"""Bodies of classes in which more than one statement makes `kind`."""
+
+
+@pytest.mark.parametrize("case", CLASS_BODIES)
+def test_what_a_class_holds_is_made_by_its_whole_body(case: str, tmp_path: Path) -> None:
+    source = (
+        "from enum import Enum\nclass Named(dict): pass\nclass Gate(nn.Module):\n    def forward(self, x): return x\n"
+        f"class Model(nn.Module):\n{indent(CLASS_BODIES[case], '    ')}\n"
+        "    def __init__(self):\n        super().__init__()\n        self.part = self.kind()\n"
+        "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Model") == {"a": "Gate"}
+
+
 PLANS = """
 class Gate(nn.Module):
     def forward(self, x): return x

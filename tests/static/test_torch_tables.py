@@ -106,6 +106,23 @@ def test_an_unknown_argument_leaves_several_results() -> None:
     assert NEWEST.results_of("torch.Tensor.item", (X, X, X), {}) == ()
 
 
+def test_where_a_tensor_is_read_as_a_number() -> None:
+    """A function of torch.nn.functional that is torch's, or is written over it, has the forms of that one; an argument of
+    which nothing is known leaves what all forms read."""
+    number, unknown = Argument("i"), Argument("?")
+    functional = "torch.nn.functional."
+    for name, positional, keywords, places in (
+        ("conv1d", (X, X), {"dilation": X}, ("dilation",)),
+        ("conv1d", (X, X), {"dilation": X, "groups": unknown}, ("dilation",)),
+        ("conv1d", (X, X), {"dilation": unknown}, ()),
+        ("max_pool1d", (X, number), {"dilation": X}, ("dilation",)),
+        ("avg_pool1d", (X, X), {}, (1,)),
+        ("leaky_relu", (X, number), {}, ()),
+    ):
+        assert NEWEST.read_as_numbers(functional + name, positional, keywords) == places, name
+    assert NEWEST.read_as_numbers("torch.clamp", (X, X, unknown), {}) == ()
+
+
 def test_data_types() -> None:
     (total,) = NEWEST.results_of("torch.sum", (X,), {})[0].members
     assert [total.dtype(d) for d in ("bool", "int", "float", "complex")] == ["int", "int", "float", "complex"]

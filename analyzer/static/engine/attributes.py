@@ -124,12 +124,16 @@ class Attributes(Room):
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             return self.class_member(owner, name, frame)
+        if isinstance(owner, Module) and name == "__dict__":
+            return owner  # what is asked of it is an item, by name
         if isinstance(owner, Module):
             value = self.engine.module_member(owner.info, name)
             return UNKNOWN if value is None else value
         if isinstance(owner, External):
             if name in OF_CLASSES and owner.name.rpartition(".")[2][:1].isupper():
                 return _of_class(owner.name, name)
+            if name == "value" and owner.name.rpartition(".")[2][:1].isupper():
+                return owner
             inner = self.engine.program.module(f"{owner.name}.{name}")
             return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
         if isinstance(owner, ExternalInstance):
@@ -494,6 +498,8 @@ class Attributes(Room):
             return Plain("str")
         if name == "__subclasses__":
             return Method(owner, name)
+        if name == "value":  # it is a member of an enum, which stands for its value here
+            return owner
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
         if mro.external:

@@ -27,6 +27,7 @@ BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__
 """Methods that run while an object is made."""
 
 
+DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FILLING = (ast.Assign, ast.Expr, ast.For, ast.If, ast.Try, ast.With)
 
 
@@ -37,6 +38,15 @@ class Filler:
     statement: ast.stmt
     changed: frozenset[str]
     called: tuple[ast.expr, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement of a class body, the names that it binds or changes, and all that it speaks of."""
+
+    statement: ast.stmt
+    made: frozenset[str]
+    names: frozenset[str]
 
 
 class Classes(Room):
@@ -52,6 +62,11 @@ class Classes(Room):
         self._filling: dict[ModuleInfo, tuple[Filler, ...]] = {}
         self._registered: set[tuple[ModuleInfo, str]] = set()
         """Tables that what is run at import has filled, as far as it is in sight."""
+        self._parts: dict[ClassInfo, tuple[tuple[Part, ...], frozenset[str]]] = {}
+        """The statements of class bodies that may bind or change a name, from the last to the first, and all that the
+        bodies bind."""
+        self._bodies: dict[tuple[ClassInfo, str], tuple[frozenset[str], tuple[ast.stmt, ...]]] = {}
+        """Names of a class body that another one hangs on, and the statements that make it, if it takes several."""
         self._values: dict[tuple[ClassInfo, str], Value] = {}
         """Class attributes that were changed at import."""
         self._mros: dict[ClassInfo, Mro] = {}
@@ -277,8 +292,9 @@ class Classes(Room):
         self._busy.add(key)
         try:
             with self.engine.quietly():
+                value = self._made_by_body(holder, name)
                 frame = self._body_frame(holder, name, node)
-                value = self.engine.eval(node, frame)
+                value = self.engine.eval(node, frame) if value is None else value
                 called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
         finally:
             self._busy.discard(key)
@@ -301,6 +317,30 @@ class Classes(Room):
                 env[used] = self.class_attribute(holder, used, None)
         return dataclasses.replace(frame, env=env) if env else frame
 
+    def _made_by_body(self, holder: ClassInfo, name: str) -> Value | None:
+        """What the body of a class makes of a name where it takes more than one statement: one that speaks of other names
+        of the body, `sizes["large"] = 3`, `parts.append(...)`, a loop. None if it takes one."""
+        key = holder, name
+        if holder not in self._parts:
+            self._parts[holder] = _parts_of(holder)
+        if key not in self._bodies:
+            self._bodies[key] = _statements_for(name, *self._parts[holder])
+        needed, statements = self._bodies[key]
+        for other in needed:  # who binds one of these in the class changes this one
+            holder.assigned.get(other)
+        if not statements:
+            return None
+        frame = Frame(
+            holder.module, None, -1, "high", {}, depth=self.engine.module_frame(holder.module).depth
+        )
+        around = self.engine.module_frame(holder.module)
+        methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
+        frame.env.update({other: self.engine.decorated(info, around) for other, info in methods})
+        inner = ((other, holder.inner.get(other)) for other in needed)
+        frame.env.update({other: Class(info) for other, info in inner if info is not None})
+        self.engine.block([*statements], frame)
+        return frame.env.get(name)
+
 
 def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:
     """These methods, and those that they name, and so on."""
@@ -316,6 +356,38 @@ def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:
 
 def _speaks_of(node: ast.AST, name: str) -> bool:
     return any(getattr(n, "id", getattr(n, "attr", None)) == name for n in ast.walk(node))
+
+
+def _parts_of(cls: ClassInfo) -> tuple[tuple[Part, ...], frozenset[str]]:
+    """As `Classes._parts`."""
+    body = cls.node.body
+    parts = [_part(node) for node in body if isinstance(node, (*FILLING, ast.AnnAssign, ast.AugAssign))]
+    defined = {node.name for node in body if isinstance(node, DEFINING)}
+    return tuple(reversed(parts)), frozenset(defined.union(*(part.made for part in parts)))
+
+
+def _part(statement: ast.stmt) -> Part:
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return Part(
+        statement, frozenset(bound | _filler(statement).changed), frozenset(node.id for node in names)
+    )
+
+
+def _statements_for(
+    name: str, parts: tuple[Part, ...], own: frozenset[str]
+) -> tuple[frozenset[str], tuple[ast.stmt, ...]]:
+    """The names that what a class body binds to `name` hangs on, and the statements that make it, in order: none if one
+    assignment does."""
+    needed = {name}
+    found: list[ast.stmt] = []
+    for part in parts:
+        if not needed.isdisjoint(part.made):
+            found.append(part.statement)
+            needed |= part.names
+    needed.discard(name)
+    alone = len(found) == 1 and isinstance(found[0], (ast.Assign, ast.AnnAssign)) and not needed & own
+    return frozenset(needed), () if alone else tuple(reversed(found))
 
 
 def _filler(statement: ast.stmt) -> Filler:

@@ -25,6 +25,7 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Module,
     Plain,
     Sequence,
     Tensor,
@@ -103,6 +104,11 @@ class Containers(Room):
         other = UNKNOWN if self.engine.quiet else TAINTED  # settings, if it is asked while things are built
         return Mapping(fields, other if thing.assumed else None, thing.outer)
 
+    def _as_dict(self, value: Value) -> Value:
+        """An object of a class of dicts as the dict that it is; anything else as it is."""
+        known = self._entries(value) if isinstance(value, Instance) else None
+        return value if known is None else known
+
     def dictionary_method(
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
@@ -114,7 +120,7 @@ class Containers(Room):
         if name == "__init__":
             inside = Mapping((), None, thing.outer)
         if name in ("__init__", "update"):
-            for given in map(likely, args[:1]):
+            for given in map(self._as_dict, map(likely, args[:1])):
                 rest = [e for e in (inside.element, getattr(given, "element", None)) if e is not None]
                 added = given.entries if isinstance(given, Mapping) else ()
                 element = join(*rest) if rest else None
@@ -195,6 +201,10 @@ class Containers(Room):
                     return TAINTED  # `**kwargs` of what computes with tensors, which must hold it
                 return base.element if base.element is not None else UNKNOWN
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
+        if isinstance(base, Module):  # `module.__dict__["name"]`
+            wanted = index.value if isinstance(index, Const) else None
+            member = self.engine.module_member(base.info, wanted) if isinstance(wanted, str) else None
+            return UNKNOWN if member is None else member
         if isinstance(base, (Plain, Class, External)):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if base == K.ARRAY:
@@ -337,7 +347,7 @@ class Containers(Room):
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
         if name == "update":
-            extra = _spread(site.args[0]) if site.args else Mapping((), None)
+            extra = _spread(self._as_dict(site.args[0])) if site.args else Mapping((), None)
             entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *site.keywords.items()))
             rest = [each for each in (receiver, extra) if each.element is not None]
             merged = Mapping(

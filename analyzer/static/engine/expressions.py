@@ -481,7 +481,25 @@ class Expressions(Room):
         if any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
             is_torch(frame.module.bindings.get(name, ())) for name in names
         ):
-            self.engine.tell(F.Alone(self.engine.where(frame), node))
+            kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
+                walked, frame
+            )
+            self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
+
+    def _stays_an_iterator(self, value: Value) -> bool:
+        """Whether Python is given an iterator over this where a break stands in the comprehension that walks it: of a
+        list that the trace has met it is given a tuple's (measured)."""
+        return not isinstance(value, Const) and not (isinstance(value, Sequence) and value.kind == "list")
+
+    def _counts_modules(self, node: ast.expr, frame: Frame) -> bool:
+        """`enumerate(modules)` and `reversed(...)`, of which Dynamo says nothing (measured)."""
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) and node.args else ""
+        if called != "enumerate":
+            return called == "reversed"
+        assert isinstance(node, ast.Call)
+        with self.engine.quietly():
+            counted = self.engine.eval(node.args[0], frame)
+        return any(self.engine.is_module(option) for option in options(counted))
 
     def _is_walked_alone(self, value: Value) -> bool:
         """Whether Dynamo cannot walk what a comprehension that it compiles by itself is given an iterator over."""

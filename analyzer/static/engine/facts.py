@@ -330,6 +330,9 @@ class Alone:
 
     where: Where
     node: ast.expr | ast.FunctionDef | ast.AsyncFunctionDef
+    by_its_own: bool = False
+    """A break in the comprehension itself makes Python run it: it walks an iterator that the trace cannot turn into a
+    tuple, as it does with a list."""
 
 
 @dataclass(frozen=True, slots=True)

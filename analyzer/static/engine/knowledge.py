@@ -215,14 +215,15 @@ UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
+PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 ARRAY = ExternalInstance("numpy.ndarray")
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
 ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
 """Attributes of an array that say how large it is."""
-FOLDING = frozenset(
-    "prod sum max min amax amin mean median std var size ceil floor round sqrt log log2 exp".split()
-)
+OF_EACH = frozenset("ceil floor round sqrt log log2 exp".split())
+"""Functions of numpy that make one number of each: of an array another."""
+FOLDING = OF_EACH | frozenset("prod sum max min amax amin mean median std var size".split())
 
 NUMBERS_OF_NUMPY = frozenset(
     "bool_ float16 float32 float64 int8 int16 int32 int64 intp uint8 uint16 uint32 uint64".split()
@@ -444,19 +445,24 @@ WHOLE = "numpy.integer"
 """The kind of a whole number that numpy made while tracing: Dynamo keeps it, and cannot make an `int` of it."""
 
 
-def numpy_built(name: str, made: Value) -> Value:
+def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
+    last = name.rpartition(".")[2]
     if isinstance(made, Plain) and made.kind == WHOLE:
         made = Plain(None, made.origin)
-    if name.rpartition(".")[2] in FOLDING | NUMBERS_OF_NUMPY:
-        return NUMBER
-    return made
+    if last in OF_EACH and ARRAY in args:
+        return ARRAY
+    return NUMBER if last in FOLDING | NUMBERS_OF_NUMPY else made
 
 
 OF_NUMBERS = frozenset(
     "arange array asarray empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
 )
 """Functions of numpy that make an array of known numbers: what is in it has to be read."""
+OF_SEVERAL = frozenset(
+    "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
+)
+"""Functions of numpy that give a row of arrays."""
 OF_TYPES = frozenset(
     "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
 )
@@ -473,6 +479,11 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if sized or keywords.get("size", NONE) != NONE:
             return ARRAY
         return Plain("float" if last in UNIFORM else None, "random")
+    if last in OF_SEVERAL or (last == "where" and len(args) == 1):
+        return Sequence("tuple", None, ARRAY)
+    extras = [key for key in keywords if key.startswith("return_")]
+    if last == "unique" and extras:
+        return Sequence("tuple", (ARRAY,) * (1 + len(extras)), UNKNOWN)
     of_a_row = last in OF_ROWS and isinstance(args[0], Plain) and args[0].kind is None if args else False
     if (
         args
@@ -579,7 +590,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     if short.startswith(("autograd.grad",)):
         return Sequence("tuple", None, Tensor())
     if short in ("nn.utils.rnn.pack_padded_sequence", "nn.utils.rnn.pack_sequence"):
-        return ExternalInstance("torch.nn.utils.rnn.PackedSequence")
+        return PACKED
     if short == "nn.utils.rnn.pad_packed_sequence":
         return Sequence("tuple", (Tensor(), Tensor("int")), UNKNOWN)
     if short.startswith(("utils.cpp_extension.", "utils.data.", "classes.")):

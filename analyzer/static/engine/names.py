@@ -80,7 +80,7 @@ class Names(Room):
         if known is not None:
             return known
         if key in self._busy:
-            return UNKNOWN
+            return External(name) if name in BUILTINS else UNKNOWN  # `str = str`
         found = module.bindings.get(name) or module.switched.get(name)
         if found is None:
             source = self._through_stars(module, name)
@@ -237,11 +237,15 @@ class Names(Room):
         return K.external_attribute(f"{item.module}.{item.name}") if module is None else UNKNOWN
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
-        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+        """`module.name`: what the module binds, else its submodule, else what its star imports bring.
+
+        A star over the submodule itself that brings that name comes before: it takes the place of the submodule."""
         own = Import(module.name, name)  # `from . import name` in the package itself
         if module.is_package and all(binding == own for binding in module.bindings.get(name, ())):
             inner = self.engine.program.module(f"{module.name}.{name}")
-            if inner is not None:
+            if inner is not None and not (
+                inner.name in module.stars and name in inner.bindings and inner.exports(name)
+            ):
                 return Module(inner)
         value = self.global_value(module, name)
         return self._made_when_asked(module, name) if value is None else value

@@ -353,7 +353,9 @@ class Questions(Room):
                 answers.add(self._is_of(option, wanted))
             else:
                 same = any(type(option) is type(w) for w in options(wanted))
-                if same and isinstance(option, (Sequence, ExternalInstance)):
+                if isinstance(option, ExternalInstance) and any(_is_one(option, w) for w in options(wanted)):
+                    answers.add(True)
+                elif same and isinstance(option, (Sequence, ExternalInstance)):
                     kinds = {w.kind for w in options(wanted) if isinstance(w, Sequence)}
                     answers.add(True if isinstance(option, Sequence) and option.kind in kinds else None)
                 elif same:
@@ -399,6 +401,11 @@ class Questions(Room):
         """Text is asked for, and what a compiled call hands around is rarely text."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
         return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
+
+
+def _is_one(made: ExternalInstance, wanted: Value) -> bool:
+    """An object of exactly that class."""
+    return isinstance(wanted, ExternalInstance) and wanted.name == made.name
 
 
 def _is_type(value: Value) -> bool | None:

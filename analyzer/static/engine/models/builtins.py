@@ -28,6 +28,7 @@ from tcready.static.engine.values import (
     Kind,
     Mapping,
     Method,
+    Module,
     Partial,
     Plain,
     Sequence,
@@ -389,7 +390,9 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _vars(engine: Engine, site: CallSite) -> Value | None:
-    """`vars(made)`: what an object of the source holds."""
+    """`vars(made)`: what an object of the source holds, or a module."""
+    if isinstance(_first(site), Module):
+        return _first(site)
     objects = [v for v in options(_first(site)) if isinstance(v, Instance)]
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 

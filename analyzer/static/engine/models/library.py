@@ -99,7 +99,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     if engine.quiet:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
     if engine.quiet and name.startswith("numpy.") and (result == K.ARRAY or isinstance(result, Plain)):
-        return K.numpy_built(name, result)
+        return K.numpy_built(name, result, site.args)
     if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
         return _made(engine, result.name, site)
     return result

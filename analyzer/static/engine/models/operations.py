@@ -185,11 +185,12 @@ class Operations:
     def read_as_numbers(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Value, ...]:
-        """Tensors that are given where an operation takes numbers, so that their values are read."""
-        if not any(holds_tensor(value, 1) for value in (*args, *keywords.values())):
+        """Tensors, or arrays of numpy, which are tensors while tracing, that are given where an operation takes numbers,
+        so that their values are read."""
+        if not any(holds_tensor(as_tensors(value), 1) for value in (*args, *keywords.values())):
             return ()
-        positional = tuple(map(argument_of, args))
-        named = tuple((name, argument_of(value)) for name, value in keywords.items())
+        positional = tuple(argument_of(as_tensors(value)) for value in args)
+        named = tuple((name, argument_of(as_tensors(value))) for name, value in keywords.items())
         question = operation, positional, named
         known = self.tables.numbers
         if question not in known:
@@ -278,7 +279,12 @@ class Operations:
             return Sequence("tuple", (Tensor("float"), join(Tensor("float"), NONE)), UNKNOWN)
         module = self.tables.module_of(K.public_name(name))
         words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
-        return next(_structured(words), Tensor("float"))
+        result: Value = next(_structured(words), Tensor("float"))
+        if (
+            K.PACKED in args[:1] and isinstance(result, Sequence) and result.items
+        ):  # a packed one gives another
+            return Sequence("tuple", (K.PACKED, *result.items[1:]), UNKNOWN)
+        return result
 
     def captures_draw(self, name: str) -> bool:
         """Whether a number that a function of `random` draws stands for any, as Dynamo draws it anew in each call."""
@@ -396,6 +402,13 @@ def _structured(words: Iterator[str]) -> Iterator[Value]:
         if word == "]":
             return
         yield Sequence("tuple", tuple(_structured(words)), UNKNOWN) if word == "[tuple" else Tensor("float")
+
+
+def as_tensors(value: Value) -> Value:
+    """A value with arrays of numpy, itself or its members, as the tensors that they are while tracing."""
+    if isinstance(value, Sequence) and value.items is not None and K.ARRAY in value.items:
+        return Sequence(value.kind, tuple(map(as_tensors, value.items)), UNKNOWN)
+    return Tensor() if value == K.ARRAY else value
 
 
 def argument_of(value: Value) -> Argument:
