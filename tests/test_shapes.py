@@ -217,9 +217,10 @@ def _compiled(frames: Iterable[FrameFate]) -> dict[tuple[str, int], str]:
 
 
 def _predicted(folder: Path) -> BreakEffect:
-    """The shape of the one break that `Model` runs into."""
+    """The shape of the one break that `Model` runs into, beside what Python then makes that Dynamo gives up."""
     report = api.check(["model.py::Model"], run=False, root=folder)
-    (shape,) = [finding.break_effect for finding in report.findings if finding.break_effect is not None]
+    breaks = [finding for finding in report.findings if finding.rule != "TCR333"]
+    (shape,) = [finding.break_effect for finding in breaks if finding.break_effect is not None]
     return shape
 
 
