@@ -14,7 +14,15 @@ from tcready.edits import applied
 from tcready.options import RunOptions
 from tcready.refactor.fake_kernel import registered
 from tcready.refactor.suggest import Proposal
-from tcready.schema import CustomOp, ObservedArgument, ObservedCall, ObservedResult, ProofRequest, Variant
+from tcready.schema import (
+    CustomOp,
+    ObservedArgument,
+    ObservedCall,
+    ObservedNumber,
+    ObservedResult,
+    ProofRequest,
+    Variant,
+)
 from tcready.static import source
 from tcready.static.rule import Declined
 
@@ -288,7 +296,7 @@ def test_sizes_that_are_equal_by_chance_refute_a_fake_kernel(tmp_path: Path) -> 
     path = tmp_path / "model.py"
     path.write_text(OF_A_SIZE)
     variants = []
-    for value in ("torch.empty_like(x)", "x.contiguous()[:k] * 2"):
+    for value in ("torch.empty_like(x)", "x.contiguous()[:k] * 2", "x.new_empty((4, *x.shape[1:]))"):
         made = f'torch.library.register_fake("tcr_equal::first", lambda x, k: {value})\n\n\n{CLASS}'
         variants.append(Variant(value, ((str(path), OF_A_SIZE.replace(CLASS, made)),)))
     result = prove(
@@ -298,3 +306,25 @@ def test_sizes_that_are_equal_by_chance_refute_a_fake_kernel(tmp_path: Path) -> 
     assert result.failure is None
     assert "with other sizes" in (result.trials[0].difference or "")
     assert result.trials[1].difference is None
+    assert "tells of (4, 8) of torch.float32" in (result.trials[2].difference or "")  # called with another k
+
+
+@pytest.mark.parametrize(
+    ("sizes", "numbers", "value"),
+    [
+        ((2, 4), (), "x.shape[:-1]"),
+        ((4, 8), (), "x.shape[1:]"),
+        ((2, 4, 5), (ObservedNumber("k", 5),), "(*x.shape[:-1], k)"),
+        ((2, 4, 1), (ObservedNumber("k", 1),), "(*x.shape[:-1], 1)"),
+    ],
+)
+def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
+    sizes: tuple[int, ...], numbers: tuple[ObservedNumber, ...], value: str, tmp_path: Path
+) -> None:
+    given = (ObservedArgument("x", (2, 4, 8)),)
+    call = ObservedCall("x, k=5", given, (ObservedResult(sizes),), numbers=numbers)
+    seen = CustomOp("lib::op", "operator", "model.py", 9, "Model.forward", observed=call)
+    of = source.of_text(tmp_path / "model.py", forward(CALL))
+    found = next(iter(registered("model.py", of, 7, seen)))
+    assert isinstance(found, Proposal)
+    assert found.edits[-1].new_text.strip().endswith(f"lambda x, k=5: x.new_empty({value}))")
