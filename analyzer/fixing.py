@@ -333,9 +333,8 @@ def verified(
         found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).fixed.result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
         tried = (*reversed(found.refused), *found.changes)
-        of_breaks = [each for each in tried if not each.fewer_compiles]
         known |= {(each.path, each.line): each for each in found.no_fix}
-        known |= {(each.path, each.line): each for each in of_breaks}
+        known |= {(each.path, each.line): each for each in tried if not each.fewer_compiles}
         again = [*(each for each in reversed(tried) if each.fewer_compiles), *again]
     texts = {source.path: source.text for source in report.sources}
 

@@ -242,10 +242,8 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
-    speaks, chooses = (
-        dynamo.SPEAKS in "".join(variant.settings),
-        any(".cond(" in text for text in texts.values()),
-    )
+    speaks = dynamo.SPEAKS in "".join(variant.settings)
+    chooses = any(".cond(" in text for text in texts.values())
     trial = _compiled(models, request, trial, trace, speaks=speaks, chooses=chooses)
     if chooses and not trial.difference and "train" in request.modes:
         trial = replace(trial, notice=_trained(models, trace) or trial.notice)
