@@ -1,6 +1,6 @@
 """Do files that `tcready fix --verify` changes do what they did? Each is judged anew, on seeds that no proof has seen.
 
-    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N]
+    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N] [--without-run]
 
 A file has a class `Model` or a function `model`, and `get_inputs()`. What is changed is built and called in a process of
 its own, before and after the change, by code that shares nothing with the worker: in inference and in training, from
@@ -179,12 +179,13 @@ def judged(folder: Path, name: str) -> list[dict[str, Any]] | str:
     return found
 
 
-def tried(path: Path) -> tuple[str, str]:
+def tried(path: Path, verify: bool = True) -> tuple[str, str]:
     """What became of a file, in one word, and how it differs, or why nothing is known."""
     from tcready import api
 
     entry = "Model" if "\nclass Model(" in path.read_text("utf-8") else "model"
-    found = api.fix(f"{path.name}::{entry}", root=path.parent, verify=True, inputs=f"{path.name}::get_inputs")
+    target, inputs = f"{path.name}::{entry}", f"{path.name}::get_inputs"
+    found = api.fix(target, root=path.parent, verify=verify, inputs=inputs if verify else None)
     if not found.files:
         if found.result.failure:
             return "failed", found.result.failure
@@ -213,6 +214,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th file from the K-th on")
+    parser.add_argument("--without-run", action="store_true", help="judge what is called safe without a proof")
     parser.add_argument("--judge", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.judge:
@@ -224,7 +226,7 @@ def main() -> int:
     sums: dict[str, int] = {}
     for path in options.files[:: options.every][first::step]:
         try:
-            became, why = tried(path.resolve())
+            became, why = tried(path.resolve(), verify=not options.without_run)
         except Exception as error:  # one file must not end the measurement
             became, why = "failed", f"{type(error).__name__}: {error}"
         sums[became] = sums.get(became, 0) + 1
