@@ -6,6 +6,8 @@ A file has a class `Model` or a function `model`, and `get_inputs()`. What is ch
 its own, before and after the change, by code that shares nothing with the worker: in inference and in training, from
 seeds of its own, with inputs scaled, shifted, negated, zero and with a NaN, twice each. Compared are values, types,
 shapes, gradients, arguments changed in place, the state dict, exceptions, and what is printed, logged and warned of.
+Then it is compiled, with the settings that the changes need, and held against the same, in inference with the inputs as
+given.
 
 Printed is what became of each file, and the sums. Exit 1 if one is changed wrongly.
 """
@@ -14,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import importlib.util
 import io
 import json
 import logging
+import os
 import random
 import shutil
 import subprocess
@@ -25,7 +29,10 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tcready.joining import Fixed
 
 SEEDS = (101, 202, 303)
 VARIED = {"as given": (1.0, 0.0), "large": (30.0, 0.0), "small": (0.01, 0.0), "up": (1.0, 2.5), "down": (1.0, -2.5),
@@ -34,8 +41,12 @@ SHOWN = 2000
 """Characters of what is printed that are compared."""
 
 
-def calls(path: Path) -> list[dict[str, Any]]:
-    """What each call of a file's model did, in the order of modes, seeds and inputs."""
+def calls(path: Path, compiled_after: str | None = None) -> list[dict[str, Any]]:
+    """What each call of a file's model did, in the order of modes, seeds and inputs.
+
+    With `compiled_after`, lines of Python that set Dynamo up, calls of the model compiled with the backend "eager": in
+    inference, with the inputs as given.
+    """
     import torch
 
     spec = importlib.util.spec_from_file_location("judged", path)
@@ -45,22 +56,41 @@ def calls(path: Path) -> list[dict[str, Any]]:
     sys.modules["judged"] = module
     sys.path.insert(0, str(path.parent))
     spec.loader.exec_module(module)
+    inputs = module.get_inputs if hasattr(module, "get_inputs") else module.inputs
     found = []
-    for train in (False, True):
+    for train in (False, True) if compiled_after is None else (False,):
         for seed in SEEDS:
             _seed(seed)
             made = module.Model() if hasattr(module, "Model") else module.model
             model = made() if not isinstance(made, torch.nn.Module) and _makes(made) else made
             if isinstance(model, torch.nn.Module):
                 model.train(train)
-            for name, (scale, shift) in VARIED.items():
+            called = model
+            if compiled_after is not None:
+                torch._dynamo.reset()
+                exec(compiled_after, {})
+                called = torch.compile(model, backend="eager")
+            _seed(seed + 1)
+            given = _inputs(inputs())
+            for name, (scale, shift) in VARIED.items() if compiled_after is None else [("as given", (1, 0))]:
                 for _ in range(2):
+                    anew = _copied(given)
                     _seed(seed + 1)
-                    given = _inputs(module.get_inputs())
                     found.append(
-                        {"call": (train, seed, name), **_called(model, given, name, scale, shift, train)}
+                        {
+                            "call": (train, seed, name),
+                            **_called(called, model, anew or _inputs(inputs()), name, scale, shift, train),
+                        }
                     )
     return found
+
+
+def _copied(given: Any) -> Any:
+    """The inputs once more; None for those that cannot be copied."""
+    try:
+        return copy.deepcopy(given)
+    except Exception:
+        return None
 
 
 def _seed(seed: int) -> None:
@@ -87,7 +117,9 @@ def _inputs(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return tuple(given), {}
 
 
-def _called(model: Any, given: Any, name: str, scale: float, shift: float, train: bool) -> dict[str, Any]:
+def _called(
+    called: Any, model: Any, given: Any, name: str, scale: float, shift: float, train: bool
+) -> dict[str, Any]:
     import torch
     from torch.utils import _pytree as pytree
 
@@ -112,7 +144,7 @@ def _called(model: Any, given: Any, name: str, scale: float, shift: float, train
             torch.set_grad_enabled(train),
         ):
             warnings.simplefilter("always")
-            out = model(*args, **kwargs)
+            out = called(*args, **kwargs)
             leaves = [each for each in pytree.tree_leaves(out) if isinstance(each, torch.Tensor)]
             losses = [each.double().sum() for each in leaves if each.requires_grad and not each.is_complex()]
             if train and losses:
@@ -138,7 +170,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
 
 
-def difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str | None:
+def difference(before: list[dict[str, Any]], after: list[dict[str, Any]], printed: bool = True) -> str | None:
     """How two files' calls differ; None if they do not."""
     import torch
 
@@ -146,7 +178,7 @@ def difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str
         where = (
             f"{'training' if one['call'][0] else 'inference'}, seed {one['call'][1]}, inputs {one['call'][2]}"
         )
-        for what in ("error", "printed"):
+        for what in ("error", *(["printed"] if printed else [])):
             if one[what] != other[what]:
                 return f"{what}: {one[what]!r} became {other[what]!r} ({where})"
         for what in ("output", "gradient", "argument", "state"):
@@ -164,19 +196,72 @@ def difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str
     return None
 
 
-def judged(folder: Path, name: str) -> list[dict[str, Any]] | str:
-    """The calls of a file in a process of its own; what went wrong there as text."""
+def judged(
+    folder: Path, name: str, site: Path, python: str, *compiled_after: str
+) -> list[dict[str, Any]] | str:
+    """The `calls` of a file in a process of its own, packages in `site` before those installed; what went wrong there as
+    text."""
     import torch
 
     out = folder / "calls.pt"
     done = subprocess.run(
-        [sys.executable, __file__, "--judge", name, str(out)], cwd=folder, capture_output=True, text=True, timeout=300,
-        check=False,
+        [python, __file__, "--judge", name, str(out), *compiled_after],
+        cwd=folder, capture_output=True, text=True, timeout=900, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
     if done.returncode:
         return f"it cannot be called: {done.stderr.strip().splitlines()[-1][:200]}"
     found: list[dict[str, Any]] = torch.load(out, weights_only=False)
     return found
+
+
+def held_against(found: Fixed, path: Path, python: str = sys.executable) -> tuple[str, str]:
+    """`changed`, `wrong` or `failed`, and why: the target `path` with the changes held against itself without them, in
+    eager code, and compiled with the settings that the changes need."""
+    from tcready.reports.fixes import settings_code
+
+    code = "\n".join(["import torch", *settings_code(found.result)])
+    with tempfile.TemporaryDirectory() as scratch:
+        own, site = _laid_out(found, path, Path(scratch) / "before", changed=False)
+        before = judged(own, path.name, site, python)
+        if isinstance(before, str):
+            return "failed", before
+        own, site = _laid_out(found, path, Path(scratch) / "after", changed=True)
+        for is_compiled in (False, True):
+            after = judged(own, path.name, site, python, *([code] if is_compiled else []))
+            if isinstance(after, str):
+                return "wrong", after
+            made = {json.dumps(each["call"]) for each in after}
+            same = [each for each in before if json.dumps(each["call"]) in made]
+            if why := difference(same, after, printed=not is_compiled):
+                return "wrong", f"{'compiled, ' if is_compiled else ''}{why}"
+    return "changed", ""
+
+
+def _laid_out(found: Fixed, path: Path, folder: Path, changed: bool) -> tuple[Path, Path]:
+    """The folder with the target, and one with the packages of which files change, with the changes or without."""
+    own, site = folder / "own", folder / "site"
+    shutil.copytree(path.parent, own, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for file in found.files:
+        is_own = file.path.is_relative_to(path.parent.resolve())
+        place = own / file.path.relative_to(path.parent.resolve()) if is_own else _linked(file.path, site)
+        place.write_text(file.after if changed else file.before, encoding="utf-8")
+    return own, site
+
+
+def _linked(file: Path, site: Path) -> Path:
+    """Where a package's file stands in `site`, which gets links to all files of that package, this one left out."""
+    installed = next(folder for folder in file.parents if folder.name in ("site-packages", "dist-packages"))
+    place = file.relative_to(installed)
+    if len(place.parts) > 1 and not (site / place.parts[0]).exists():
+        for each in (installed / place.parts[0]).rglob("*"):
+            if each.is_file() and each.suffix != ".pyc":
+                link = site / each.relative_to(installed)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(each)
+    site.mkdir(parents=True, exist_ok=True)
+    (site / place).unlink(missing_ok=True)
+    return site / place
 
 
 def tried(path: Path, verify: bool = True) -> tuple[str, str]:
@@ -186,27 +271,10 @@ def tried(path: Path, verify: bool = True) -> tuple[str, str]:
     entry = "Model" if "\nclass Model(" in path.read_text("utf-8") else "model"
     target, inputs = f"{path.name}::{entry}", f"{path.name}::get_inputs"
     found = api.fix(target, root=path.parent, verify=verify, inputs=inputs if verify else None)
-    if not found.files:
-        if found.result.failure:
-            return "failed", found.result.failure
-        by_setting = any(change.settings for change in found.result.changes)
-        return ("given a setting" if by_setting else "not changed"), ""
-    with tempfile.TemporaryDirectory() as scratch:
-        results = []
-        for side in ("before", "after"):
-            folder = Path(scratch) / side
-            shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-            for file in found.files:
-                text = file.before if side == "before" else file.after
-                (folder / Path(file.path).relative_to(path.parent.resolve())).write_text(
-                    text, encoding="utf-8"
-                )
-            results.append(judged(folder, path.name))
-        before, after = results
-    if isinstance(before, str):
-        return "failed", before
-    why = after if isinstance(after, str) else difference(before, after)
-    return ("wrong", why) if why else ("changed", "")
+    if not found.result.changes:
+        return ("failed", found.result.failure) if found.result.failure else ("not changed", "")
+    became, why = held_against(found, path)
+    return (became if found.files or became != "changed" else "given a setting"), why
 
 
 def main() -> int:
@@ -214,13 +282,16 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th file from the K-th on")
-    parser.add_argument("--without-run", action="store_true", help="judge what is called safe without a proof")
-    parser.add_argument("--judge", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--without-run", action="store_true", help="judge what is called safe without a proof"
+    )
+    parser.add_argument("--judge", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.judge:
         import torch
 
-        torch.save(calls(Path(options.judge[0]).resolve()), options.judge[1])
+        path, out, *compiled_after = options.judge
+        torch.save(calls(Path(path).resolve(), *compiled_after), out)
         return 0
     first, step = map(int, options.part.split("/"))
     sums: dict[str, int] = {}

@@ -5,13 +5,16 @@ with `kwargs` gives (module, args, kwargs)) and `break_sites`. The packages must
 the interpreter --python, in which the models are run.
 
     python benchmarks/fixes.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--part K/N] [--out FILE]
-                               [--sites fixtures/accuracy/fixed-sites.jsonl]
+                               [--sites fixtures/accuracy/fixed-sites.jsonl] [--judge]
 
 What became of each site is kept in the --sites file, a line a model, the last run of each; the sums are over all of them.
 
 A site is (path, line); distinct sites count once over all models, and one is gone if it is gone in each model that shows
 it. Sites cured by an edit, by a setting, by both and by a call before are counted apart; what is kept out of what is
 compiled is not gone.
+
+With --judge each model is called anew with the changes and without, as `fixed_files.py` does it, on seeds that no proof
+has seen; exit 1 if one is changed wrongly.
 """
 
 from __future__ import annotations
@@ -25,15 +28,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from fixed_files import held_against
 from recorded import source_of
 from tcready import api
 from tcready.schema import FixResult, as_json
 
 
-def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float, unsafe: bool) -> FixResult:
+def tried(
+    record: dict[str, Any], zoo: str, python: str | None, seconds: float, unsafe: bool, judge: bool
+) -> tuple[FixResult, str]:
+    """What became of a model, and of its changes: "" if nobody judged them."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "target.py").write_text(source_of(record, zoo))
-        return api.fix(
+        target = Path(folder) / "target.py"
+        target.write_text(source_of(record, zoo))
+        found = api.fix(
             "target.py::model",
             verify=True,
             unsafe=unsafe,
@@ -43,7 +51,11 @@ def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float, 
             python=python,
             timeout=seconds,
             announce=lambda line: print(f"  {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True),
-        ).result
+        )
+        verdict = ""
+        if judge and found.result.changes:
+            verdict = " ".join(held_against(found, target, python or sys.executable))
+        return found.result, verdict
 
 
 GONE = ("edit", "setting", "edit and setting", "call before", "gone with another")
@@ -109,6 +121,9 @@ def main() -> int:
     parser.add_argument(
         "--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone"
     )
+    parser.add_argument(
+        "--judge", action="store_true", help="hold what is changed against itself on fresh seeds"
+    )
     parser.add_argument("--out", help="append one JSON line a model there")
     parser.add_argument("--sites", help="the file with what became of each site, of these models and others")
     options = parser.parse_args()
@@ -123,16 +138,21 @@ def main() -> int:
         if known and known.exists()
         else []
     )
+    wrong = 0
     for number, record in enumerate(records, 1):
         began = time.monotonic()
         try:
-            result = tried(record, options.zoo, options.python, options.timeout, options.unsafe)
+            result, verdict = tried(
+                record, options.zoo, options.python, options.timeout, options.unsafe, options.judge
+            )
         except Exception as error:  # one model must not end the measurement
-            result = FixResult((), failure=f"{type(error).__name__}: {error}")
+            result, verdict = FixResult((), failure=f"{type(error).__name__}: {error}"), ""
+        wrong += verdict.startswith("wrong")
         became = kind(result)
         story = ", ".join(f"{Path(path).name}:{line} {how}" for (path, line), how in became.items())
         counts = f"breaks {result.breaks_before} -> {result.breaks_after}"
         print(f"{number}/{len(records)} {record['target']}: {counts}; {story} {result.failure or ''}"
+              f"{'; judged anew: ' if verdict else ''}{verdict}"
               f" ({time.monotonic() - began:.0f} s)", flush=True)  # fmt: skip
         if options.out:
             with Path(options.out).open("a") as file:
@@ -143,7 +163,7 @@ def main() -> int:
         if known:
             known.write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
     tell(runs)
-    return 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
