@@ -154,8 +154,8 @@ class ProofResult:
 
 NOT_COMPARED = (
     "most compiled calls of functions alone",
-    "other sizes than the first of tensors, and types of fewer bits",
-    "other integers of Python's, among the arguments or kept in modules",
+    "types of fewer bits, and sizes of a fifth dimension and those behind it",
+    "other integers of Python's that are kept in modules",
     "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",

@@ -876,6 +876,52 @@ def test_numbers_are_others_and_what_does_not_end_is_left_out(tmp_path: Path) ->
     assert (kept.differs, given.differs, chosen.differs) == ("value", "value", "compiled")
 
 
+SIZES = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, mask, count=2):
+        length, width = x.shape[1], x.shape[2]
+        if x.sum() > 0:
+            x = x * length
+        return (x + mask.sum(1)[:, :, None])[:, :, :count] / width
+
+
+def get_inputs():
+    return torch.randn(2, 6, 5), torch.ones(2, 6, 6)
+"""
+
+
+@pytest.mark.dynamo
+def test_sizes_and_integers_are_others(tmp_path: Path) -> None:
+    result = of_numbers(
+        tmp_path,
+        SIZES,
+        ("x * length", "length * x"),
+        ("x * length", "x * 6"),
+        ("x.shape[2]\n", "5\n"),
+        (":count]", ":2]"),
+    )
+    assert result.failure is None
+    same, length, width, count = (trial.difference for trial in result.trials)
+    assert same is None
+    assert "longer in dimension 1" in (length or "")
+    assert "longer in dimension 2" in (width or "")
+    assert "with other numbers" in (count or "")
+
+
+def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import LONGER, every, fitting
+
+    value = (torch.zeros(2, 4, 4), {"mask": torch.zeros(4), "other": torch.zeros(2, 7)})
+    found = every()["longer in dimension 1"](value, torch.Generator())
+    assert [each.shape for each in (found[0], *found[1].values())] == [(2, 5, 5), (5,), (2, 7)]
+    assert [name for name in fitting(value) if name in LONGER] == ["longer in dimension 1"]
+
+
 @pytest.mark.dynamo
 def test_what_training_raises_alone_is_told_of_a_choice(tmp_path: Path) -> None:
     """In training a norm writes to its statistics, which `torch.cond` does not take."""

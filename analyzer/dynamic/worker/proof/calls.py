@@ -162,8 +162,8 @@ def called(
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
     with contextlib.ExitStack() as stack:
         if times := OTHER_NUMBERS.get(key.variation):
-            kwargs = _float_defaults(model, args, kwargs) | kwargs
-            args, kwargs = pytree.tree_map_only(float, lambda number: number * times, (args, kwargs))
+            kwargs = _number_defaults(model, args, kwargs) | kwargs
+            args, kwargs = pytree.tree_map(functools.partial(_another, times), (args, kwargs))
             stack.enter_context(_other_numbers(model, times))
         return behaviour(
             model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts
@@ -198,13 +198,20 @@ def _kept_numbers(model: Any) -> list[tuple[nn.Module, str, float]]:
 
 def _with_numbers(model: Any, case: Case) -> tuple[str, ...]:
     """The variations of numbers, if a call has any."""
-    given = any(type(leaf) is float for leaf in pytree.tree_leaves((case.args, case.kwargs)))
-    given = given or bool(_float_defaults(model, case.args, case.kwargs))
+    given = any(type(leaf) in (int, float) for leaf in pytree.tree_leaves((case.args, case.kwargs)))
+    given = given or bool(_number_defaults(model, case.args, case.kwargs))
     return tuple(OTHER_NUMBERS) if given or _kept_numbers(model) else ()
 
 
-def _float_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
-    """The parameters that have a float by default, which a call leaves out."""
+def _another(times: float, leaf: Any) -> Any:
+    """A float so many times as large, an integer larger by one or two; anything else stays."""
+    if type(leaf) is int:
+        return leaf + round((times - 1) * 4)
+    return leaf * times if type(leaf) is float else leaf
+
+
+def _number_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
+    """The parameters that have a number by default, which a call leaves out."""
     try:
         bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -212,7 +219,7 @@ def _float_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
     return {
         name: parameter.default
         for name, parameter in bound.signature.parameters.items()
-        if type(parameter.default) is float
+        if type(parameter.default) in (int, float)
         and name not in bound.arguments
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }

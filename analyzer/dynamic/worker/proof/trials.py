@@ -50,6 +50,7 @@ from tcready.dynamic.worker.proof.variations import (
     FINITE,
     GIVEN,
     IN_DOUBLE,
+    LONGER,
     OTHER_NUMBERS,
     RESIZED,
     RETYPED,
@@ -440,7 +441,7 @@ def _compiled(
     # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(
         (key for key in first if key.variation != IN_DOUBLE),
-        key=lambda key: (key not in raising, key.variation in RESIZED),
+        key=lambda key: (key.variation in LONGER, key not in raising, key.variation in RESIZED),
     )
     until: float | None = None
     compared = 0

@@ -1,4 +1,4 @@
-"""Inputs varied: scaled, shifted, zero, not finite, masks of one value, empty, of length one."""
+"""Inputs varied: scaled, shifted, zero, not finite, masks of one value, empty, of length one, longer in a dimension."""
 
 from __future__ import annotations
 
@@ -91,6 +91,30 @@ def _resized(rows: int) -> Vary:
     return vary
 
 
+def _longer(dimension: int) -> Vary:
+    """Every dimension as long as this one of the first tensor that has it is one longer: the first entry once more."""
+
+    def vary(value: Any, _draw: torch.Generator) -> Any:
+        length = _length(value, dimension)
+
+        def change(tensor: torch.Tensor) -> torch.Tensor:
+            for each, size in enumerate(tensor.shape):
+                if size == length:
+                    tensor = torch.cat((tensor, tensor.narrow(each, 0, 1)), each)
+            return tensor
+
+        return _mapped(value, change) if length else value
+
+    return vary
+
+
+def _length(value: Any, dimension: int) -> int | None:
+    """That of the first tensor that has such a dimension."""
+    leaves = pytree.tree_leaves(value)
+    shapes = (leaf.shape for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return next((shape[dimension] for shape in shapes if len(shape) > dimension), None)
+
+
 def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     def each(tensor: torch.Tensor) -> torch.Tensor:
         if type(tensor) is not torch.Tensor or tensor.layout != torch.strided or tensor.is_complex():
@@ -126,7 +150,10 @@ VARIATIONS: dict[str, Vary] = {
     "masks turned": _kinds(_same, _same, torch.logical_not),
 }
 """By name, in the order they are tried."""
+LONGER = {f"longer in dimension {dimension}": _longer(dimension) for dimension in (1, 2, 3)}
+"""A length that is written down where it was read shows there."""
 LAST = {
+    **LONGER,
     "of length one": _resized(1),
     "empty": _resized(0),
     "with an infinity": _floats(_first(float("inf"))),
@@ -190,8 +217,9 @@ TWICE = "given, twice before their gradients"
 OTHER_NUMBERS = MappingProxyType(
     {"given, with other numbers": 1.25, "given, with numbers other than those": 1.5}
 )
-"""By how much floats of Python's are more, among the arguments and kept in modules: they may change from call to call,
-and what is compiled for two is compiled for any from the third on."""
+"""By how much floats of Python's are more, among the arguments and kept in modules; integers among the arguments are
+larger by one and by two. They may change from call to call, and what is compiled for two is compiled for any from the
+third on."""
 AS_PYTHON = "with numbers of Python's"
 LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
@@ -253,11 +281,14 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
     counts = any(_counts(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
+    lengths = {name: _length(value, dimension) for dimension, name in enumerate(LONGER, 1)}
+    longer = {length: name for name, length in reversed(lengths.items()) if length}
     return tuple(
         name
         for name in every(numbers)
         if (masks or name not in WITH_MASKS)
         and (counts or name not in WITH_NUMBERS)
         and ((counts and floats) or name not in WITH_BOTH)
+        and (name not in LONGER or name in longer.values())
         and name not in _UNCHANGED
     )
