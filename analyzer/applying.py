@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +68,18 @@ def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
     data = file.path.read_bytes()
     if source.parse(file.path, data, "").text != file.before:
         raise TcreadyError(f"{file.shown} changed since it was read: nothing was written; run it again")
-    if not dirty and git.ask(root, "status", "--porcelain", "--", str(file.path)):
-        raise TcreadyError(
-            f"{file.shown} has changes that are not committed: nothing was written; commit them, or add --allow-dirty"
-        )
+    if not dirty:
+        refuse_uncommitted([file.shown], root)
     return data
+
+
+def refuse_uncommitted(files: Iterable[str], root: Path) -> None:
+    """Raises TcreadyError if git says that one of the files, relative to `root`, has changes that are not committed."""
+    for each in files:
+        if git.ask(root, "status", "--porcelain", "--", str(root / each)):
+            raise TcreadyError(
+                f"{each} has changes that are not committed: nothing was written; commit them, or add --allow-dirty"
+            )
 
 
 def changed_by(text: str, named: str) -> list[str]:

@@ -178,6 +178,11 @@ def test_uncommitted_changes_are_not_written_over(project: Path) -> None:
     done = tcready(project, "fix", "model.py", "--apply")
     assert done.returncode == 2
     assert "not committed" in done.stderr
+    assert done.stdout == ""  # the named file is asked about before anything is tried
+    whole = tcready(project, "fix", ".", "--apply")
+    assert whole.returncode == 2
+    assert "not committed" in whole.stderr
+    assert "+        if not torch.compiler.is_compiling():" in whole.stdout
     assert (project / "model.py").read_text() == MODEL + "\n# mine\n"
     assert tcready(project, "fix", "model.py", "--apply", "--allow-dirty").returncode == 1
     assert "is_compiling" in (project / "model.py").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tcready import api
@@ -15,6 +15,9 @@ from tcready.cli.telling import telling
 from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema import TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.fixing import Fixed
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
         raise TcreadyError("--apply writes and --diff does not: leave one of them out")
     settings = settings_of(context, isolated=False)
     folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
+    if wanted.apply and not wanted.allow_dirty:
+        _refuse_uncommitted(targets)
     with telling(wanted.silent) as (announce, progress):
         found = api.fix(
             targets or (".",),
@@ -107,9 +112,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
             progress=progress,
         )
     result = found.result
-    if wanted.apply:
-        written = api.apply(found, dirty=wanted.allow_dirty)
-        say(f"wrote {', '.join(written)}" if written else "nothing was written")
+    refusal = _applied(found, wanted.allow_dirty) if wanted.apply else None
+    writes = wanted.apply and refusal is None
     if folder is not None:
         write(str(folder / "own.patch"), result.patch, "surrogateescape")
         write(str(folder / "site-packages.patch"), result.third_party_patch, "surrogateescape")
@@ -119,13 +123,31 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     else:
         if not wanted.silent:
             click.echo(api.render(result, "text"), err=True, nl=False)
-        write_out(result.patch + result.third_party_patch if not wanted.apply else "", as_it_is=True)
-    if result.failure:
-        return complain(result.failure)
+        write_out(result.patch + result.third_party_patch if not writes else "", as_it_is=True)
+    if refusal or result.failure:
+        return complain("; ".join(filter(None, (refusal, result.failure))))
     left = bool(result.no_fix or result.refused) if result.breaks_after is None else result.breaks_after > 0
     by_hand = any(change.settings or change.called_before for change in result.changes)
-    is_applied = wanted.apply and not result.third_party_patch and not by_hand
+    is_applied = writes and not result.third_party_patch and not by_hand
     return 1 if left or (result.changes and not is_applied) else 0
+
+
+def _refuse_uncommitted(targets: tuple[str, ...]) -> None:
+    """Raises TcreadyError for a target that `--apply` would not write, before its changes are put to the proof."""
+    from tcready.applying import refuse_uncommitted
+
+    files = (target.partition("::")[0] for target in targets)
+    refuse_uncommitted((each for each in files if Path(each).is_file()), Path.cwd())
+
+
+def _applied(found: Fixed, dirty: bool) -> str | None:
+    """Writes the changes; why nothing was written, so that what was found is shown all the same."""
+    try:
+        written = api.apply(found, dirty=dirty)
+    except TcreadyError as error:
+        return str(error)
+    say(f"wrote {', '.join(written)}" if written else "nothing was written")
+    return None
 
 
 def _folder(named: str) -> Path:
