@@ -719,6 +719,10 @@ class LongText:
         if self.given.skipped:
             text += f"; {number(len(self.given.skipped), 'file')} skipped"
         self.wrapped("", text[0].upper() + text[1:] + ".")
+        proofs = [found.fix.verified for found in findings if found.fix and found.fix.verified is not None]
+        if proofs:
+            holding = f"{sum(proofs)} {'holds' if sum(proofs) == 1 else 'hold'}"
+            self.wrapped("", f"Of {number(len(proofs), 'change')} put to the proof, {holding}.")
         if hidden := narrowed_sentence(self.given):
             self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
 

@@ -1076,6 +1076,8 @@ def test_a_report_has_the_changes_with_their_proof(tmp_path: Path) -> None:
     assert "torch.where" in (fixes["TCR101"].diff or "")
     assert "register_buffer" in (fixes["TCR311"].diff or "")
     assert "register_fake" in (fixes["TCR404"].diff or "")
+    proofs = [each.fix.verified for each in report.findings if each.fix and each.fix.verified is not None]
+    assert f"Of {len(proofs)} changes put to the proof, {sum(proofs)} hold." in api.render(report, "text")
 
 
 def test_a_line_that_is_left_out_whole_is_not_left_over(tmp_path: Path) -> None:
