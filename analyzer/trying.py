@@ -202,6 +202,8 @@ class _Gone:
     """What it writes that is run depending on whether code is being compiled."""
     once: tuple[Span, ...] = ()
     """What is run at import and gives names another value."""
+    takes: tuple[Span, ...] = ()
+    """Functions that cannot be called in all the ways that they could."""
 
 
 @dataclass(frozen=True)
@@ -656,6 +658,7 @@ class Work:
                     turned,
                     tuple(span for each in differs for span in each.compiled),
                     tuple(span for each in differs for span in each.once),
+                    tuple(span for each in differs for span in each.takes),
                 )
             )
             numbers |= dict.fromkeys(number for each in differs for number in each.numbers)
@@ -746,6 +749,10 @@ class Work:
         for span in gone.once:
             where = f"{self._shown(span.path)}:{span.line}"
             return f"{where} is run once, at import: no call shows what its values decide"
+        for span in gone.takes:
+            return (
+                f"{self._shown(span.path)}:{span.line} takes other parameters: no call shows who passes them"
+            )
         return None
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:

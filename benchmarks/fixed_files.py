@@ -1,6 +1,6 @@
 """Do files that `tcready fix --verify` changes do what they did? Each is judged anew, on seeds that no proof has seen.
 
-    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N] [--without-run]
+    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N] [--static]
 
 A file has a class `Model` or a function `model`, and `get_inputs()`. What is changed is built and called in a process of
 its own, before and after the change, by code that shares nothing with the worker: in inference and in training, from
@@ -282,9 +282,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th file from the K-th on")
-    parser.add_argument(
-        "--without-run", action="store_true", help="judge what is called safe without a proof"
-    )
+    parser.add_argument("--static", action="store_true", help="judge what is called safe without a proof")
     parser.add_argument("--judge", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.judge:
@@ -297,7 +295,7 @@ def main() -> int:
     sums: dict[str, int] = {}
     for path in options.files[:: options.every][first::step]:
         try:
-            became, why = tried(path.resolve(), verify=not options.without_run)
+            became, why = tried(path.resolve(), verify=not options.static)
         except Exception as error:  # one file must not end the measurement
             became, why = "failed", f"{type(error).__name__}: {error}"
         sums[became] = sums.get(became, 0) + 1

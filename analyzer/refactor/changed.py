@@ -41,6 +41,8 @@ class Changed:
     """Those of `written` that are run depending on whether code is being compiled."""
     once: tuple[Span, ...] = ()
     """What is run once, when the file is imported, and gives names of the first text, or of others, another value."""
+    takes: tuple[Span, ...] = ()
+    """Public functions of the first text that cannot be called in all the ways that they could."""
     numbers: tuple[float, ...] = ()
     """What is compared with numbers in tests and statements that differ: these numbers."""
 
@@ -95,6 +97,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     asked: list[Span] = []
     compiled: list[Span] = []
     once: list[Span] = []
+    takes: list[Span] = []
     numbers: list[float] = []
     nothing = _Scope([], [], [], [])
     pairs: list[tuple[_Scope, _Scope]] = []
@@ -106,6 +109,8 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         pairs.append((_scope(function), nothing if other is None else _scope(other)))
         if other is not None and _defaults(function) != _defaults(other):
             once.append(_span(path, before, function, 1))
+        if other is not None and _is_public(name) and not _accepts(other, function):
+            takes.append(_span(path, before, function, 1))
     # what an operator does in its kernel is seen by those that call it where it is compiled
     pairs += [
         (nothing, _scope(function))
@@ -152,6 +157,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(asked),
         _each(compiled),
         _each(once),
+        _each(takes),
         tuple(dict.fromkeys(numbers))[:NUMBERS],
     )
 
@@ -472,6 +478,30 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
     given = zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)
     named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
     return {arg.arg: ast.dump(value) for arg, value in (*given, *named) if value is not None}
+
+
+def _is_public(name: str) -> bool:
+    """Whether no part of a qualified name is private; methods that Python calls are not."""
+    return not any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
+
+
+def _accepts(
+    after: ast.FunctionDef | ast.AsyncFunctionDef, before: ast.FunctionDef | ast.AsyncFunctionDef
+) -> bool:
+    """Whether `after` can be called in every way in which `before` could."""
+    one, two = before.args, after.args
+    in_order = [each.arg for each in (*one.posonlyargs, *one.args)]
+    positional = [each.arg for each in (*two.posonlyargs, *two.args)]
+    by_name = {each.arg for each in (*two.args, *two.kwonlyargs)}
+    named = {each.arg for each in (*one.args, *one.kwonlyargs)}
+    added = {*positional, *by_name} - {*in_order} - named
+    return (
+        (positional[: len(in_order)] == in_order or (two.vararg is not None and not positional))
+        and (named <= by_name or two.kwarg is not None)
+        and (one.vararg is None or two.vararg is not None)
+        and (one.kwarg is None or two.kwarg is not None)
+        and added <= {*_defaults(after)}
+    )
 
 
 def _gives_value(node: ast.AST) -> bool:

@@ -847,13 +847,15 @@ def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options
     path = tmp_path / "model.py"
     path.write_text(before)
     variants = []
+    numbers: dict[float, None] = {}
     for change in changes:
         assert before.count(change[0]) == 1
         text = before.replace(*change)
         differs = changed(str(path), source.of_text(path, before), source.of_text(path, text))
         variants.append(Variant(change[1], ((str(path), text),), (), differs.functions))
+        numbers |= dict.fromkeys(differs.numbers)
     run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs", **options), str(tmp_path))
-    return prove(run, ProofRequest(tuple(variants)))
+    return prove(run, ProofRequest(tuple(variants), numbers=tuple(numbers)))
 
 
 @pytest.mark.dynamo
@@ -912,6 +914,75 @@ def test_sizes_and_integers_are_others(tmp_path: Path) -> None:
     assert "with other numbers" in (count or "")
 
 
+PARTLY = """\
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+    keep: torch.Tensor
+
+
+class Model(nn.Module):
+    def forward(self, batch, context, labels, count=6, doubled=False):
+        x, keep = batch.x, batch.keep
+        rows, length = x.shape[0], context.shape[1]
+        x = x.masked_fill(~keep[..., None], 0.0)
+        seen = (labels != -100).float().mean()
+        share = keep.float().mean(1)
+        x = x[:, x.shape[1] - count :]
+        if doubled:
+            x = x * 2
+        return x.sum(1) / rows + context.nan_to_num().sum() / length + seen + share[:, None]
+
+
+def get_inputs():
+    keep = torch.ones(3, 6, dtype=torch.bool)
+    return Batch(torch.randn(3, 6, 5), keep), torch.randn(3, 7), torch.tensor([1, 2, 3])
+"""
+PATCHED = {
+    "masks turned, with an infinity": ("x.masked_fill(~keep[..., None], 0.0)", "x * keep[..., None]"),
+    "longer in dimension 0": ("x.shape[0],", "3,"),
+    "longer in dimension 1 of the last": ("context.shape[1]", "7"),
+    "some -100": ("(labels != -100).float().mean()", "(labels != -100).all().float()"),
+    "masks in part": ("keep.float().mean(1)", "keep.all(1).float()"),
+    "with other numbers": ("x.shape[1] - count :", "-count :"),
+    "numbers that are zero": ("- count :]", "- (count or 6) :]"),
+    "flags turned": ("        if doubled:\n            x = x * 2\n", ""),
+}
+
+
+@pytest.mark.dynamo
+def test_what_inputs_as_given_do_not_show(tmp_path: Path) -> None:
+    result = of_numbers(tmp_path, PARTLY, *PATCHED.values())
+    assert result.failure is None
+    shown = [trial.difference or "" for trial in result.trials]
+    assert [name for name, words in zip(PATCHED, shown, strict=True) if name not in words] == []
+
+
+def test_one_of_three_values_is_the_number() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import every
+
+    value = (torch.ones(40, dtype=torch.int64), {"x": torch.ones(2, 40), "none": None})
+    some, named = every((-100.0,))["some -100"](value, torch.Generator().manual_seed(0))
+    for found in (some, named["x"]):
+        assert 0 < (found == -100).sum() < (found == 1).sum()
+
+
+def test_masks_of_padding_end_row_by_row() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import every
+
+    found = every()["masks of padding"](torch.zeros(4, 3, dtype=torch.bool), torch.Generator())
+    assert found.sum(1).tolist() == [3, 2, 1, 3]
+    assert found[:, 0].all()
+
+
 def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
     import torch
     from tcready.dynamic.worker.proof.variations import LONGER, every, fitting
@@ -919,7 +990,14 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
     value = (torch.zeros(2, 4, 4), {"mask": torch.zeros(4), "other": torch.zeros(2, 7)})
     found = every()["longer in dimension 1"](value, torch.Generator())
     assert [each.shape for each in (found[0], *found[1].values())] == [(2, 5, 5), (5,), (2, 7)]
-    assert [name for name in fitting(value) if name in LONGER] == ["longer in dimension 1"]
+    assert [name for name in fitting(value) if name in LONGER] == [
+        "longer in dimension 0",
+        "longer in dimension 1",
+        "longer in dimension 1 of the last",
+    ]
+    index, flag = torch.tensor([3, 0]), torch.tensor([True, False])
+    found = every()["longer in dimension 0"]((index, flag), torch.Generator())
+    assert [each.tolist() for each in found] == [[3, 0, 2], [True, False, False]]
 
 
 @pytest.mark.dynamo

@@ -30,11 +30,12 @@ from tcready.dynamic.worker.proof.variations import (
     IN_DOUBLE,
     LAST,
     LEFT_OUT,
-    OTHER_NUMBERS,
+    OF_PYTHON,
     RETYPED,
     SEEDED,
     TWICE,
     WITH_GRADIENTS,
+    VaryOne,
     every,
     fitting,
 )
@@ -161,10 +162,9 @@ def called(
     if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
     with contextlib.ExitStack() as stack:
-        if times := OTHER_NUMBERS.get(key.variation):
-            kwargs = _number_defaults(model, args, kwargs) | kwargs
-            args, kwargs = pytree.tree_map(functools.partial(_another, times), (args, kwargs))
-            stack.enter_context(_other_numbers(model, times))
+        if change := OF_PYTHON.get(key.variation):
+            args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
+            stack.enter_context(_other_numbers(model, change))
         return behaviour(
             model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts
         )
@@ -197,21 +197,15 @@ def _kept_numbers(model: Any) -> list[tuple[nn.Module, str, float]]:
 
 
 def _with_numbers(model: Any, case: Case) -> tuple[str, ...]:
-    """The variations of numbers, if a call has any."""
-    given = any(type(leaf) in (int, float) for leaf in pytree.tree_leaves((case.args, case.kwargs)))
-    given = given or bool(_number_defaults(model, case.args, case.kwargs))
-    return tuple(OTHER_NUMBERS) if given or _kept_numbers(model) else ()
+    """The variations of numbers and flags of Python's that make a call another one."""
+    given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
+    leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in (bool, int, float)]
+    leaves += [value for _, _, value in _kept_numbers(model)]
+    return tuple(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves)
 
 
-def _another(times: float, leaf: Any) -> Any:
-    """A float so many times as large, an integer larger by one or two; anything else stays."""
-    if type(leaf) is int:
-        return leaf + round((times - 1) * 4)
-    return leaf * times if type(leaf) is float else leaf
-
-
-def _number_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
-    """The parameters that have a number by default, which a call leaves out."""
+def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
+    """The parameters that have a number or a flag by default, which a call leaves out."""
     try:
         bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -219,22 +213,22 @@ def _number_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
     return {
         name: parameter.default
         for name, parameter in bound.signature.parameters.items()
-        if type(parameter.default) in (int, float)
+        if type(parameter.default) in (bool, int, float)
         and name not in bound.arguments
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
 
 
 @contextlib.contextmanager
-def _other_numbers(model: Any, times: float) -> Iterator[None]:
+def _other_numbers(model: Any, change: VaryOne) -> Iterator[None]:
     kept = _kept_numbers(model)
     for module, name, value in kept:
-        setattr(module, name, value * times)
+        setattr(module, name, change(value))
     try:
         yield
     finally:
         for module, name, value in kept:
-            if vars(module).get(name) == value * times:
+            if vars(module).get(name) == change(value):
                 setattr(module, name, value)
 
 

@@ -51,6 +51,7 @@ from tcready.dynamic.worker.proof.variations import (
     GIVEN,
     IN_DOUBLE,
     LONGER,
+    OF_PYTHON,
     OTHER_NUMBERS,
     RESIZED,
     RETYPED,
@@ -436,7 +437,12 @@ def _compiled(
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
-    first = [key for key in calls if key.seed == request.seeds[0] and key not in chosen]
+    plain = {*OF_PYTHON} - {*OTHER_NUMBERS}  # other flags lead to other code, which may break anew
+    first = [
+        key
+        for key in calls
+        if key.seed == request.seeds[0] and key not in chosen and key.variation not in plain
+    ]
     raising = {replace(key, mode=mode) for key in trace.raising}
     # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(

@@ -1,10 +1,12 @@
-"""Inputs varied: scaled, shifted, zero, not finite, masks of one value, empty, of length one, longer in a dimension."""
+"""Inputs varied: scaled, shifted, zero, not finite, masks of one value and of both, empty, shorter, longer."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 from tcready.dynamic.worker.torch_internals import pytree
 
 Vary = Callable[[Any, torch.Generator], Any]
+VaryOne = Callable[[Any], Any]
 
 
 def _floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
@@ -78,29 +81,23 @@ def _resized(rows: int) -> Vary:
     """Every tensor as long as the first one keeps so many of its rows."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
-        length = next(
-            (
-                leaf.shape[0]
-                for leaf in pytree.tree_leaves(value)
-                if isinstance(leaf, torch.Tensor) and leaf.dim()
-            ),
-            None,
-        )
+        length = _length(value, 0)
         return _mapped(value, lambda t: t[:rows].clone() if t.dim() and t.shape[0] == length else t)
 
     return vary
 
 
-def _longer(dimension: int) -> Vary:
-    """Every dimension as long as this one of the first tensor that has it is one longer: the first entry once more."""
+def _longer(dimension: int, *, last: bool = False) -> Vary:
+    """Every dimension as long as this one of the first tensor that has it, or the `last`, is one longer: the first
+    entry once more, with other values."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
-        length = _length(value, dimension)
+        length = _length(value, dimension, last=last)
 
         def change(tensor: torch.Tensor) -> torch.Tensor:
             for each, size in enumerate(tensor.shape):
                 if size == length:
-                    tensor = torch.cat((tensor, tensor.narrow(each, 0, 1)), each)
+                    tensor = torch.cat((tensor, _otherwise(tensor.narrow(each, 0, 1))), each)
             return tensor
 
         return _mapped(value, change) if length else value
@@ -108,21 +105,67 @@ def _longer(dimension: int) -> Vary:
     return vary
 
 
-def _length(value: Any, dimension: int) -> int | None:
-    """That of the first tensor that has such a dimension."""
-    leaves = pytree.tree_leaves(value)
-    shapes = (leaf.shape for leaf in leaves if isinstance(leaf, torch.Tensor))
-    return next((shape[dimension] for shape in shapes if len(shape) > dimension), None)
+def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
+    """Other values that fit as well: an index stays one."""
+    if tensor.dtype == torch.bool:
+        return ~tensor
+    return torch.where(tensor > 0, tensor - 1, tensor) if _counts(tensor) else tensor * -0.5
+
+
+def _length(value: Any, dimension: int, *, last: bool = False) -> int | None:
+    """That of the first tensor that has such a dimension, or of the last."""
+    lengths = [tensor.shape[dimension] for tensor in _tensors(value) if tensor.dim() > dimension]
+    return (lengths[-1] if last else lengths[0]) if lengths else None
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    for leaf in pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif _is_record(leaf):
+            yield from _tensors([getattr(leaf, each.name, None) for each in dataclasses.fields(leaf)])
+
+
+def _is_record(leaf: Any) -> bool:
+    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
 
 
 def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    def each(tensor: torch.Tensor) -> torch.Tensor:
-        if type(tensor) is not torch.Tensor or tensor.layout != torch.strided or tensor.is_complex():
-            return tensor
-        copied = tensor.detach().clone(memory_format=torch.contiguous_format)
-        return change(copied).requires_grad_(tensor.requires_grad)
+    """The same with every tensor changed, those in dataclasses too."""
 
-    return pytree.tree_map_only(torch.Tensor, each, value)
+    def each(leaf: Any) -> Any:
+        if _is_record(leaf):
+            copied = copy.copy(leaf)
+            for field in dataclasses.fields(leaf):
+                if hasattr(leaf, field.name):
+                    object.__setattr__(copied, field.name, _mapped(getattr(leaf, field.name), change))
+            return copied
+        if type(leaf) is not torch.Tensor or leaf.layout != torch.strided:
+            return leaf
+        copied = leaf.detach().clone(memory_format=torch.contiguous_format)
+        return change(copied).requires_grad_(leaf.requires_grad)
+
+    return pytree.tree_map(each, value)
+
+
+def _masks_in_part(value: Any, draw: torch.Generator) -> Any:
+    """Flags that are true in two of three places."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype != torch.bool:
+            return tensor
+        return (torch.rand(tensor.shape, generator=draw) < 2 / 3).to(tensor.device)
+
+    return _mapped(value, change)
+
+
+def _padded(tensor: torch.Tensor) -> torch.Tensor:
+    """Flags that are true at the beginning of each row: of the first row all, of the next one less, ..."""
+    if not tensor.dim() or not tensor.numel():
+        return tensor
+    length = tensor.shape[-1]
+    row = torch.arange(tensor.numel() // length, device=tensor.device)
+    return (torch.arange(length, device=tensor.device) < length - row[:, None] % length).reshape(tensor.shape)
 
 
 def _turned(tensor: torch.Tensor) -> torch.Tensor:
@@ -132,6 +175,15 @@ def _turned(tensor: torch.Tensor) -> torch.Tensor:
 
 def _then(first: Vary, second: Vary) -> Vary:
     return lambda value, draw: second(first(value, draw), draw)
+
+
+def _more(times: float, by: int) -> VaryOne:
+    def change(leaf: Any) -> Any:
+        if type(leaf) is int:
+            return leaf + by
+        return leaf * times if type(leaf) is float else leaf
+
+    return change
 
 
 GIVEN = "given"
@@ -148,16 +200,31 @@ VARIATIONS: dict[str, Vary] = {
     "masks true": _kinds(_same, _same, torch.ones_like),
     "masks false": _kinds(_same, _same, torch.zeros_like),
     "masks turned": _kinds(_same, _same, torch.logical_not),
+    "masks in part": _masks_in_part,
+    "masks of padding": _kinds(_same, _same, _padded),
 }
 """By name, in the order they are tried."""
-LONGER = {f"longer in dimension {dimension}": _longer(dimension) for dimension in (1, 2, 3)}
+LONGER = {
+    f"longer in dimension {dimension}{words}": _longer(dimension, last=last)
+    for words, last in (("", False), (" of the last", True))
+    for dimension in range(4)
+}
 """A length that is written down where it was read shows there."""
+NO_NUMBERS = {
+    "with an infinity": _floats(_first(float("inf"))),
+    "with a NaN": _floats(_first(float("nan"))),
+}
+MASKED_OUT = {
+    f"masks turned, {floats}": _then(VARIATIONS["masks turned"], change)
+    for floats, change in NO_NUMBERS.items()
+}
+"""For inputs that hold masks: what is no number stands where it is left out; times zero it is none either."""
 LAST = {
     **LONGER,
     "of length one": _resized(1),
     "empty": _resized(0),
-    "with an infinity": _floats(_first(float("inf"))),
-    "with a NaN": _floats(_first(float("nan"))),
+    **NO_NUMBERS,
+    **MASKED_OUT,
 }
 """Behind the others, as they may spoil what a model keeps."""
 APART = {
@@ -173,6 +240,7 @@ WITH_MASKS = {
     for floats, change in APART.items()
 }
 """For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
+MASKS = (*(name for name in VARIATIONS if name.startswith("masks")), *WITH_MASKS, *MASKED_OUT)
 LARGE = 999
 """More than there are labels in a model that is tried, and no size that takes long."""
 NARROW = 2**15
@@ -201,7 +269,7 @@ WITH_BOTH = {
 }
 """For inputs that hold integers and floats: a test of integers goes each way with such floats."""
 RESIZED = ("of length one", "empty")
-FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down")
+FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", *LONGER)
 """Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
@@ -214,20 +282,27 @@ WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
 TWICE = "given, twice before their gradients"
 """In training: what a call changes in place spoils the gradients of the call before."""
-OTHER_NUMBERS = MappingProxyType(
-    {"given, with other numbers": 1.25, "given, with numbers other than those": 1.5}
+OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
+    {"given, with other numbers": _more(1.25, 1), "given, with numbers other than those": _more(1.5, 2)}
 )
-"""By how much floats of Python's are more, among the arguments and kept in modules; integers among the arguments are
-larger by one and by two. They may change from call to call, and what is compiled for two is compiled for any from the
-third on."""
+"""What becomes of floats of Python's, among the arguments and kept in modules, and of integers among the arguments: they
+may change from call to call, and what is compiled for two is compiled for any from the third on."""
+OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
+    {
+        **OTHER_NUMBERS,
+        "given, with numbers that are zero": lambda leaf: (
+            type(leaf)(0) if type(leaf) in (int, float) else leaf
+        ),
+        "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+    }
+)
+"""The same with zeros, and of flags of Python's among the arguments."""
 AS_PYTHON = "with numbers of Python's"
 LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
 """Arguments of another type, where the function does not say that it takes tensors alone; what raises then tells
 nothing."""
-_UNCHANGED: dict[str, Vary] = dict.fromkeys(
-    (WITH_GRADIENTS, TWICE, *OTHER_NUMBERS, *RETYPED), VARIATIONS[GIVEN]
-)
+_UNCHANGED: dict[str, Vary] = dict.fromkeys((WITH_GRADIENTS, TWICE, *OF_PYTHON, *RETYPED), VARIATIONS[GIVEN])
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
 
@@ -241,6 +316,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
         if math.isfinite(number)
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
+    some = {f"some {number:g}": _some(_at(number, 0)) for number in numbers if math.isfinite(number)}
     return MappingProxyType(
         {
             **VARIATIONS,
@@ -248,11 +324,28 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **WITH_NUMBERS,
             **WITH_BOTH,
             **at,
+            **some,
             **OTHERWISE_KEPT,
             **_UNCHANGED,
             **LAST,
         }
     )
+
+
+def _some(change: Vary) -> Vary:
+    """One of three values of each tensor is changed."""
+
+    def vary(value: Any, draw: torch.Generator) -> Any:
+        changed = iter([*_tensors(change(value, draw))])
+
+        def mixed(tensor: torch.Tensor) -> torch.Tensor:
+            chosen = (torch.rand(tensor.shape, generator=draw) < 1 / 3).to(tensor.device)
+            return torch.where(chosen, next(others), tensor)
+
+        others = (each for each in changed if type(each) is torch.Tensor and each.layout == torch.strided)
+        return _mapped(value, mixed)
+
+    return vary
 
 
 def _at(number: float, way: int) -> Vary:
@@ -277,16 +370,16 @@ def _at(number: float, way: int) -> Vary:
 
 def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     """The names of those that inputs can be varied by; which can be of another type their function says."""
-    tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    tensors = [*_tensors(value)]
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
     counts = any(_counts(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
-    lengths = {name: _length(value, dimension) for dimension, name in enumerate(LONGER, 1)}
+    lengths = {name: _length(value, at % 4, last=at > 3) for at, name in enumerate(LONGER)}
     longer = {length: name for name, length in reversed(lengths.items()) if length}
     return tuple(
         name
         for name in every(numbers)
-        if (masks or name not in WITH_MASKS)
+        if (masks or name not in MASKS)
         and (counts or name not in WITH_NUMBERS)
         and ((counts and floats) or name not in WITH_BOTH)
         and (name not in LONGER or name in longer.values())
