@@ -273,7 +273,12 @@ class _Timing:
                 return f"`{text(value.value.func)}` may do more than log: this file does not make what it belongs to"
             if not all(is_without_effect(_without_clocks(part, self.known)) for part in parts):
                 return "a part of it is a call or an item, whose effect may be lost"
-            if name := hidden_effect(self.place, *parts):
+            called = (
+                value.value.func
+                if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call)
+                else None
+            )
+            if name := hidden_effect(self.place, *parts, called=called):
                 return f"`{name}` of this file may run there, and does more than give a value"
             if is_tried(self.place, line):
                 return "it stands in a `try`, which would catch what working it out raises"

@@ -1,5 +1,5 @@
-"""Code of a file that runs without being called: properties, operators, and what makes a text or a truth of an
-object."""
+"""Code of a file that may run where its name is not: properties, operators, what makes a text, a number or a truth of an
+object, methods that have the name of one of a tensor's, and handlers of logging."""
 
 from __future__ import annotations
 
@@ -20,24 +20,30 @@ OPERATORS = frozenset(
     for side in ("", "r")  # `__radd__` as `__add__`
 ) - {"__call__", "__getitem__", "__setitem__", "__delitem__"}
 OF_OBJECTS = OPERATORS | frozenset(
-    "__str__ __repr__ __format__ __bool__ __len__ __getattr__ __getattribute__".split()
+    "__str__ __repr__ __format__ __bool__ __len__ __getattr__ __getattribute__ __int__ __float__ __iter__ __next__ "
+    "__hash__ __torch_function__ extra_repr".split()
 )
+OF_LOGGING = frozenset("emit handle filter format makeRecord callHandlers log _log".split())
+"""Methods of loggers, handlers, filters and formatters that a message goes through."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def hidden_effect(place: Located, *nodes: cst.CSTNode) -> str | None:
-    """Which function of the file may have an effect, by its name, that working out `nodes` may run though it is not
-    called there."""
+def hidden_effect(
+    place: Located, *nodes: cst.CSTNode, called: cst.BaseExpression | None = None
+) -> str | None:
+    """Which function of the file may have an effect, by its name, that working out `nodes` may run, or handing them to
+    `called`, which prints, logs or warns."""
     asked = {name for node in nodes for name in _attributes(node)}
+    if isinstance(called, cst.Attribute):
+        asked |= {called.attr.value, *OF_LOGGING}
     are_objects = any(_is_object(node) for node in nodes)
     for each in place.source.classes:
         for function in each.body:
             if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
-            runs = (function.name in asked and _is_property(function)) or (
-                are_objects and function.name in OF_OBJECTS
-            )
-            if runs and _has_effect(function):
+            if (function.name in asked or (are_objects and function.name in OF_OBJECTS)) and _has_effect(
+                function
+            ):
                 return function.name
     return None
 
@@ -54,13 +60,6 @@ def _is_object(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name) or any(_is_object(child) for child in node.children)
 
 
-def _is_property(function: _Function) -> bool:
-    return any(
-        (each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")).endswith("property")
-        for each in function.decorator_list
-    )
-
-
 def _has_effect(function: _Function) -> bool:
     """Whether it writes to anything but its own names, or calls something for nothing else."""
     for node in ast.walk(function):
@@ -69,7 +68,11 @@ def _has_effect(function: _Function) -> bool:
             targets = node.targets
         elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
             targets = [node.target]
-        if any(isinstance(each, (ast.Attribute, ast.Subscript)) for each in targets):
+        written = (each for target in targets for each in ast.walk(target))
+        if any(
+            isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store)
+            for each in written
+        ):
             return True
         if isinstance(node, (ast.Global, ast.Nonlocal, ast.Delete, ast.Yield)):
             return True

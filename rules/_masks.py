@@ -491,7 +491,7 @@ def _loss(masked: Masked, node: cst.BaseExpression) -> Change | None:
         made = expression(
             "f(x.flatten(0, -2), y.masked_fill(~m, -100).flatten())",
             f=call.func,
-            x=given,
+            x=masked.where(given, "0", given),
             y=wanted,
             m=masked.mask,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ EFFECT = "`{}` may do more than give a value: it would be left out of what is co
 SEVERAL = "its test may be a tensor of several values, of which Python raises"
 GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
 HIDDEN = "`{}` of this file may run there, and does more than give a value"
+WRITTEN = "what it is printed to may be read, and gets nothing from compiled code"
 LOST = "{} is a call or an item, whose effect may be lost"
 
 
@@ -123,8 +125,11 @@ def _why_unsafe(place: Located, branch: cst.If) -> str | None:
     """Why it may do something else if an `if` that only gives messages is not asked."""
     if is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
         return LOST.format("a part of it")
-    if name := hidden_effect(place, branch.test, *_arguments(branch.body)):
-        return HIDDEN.format(name)
+    for call in filter(None, _calls(branch.body)):
+        if _is_written_elsewhere(call):
+            return WRITTEN
+        if name := hidden_effect(place, branch.test, *call.args, called=call.func):
+            return HIDDEN.format(name)
     return None if _is_one(place, branch.test) else SEVERAL
 
 
@@ -137,7 +142,9 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
         return
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
-    if unsafe is None and (name := hidden_effect(place, *expr.value.args)):
+    if unsafe is None and _is_written_elsewhere(expr.value):
+        unsafe = WRITTEN
+    if unsafe is None and (name := hidden_effect(place, *expr.value.args, called=expr.value.func)):
         unsafe = HIDDEN.format(name)
     if unsafe is None and is_tried(place, expr):
         unsafe = "it stands in a `try`, which would catch what working it out raises"
@@ -165,14 +172,46 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1], silences=True)
 
 
+def _is_written_elsewhere(call: cst.Call) -> bool:
+    """Whether `print` has a `file` that is neither stdout nor stderr."""
+    files = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "file"]
+    return any(
+        not (isinstance(file, cst.Attribute) and file.attr.value in ("stdout", "stderr")) for file in files
+    )
+
+
 def is_tried(place: Located, node: cst.CSTNode) -> bool:
-    """Whether an exception raised there may be caught in the same function."""
+    """Whether an exception raised there may be caught: in the same function, or where the file calls that by its name."""
     above: cst.CSTNode | None = node
     while above is not None and not isinstance(above, cst.FunctionDef):
         inner, above = above, place.piece.parents.get(above)
         if isinstance(above, (cst.Try, cst.TryStar)) and above.body is inner:
             return True
-    return False
+        if isinstance(above, cst.With) and any(_suppresses(item.item) for item in above.items):
+            return True
+    return above is not None and above.name.value in _tried_names(place)
+
+
+def _suppresses(node: cst.BaseExpression) -> bool:
+    func = node.func if isinstance(node, cst.Call) else node
+    name = func.attr if isinstance(func, cst.Attribute) else func
+    return isinstance(name, cst.Name) and name.value == "suppress"
+
+
+def _tried_names(place: Located) -> set[str]:
+    """What is called below a `try` or a `suppress` anywhere in the file, by its last name."""
+    found: set[str] = set()
+    for node in ast.walk(place.source.tree):
+        if isinstance(node, ast.With):
+            if not any("suppress" in ast.unparse(each.context_expr) for each in node.items):
+                continue
+        elif not isinstance(node, (ast.Try, getattr(ast, "TryStar", ast.Try))):  # from Python 3.11 on
+            continue
+        for each in (inner for part in getattr(node, "body", []) for inner in ast.walk(part)):
+            if isinstance(each, ast.Call):
+                name = each.func
+                found.add(name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", ""))
+    return found
 
 
 def _line(body: Sequence[cst.BaseSmallStatement]) -> cst.SimpleStatementLine:

@@ -946,7 +946,7 @@ def get_inputs():
 """
 PATCHED = {
     "masks turned, with an infinity": ("x.masked_fill(~keep[..., None], 0.0)", "x * keep[..., None]"),
-    "longer in dimension 0": ("x.shape[0],", "3,"),
+    "longer in dimension 0": ("batch.x, batch.keep", "batch.x[:3], batch.keep[:3]"),
     "longer in dimension 1 of the last": ("context.shape[1]", "7"),
     "some -100": ("(labels != -100).float().mean()", "(labels != -100).all().float()"),
     "masks in part": ("keep.float().mean(1)", "keep.all(1).float()"),
@@ -994,7 +994,17 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
         "longer in dimension 0",
         "longer in dimension 1",
         "longer in dimension 1 of the last",
+        "twice as long in dimension 1",
+        "longer in dimension 1 alone",
+        "longer in dimension 2 alone",
+        "of length one in dimension 1",
     ]
+    for name, shape in (
+        ("twice as long in dimension 1", (2, 8, 8)),
+        ("longer in dimension 2 alone", (2, 4, 5)),
+        ("of length one in dimension 1", (2, 1, 1)),
+    ):
+        assert every()[name](value, torch.Generator())[0].shape == shape
     index, flag = torch.tensor([3, 0]), torch.tensor([True, False])
     found = every()["longer in dimension 0"]((index, flag), torch.Generator())
     assert [each.tolist() for each in found] == [[3, 0, 2], [True, False, False]]

@@ -115,6 +115,9 @@ HIDDEN = {
     "@property\ndef size(self):\n    size = self.n * 2\n    return size": ("note.size", None),
     "def size(self):\n    self.n += 1": ("note.shape", None),
     "def __str__(self):\n    SEEN.append(1)\n    return 'a'": ("'size', 3", None),
+    "def mean(self):\n    self.n, mean = 0, 3\n    return mean": ("note.mean()", "mean"),
+    "def mean(self):\n    return self.n / 2": ("note.mean()", None),
+    "def __int__(self):\n    self.n += 1\n    return 1": ("int(note)", "__int__"),
 }
 
 
@@ -127,6 +130,45 @@ def test_what_runs_without_a_call_is_not_safe_if_it_has_an_effect(method: str, t
     unsafe = [each.unsafe for each in written(found)]
     expected = f"`{name}` of this file may run there, and does more than give a value"
     assert unsafe == [expected if name else None]
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ("class Log:\n    def info(self, *args):\n        SEEN.append(args)\n\nlogger = Log()\n", "info"),
+        ("class Kept(logging.Handler):\n    def emit(self, record):\n        SEEN.append(record)\n", "emit"),
+        ("class Kept(logging.Handler):\n    def level(self):\n        SEEN.append(1)\n", None),
+    ],
+)
+def test_a_message_that_code_of_the_file_takes_is_not_safe(
+    made: str, name: str | None, tmp_path: Path
+) -> None:
+    made = made.replace("{", "{{").replace("}", "}}")
+    text = f"import logging\nSEEN = []\nlogger = logging.getLogger(__name__)\n\n\n{made}\n\n"
+    found = proposed(tmp_path, text + forward("logger.info('seen')\nreturn x"))
+    expected = f"`{name}` of this file may run there, and does more than give a value" if name else None
+    assert [each.unsafe for each in written(found)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("file", "is_safe"), [("sys.stderr", True), ("sys.stdout", True), ("self.text", False), ("out", False)]
+)
+def test_what_is_printed_to_may_be_read(file: str, is_safe: bool, tmp_path: Path) -> None:
+    found = proposed(tmp_path, "import sys\n\n\n" + forward(f"print('a', file={file})\nreturn x"))
+    expected = "what it is printed to may be read, and gets nothing from compiled code"
+    assert [each.unsafe for each in written(found)] == [None if is_safe else expected]
+
+
+CAUGHT = "it stands in a `try`, which would catch what working it out raises"
+
+
+def test_an_exception_may_be_caught_by_suppress_and_by_a_caller(tmp_path: Path) -> None:
+    body = "with contextlib.suppress(RuntimeError):\n    print(x.item())\nreturn x"
+    found = proposed(tmp_path, "import contextlib\n\n\n" + forward(body))
+    assert [each.unsafe for each in written(found)] == [CAUGHT]
+    caller = "\n\n\ndef outer(model, x):\n    try:\n        return model.forward(x)\n    except RuntimeError:\n        return x\n"
+    found = proposed(tmp_path, forward("print(x.item())\nreturn x") + caller)
+    assert [each.unsafe for each in written(found)] == [CAUGHT]
 
 
 def test_what_uses_up_an_iterator_is_not_safe(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def _kept_numbers(model: Any) -> list[tuple[nn.Module, str, float]]:
         for module in (model.modules() if isinstance(model, nn.Module) else ())
         if not type(module).__module__.startswith("torch.")
         for name, value in vars(module).items()
-        if type(value) is float and value
+        if type(value) is float
     ]
 
 

@@ -81,28 +81,52 @@ def _resized(rows: int) -> Vary:
     """Every tensor as long as the first one keeps so many of its rows."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
-        length = _length(value, 0)
-        return _mapped(value, lambda t: t[:rows].clone() if t.dim() and t.shape[0] == length else t)
+        shape = _shape(value, 0)
+        return _mapped(
+            value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t
+        )
 
     return vary
 
 
-def _longer(dimension: int, *, last: bool = False) -> Vary:
-    """Every dimension as long as this one of the first tensor that has it, or the `last`, is one longer: the first
-    entry once more, with other values."""
+def _in_dimension(
+    dimension: int,
+    change: Callable[[torch.Tensor, int], torch.Tensor],
+    *,
+    last: bool = False,
+    alone: bool = False,
+) -> Vary:
+    """Every dimension as long as this one of the first tensor that has it, or the `last`, is changed; `alone`: this one,
+    of tensors of that shape."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
-        length = _length(value, dimension, last=last)
+        shape = _shape(value, dimension, last=last)
 
-        def change(tensor: torch.Tensor) -> torch.Tensor:
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            if shape is None or (alone and tensor.shape != shape):
+                return tensor
             for each, size in enumerate(tensor.shape):
-                if size == length:
-                    tensor = torch.cat((tensor, _otherwise(tensor.narrow(each, 0, 1))), each)
+                if size == shape[dimension] and (each == dimension or not alone):
+                    tensor = change(tensor, each)
             return tensor
 
-        return _mapped(value, change) if length else value
+        return _mapped(value, changed)
 
     return vary
+
+
+def _one_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+    """The first entry once more, with other values."""
+    first = tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1))
+    return torch.cat((tensor, _otherwise(first)), dimension)
+
+
+def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+    return torch.cat((tensor, _otherwise(tensor)), dimension)
+
+
+def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+    return tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1))
 
 
 def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
@@ -112,10 +136,10 @@ def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(tensor > 0, tensor - 1, tensor) if _counts(tensor) else tensor * -0.5
 
 
-def _length(value: Any, dimension: int, *, last: bool = False) -> int | None:
+def _shape(value: Any, dimension: int, *, last: bool = False) -> torch.Size | None:
     """That of the first tensor that has such a dimension, or of the last."""
-    lengths = [tensor.shape[dimension] for tensor in _tensors(value) if tensor.dim() > dimension]
-    return (lengths[-1] if last else lengths[0]) if lengths else None
+    shapes = [tensor.shape for tensor in _tensors(value) if tensor.dim() > dimension]
+    return (shapes[-1] if last else shapes[0]) if shapes else None
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -178,10 +202,12 @@ def _then(first: Vary, second: Vary) -> Vary:
 
 
 def _more(times: float, by: int) -> VaryOne:
+    """Floats so many times as large, zero as much above it as one gets; integers larger by so many."""
+
     def change(leaf: Any) -> Any:
         if type(leaf) is int:
             return leaf + by
-        return leaf * times if type(leaf) is float else leaf
+        return (leaf * times or times - 1) if type(leaf) is float else leaf
 
     return change
 
@@ -204,12 +230,22 @@ VARIATIONS: dict[str, Vary] = {
     "masks of padding": _kinds(_same, _same, _padded),
 }
 """By name, in the order they are tried."""
-LONGER = {
-    f"longer in dimension {dimension}{words}": _longer(dimension, last=last)
-    for words, last in (("", False), (" of the last", True))
-    for dimension in range(4)
+IN_DIMENSIONS = {
+    f"{what} in dimension {dimension}{words}": (
+        dimension,
+        _in_dimension(dimension, change, last=last, alone=alone),
+    )
+    for what, change, first, words, last, alone in (
+        ("longer", _one_more, 0, "", False, False),
+        ("longer", _one_more, 0, " of the last", True, False),
+        ("twice as long", _twice, 1, "", False, False),
+        ("longer", _one_more, 1, " alone", False, True),
+        ("of length one", _first_alone, 1, "", False, False),
+    )
+    for dimension in range(first, 4)
 }
-"""A length that is written down where it was read shows there."""
+LONGER = {name: vary for name, (_, vary) in IN_DIMENSIONS.items()}
+"""A length that is written down where it was read shows there; some models take a multiple of what they were given."""
 NO_NUMBERS = {
     "with an infinity": _floats(_first(float("inf"))),
     "with a NaN": _floats(_first(float("nan"))),
@@ -220,11 +256,11 @@ MASKED_OUT = {
 }
 """For inputs that hold masks: what is no number stands where it is left out; times zero it is none either."""
 LAST = {
-    **LONGER,
     "of length one": _resized(1),
     "empty": _resized(0),
     **NO_NUMBERS,
     **MASKED_OUT,
+    **LONGER,
 }
 """Behind the others, as they may spoil what a model keeps."""
 APART = {
@@ -348,6 +384,23 @@ def _some(change: Vary) -> Vary:
     return vary
 
 
+def _sizes(value: Any) -> Iterator[str]:
+    """The names of the variations in one dimension that differ from those before them."""
+    known: set[tuple[str, int]] = set()
+    for name, (dimension, _) in IN_DIMENSIONS.items():
+        shape = _shape(value, dimension, last=name.endswith("last"))
+        if shape is None or not shape[dimension]:
+            continue
+        how, length = name.partition(" in ")[0], shape[dimension]
+        if name.endswith("alone"):
+            if list(shape).count(length) > 1:
+                yield name
+        elif (how, length) not in known:
+            known.add((how, length))
+            if length > 1 or how == "longer":
+                yield name
+
+
 def _at(number: float, way: int) -> Vary:
     """Every value is a number as its type has it, or (`way`) the next one above or below."""
 
@@ -374,14 +427,13 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
     counts = any(_counts(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
-    lengths = {name: _length(value, at % 4, last=at > 3) for at, name in enumerate(LONGER)}
-    longer = {length: name for name, length in reversed(lengths.items()) if length}
+    sizes = {*_sizes(value)}
     return tuple(
         name
         for name in every(numbers)
         if (masks or name not in MASKS)
         and (counts or name not in WITH_NUMBERS)
         and ((counts and floats) or name not in WITH_BOTH)
-        and (name not in LONGER or name in longer.values())
+        and (name not in LONGER or name in sizes)
         and name not in _UNCHANGED
     )
