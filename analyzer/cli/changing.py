@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from tcready import api
@@ -15,9 +15,6 @@ from tcready.cli.telling import telling
 from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema import TcreadyError
-
-if TYPE_CHECKING:
-    from tcready.fixing import Fixed
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,14 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
             progress=progress,
         )
     result = found.result
-    refusal = _applied(found, wanted.allow_dirty) if wanted.apply else None
+    refusal = None
+    if wanted.apply:
+        try:
+            written = api.apply(found, dirty=wanted.allow_dirty)
+        except TcreadyError as error:  # what was found is shown all the same
+            refusal = str(error)
+        else:
+            say(f"wrote {', '.join(written)}" if written else "nothing was written")
     writes = wanted.apply and refusal is None
     if folder is not None:
         write(str(folder / "own.patch"), result.patch, "surrogateescape")
@@ -138,16 +142,6 @@ def _refuse_uncommitted(targets: tuple[str, ...]) -> None:
 
     files = (target.partition("::")[0] for target in targets)
     refuse_uncommitted((each for each in files if Path(each).is_file()), Path.cwd())
-
-
-def _applied(found: Fixed, dirty: bool) -> str | None:
-    """Writes the changes; why nothing was written, so that what was found is shown all the same."""
-    try:
-        written = api.apply(found, dirty=dirty)
-    except TcreadyError as error:
-        return str(error)
-    say(f"wrote {', '.join(written)}" if written else "nothing was written")
-    return None
 
 
 def _folder(named: str) -> Path:

@@ -126,7 +126,7 @@ def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
 
 
 def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    return tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1))
+    return tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1)).contiguous()
 
 
 def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
