@@ -283,7 +283,7 @@ def _run_by_python(
             last = node.end_lineno or node.lineno
             if isinstance(fact, OfNew):
                 by_python = effects.holds_tensor(context) and eager.breaks_on(
-                    context, node.lineno, last, fact.since
+                    context, node.lineno, last, fact.making.lineno
                 )
             elif isinstance(node, MADE):
                 by_python = eager.makes_on(context, node.lineno, last, by_its_own=by_its_own)

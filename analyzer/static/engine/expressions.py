@@ -614,9 +614,9 @@ class Expressions(Room):
         for made in bound:
             if not isinstance(made, Instance) or self.engine.heap[made].outer or made in given:
                 return
-        since = _line_of_making(owner, frame.function) if bound else None
-        if since is not None:
-            self.engine.tell(F.OfNew(self.engine.where(frame), node, since))
+        making = _making(owner, frame.function) if bound else None
+        if making is not None:
+            self.engine.tell(F.OfNew(self.engine.where(frame), node, making))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
         """What is remembered of attributes that a call has set holds no more."""
@@ -733,13 +733,13 @@ def _is_flag(value: Value) -> bool:
     return isinstance(value, Plain) and value.kind == "bool"
 
 
-def _line_of_making(owner: ast.expr, info: FunctionInfo) -> int | None:
-    """The line on which a function calls what gives it an object, or what that is read of: at once, or for a variable.
-    None if it has it otherwise."""
+def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
+    """The call by which a function gets an object, or what that is read of: at once, or for a variable. None if it has it
+    otherwise."""
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     if isinstance(owner, ast.Call):
-        return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner.lineno
+        return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner
     if not isinstance(owner, ast.Name):
         return None
     stored = [
@@ -747,13 +747,15 @@ def _line_of_making(owner: ast.expr, info: FunctionInfo) -> int | None:
         for node in info.nodes
         if isinstance(node, ast.Name) and node.id == owner.id and isinstance(node.ctx, ast.Store)
     ]
-    assigned = [
-        node
-        for node in info.nodes
-        if isinstance(node, ast.Assign) and any(target in stored for target in node.targets)
-    ]
-    before = [node for node in assigned if node.lineno < owner.lineno]
+    assigned: list[ast.expr] = []
+    for node in info.nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(target in stored for target in targets):
+                assigned.append(node.value)
+    before = [value for value in assigned if value.lineno < owner.lineno]
     if len(assigned) < len(stored) or not before:
         return None
-    last = max(before, key=lambda node: node.lineno)
-    return last.lineno if isinstance(last.value, ast.Call) else None
+    last = max(before, key=lambda value: value.lineno)
+    made = [last.body, last.orelse] if isinstance(last, ast.IfExp) else [last]
+    return last if all(isinstance(value, ast.Call) for value in made) else None

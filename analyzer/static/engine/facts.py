@@ -379,12 +379,12 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class OfNew:
-    """A method is called of an object that the function has made itself, or been given back, on the line `since`. If the
-    call breaks, the trace cannot hand the method over, which is bound to what nobody else knows yet."""
+    """A method is called of an object that the function has made itself, or been given back, by `making`. If the call
+    breaks, the trace cannot hand the method over, which is bound to what nobody else knows yet."""
 
     where: Where
     node: ast.Call
-    since: int
+    making: ast.expr
 
 
 @dataclass(frozen=True, slots=True)
