@@ -54,7 +54,7 @@ VIEWS = frozenset({"keys", "values", "items"})
 ABSTRACT = frozenset({"abstractmethod", "abstractproperty"})
 PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module"})
 """Bases that give a class no attribute that could be meant."""
-MAX_DERIVING = 3
+MAX_DERIVING = 4
 """Of the classes that derive from the one an argument is typed with, more say nothing."""
 
 

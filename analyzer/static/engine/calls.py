@@ -68,6 +68,8 @@ TENSOR_CALLED = "GB0147"
 RECURRENT = "torch.nn.LSTM"
 OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
 """Keywords that of the modules of torch.nn the recurrent alone take together."""
+MANY = 4
+"""Candidates of a call; of more, each is unlikely."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -95,7 +97,7 @@ class Calls(Room):
             len(candidates) > 1
             and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
         ):
-            confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
+            confidence = "low" if len(candidates) > MANY else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
         results = []
