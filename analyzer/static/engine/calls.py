@@ -97,7 +97,9 @@ class Calls(Room):
             len(candidates) > 1
             and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
         ):
-            confidence = "low" if len(candidates) > MANY else ("medium" if confidence == "high" else confidence)
+            confidence = (
+                "low" if len(candidates) > MANY else ("medium" if confidence == "high" else confidence)
+            )
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
         results = []
