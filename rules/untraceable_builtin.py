@@ -5,7 +5,8 @@ Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `byte
 `object` (before torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an
 `operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of an
 object and `list.append(items, x)`, methods that are asked of the type rather than of the list; `hasattr` of the function
-that a `__torch_function__` is given, where an attribute of a tensor is read; `max` and `min` with `key`
+that a `__torch_function__` is given, where an attribute of a tensor is read; `fget`, `fset` and their like of a property
+(`Base.size.fget(self)`); `max` and `min` with `key`
 or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
 
 ## Why it hurts torch.compile
@@ -28,8 +29,8 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
-from tcready.static.engine.knowledge import GETTER
-from tcready.static.engine.values import Instance, Plain, Sequence, Value, likely, options, tensor_of
+from tcready.static.engine.knowledge import GETTER, OF_PROPERTIES
+from tcready.static.engine.values import Instance, Partial, Plain, Sequence, Value, likely, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def check(fact: Call) -> Claim | None:
         return Claim(f"`{name}` is asked of the type in compiled code: the graph ends here")
     if fact.method == "__getattribute__" and isinstance(fact.receiver, Instance) and not _by_super(fact.node):
         return Claim("`__getattribute__` is called by name in compiled code: the graph ends here")
+    if isinstance(fact.receiver, Partial) and fact.method in OF_PROPERTIES:
+        return Claim(f"`{fact.method}` of a property in compiled code: the graph ends here")
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
@@ -106,6 +109,47 @@ RULE = Rule(
     often_safe=True,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Base(nn.Module):
+    @property
+    def size(self):
+        return 2
+
+class Model(Base):
+    @property
+    def size(self):
+        return Base.size.fget(self) + 1  # BAD
+
+    def forward(self, x):
+        y = x * 2
+        return y * self.size
+"""
+        ),
+        Sample(
+            """
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = 2
+
+    @property
+    def size(self):
+        return self.kept
+
+    @size.setter
+    def size(self, new):
+        self.kept = new
+
+class Model(Base):
+    def forward(self, x):
+        y = x * 2
+        found = getattr(type(self), "size", None)
+        if isinstance(found, property):
+            found.__set__(self, 3)  # BAD
+        return y * self.size
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -307,6 +307,13 @@ class EagerCode:
             return by_its_own
         return self.runs(context, first)
 
+    def breaks_on(self, context: int, first: int, last: int, since: int) -> bool:
+        """Whether the trace of a function comes to these lines, breaks there, and not between there and `since`."""
+        if context in self.untraced or self.runs(context, first):
+            return False
+        met = self.broken.get(context, ())
+        return any(first <= line <= last for line in met) and not any(since <= line < first for line in met)
+
 
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
     """The innermost statement around a place that makes the whole function eager; None if a break splits it."""

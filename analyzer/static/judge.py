@@ -36,6 +36,7 @@ from tcready.static.engine.facts import (
     Condition,
     Fact,
     Loop,
+    OfNew,
     Test,
     Where,
     extent,
@@ -267,7 +268,7 @@ def _run_by_python(
     """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
     are met for certain, with their lines."""
     effects = interpretation.break_effects
-    alone = {place for place, judged in following.items() if isinstance(judged.fact, Alone)}
+    alone = {place for place, judged in following.items() if isinstance(judged.fact, (Alone, OfNew))}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
     run = effects.run_by_python(standing, constructors)
     made = {
@@ -279,8 +280,12 @@ def _run_by_python(
         node = fact.node
         by_its_own = isinstance(fact, Alone) and fact.by_its_own
         for context in found.contexts[place]:
-            if isinstance(node, MADE):
-                last = node.end_lineno or node.lineno
+            last = node.end_lineno or node.lineno
+            if isinstance(fact, OfNew):
+                by_python = effects.holds_tensor(context) and eager.breaks_on(
+                    context, node.lineno, last, fact.making.lineno
+                )
+            elif isinstance(node, MADE):
                 by_python = eager.makes_on(context, node.lineno, last, by_its_own=by_its_own)
             else:
                 by_python = eager.makes(context)

@@ -54,7 +54,7 @@ VIEWS = frozenset({"keys", "values", "items"})
 ABSTRACT = frozenset({"abstractmethod", "abstractproperty"})
 PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module"})
 """Bases that give a class no attribute that could be meant."""
-MAX_DERIVING = 3
+MAX_DERIVING = 4
 """Of the classes that derive from the one an argument is typed with, more say nothing."""
 
 
@@ -200,6 +200,8 @@ class Attributes(Room):
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
         if isinstance(owner, Partial):
+            if owner.function == K.PROPERTY and name in K.OF_PROPERTIES:
+                return Method(owner, name)
             return owner.function if name == "func" else UNKNOWN
         if isinstance(owner, Unknown):
             if name == "shape":
@@ -527,6 +529,8 @@ class Attributes(Room):
         if isinstance(value, Tensor) and value.sure and value.subclass is None:
             own = self.engine.operations.is_of_tensors(name)
             return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
+        if isinstance(value, Partial) and value.function == K.PROPERTY and hasattr(property, name):
+            return Const(True)
         if isinstance(value, Instance):
             mro = self.engine.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):

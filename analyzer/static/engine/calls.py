@@ -68,6 +68,8 @@ TENSOR_CALLED = "GB0147"
 RECURRENT = "torch.nn.LSTM"
 OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
 """Keywords that of the modules of torch.nn the recurrent alone take together."""
+MANY = 4
+"""Candidates of a call; of more, each is unlikely."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -95,7 +97,9 @@ class Calls(Room):
             len(candidates) > 1
             and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
         ):
-            confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
+            confidence = (
+                "low" if len(candidates) > MANY else ("medium" if confidence == "high" else confidence)
+            )
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
         results = []
@@ -506,8 +510,24 @@ class Calls(Room):
             dotted = f"{base}.{name}" if base else None
         elif isinstance(receiver, Class):
             result = self._class_method(receiver, name, site)
+        elif isinstance(receiver, Partial):
+            result = self._property_method(receiver, name, site)
         self._tell_call(site, method, dotted, receiver, name, result)
         return result
+
+    def _property_method(self, read: Partial, name: str, site: CallSite) -> Value | None:
+        """`Class.name.fget(made)` and its like: Python calls the getter, or the setter."""
+        made = dict(read.given)
+        getter = made.get(0)
+        if name == "fget":
+            return None if getter is None else self.call_one(getter, site)
+        setter = made.get(1)
+        if setter is None and isinstance(getter, Function) and getter.info.owner is not None:
+            beside = getter.info.owner.functions.get(getter.info.name, ())
+            setter = next((Function(info) for info in beside if info.is_setter), None)
+        if setter is not None and name in ("fset", "__set__"):
+            self.call_one(setter, site)
+        return NONE
 
     def _of_text(self, value: Value) -> Value:
         return value if self.engine.quiet else text.constant(value)

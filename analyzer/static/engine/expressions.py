@@ -55,6 +55,7 @@ from tcready.static.engine.values import (
     whole,
     without_falsy,
 )
+from tcready.static.index import FunctionInfo
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
 INLINED = (3, 12)
@@ -576,6 +577,7 @@ class Expressions(Room):
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         if isinstance(node.func, ast.Attribute):
             function = self._attribute(node.func, frame, called=True)
+            self._tell_of_new(node, node.func.value, function, frame)
         else:
             function = self.eval(node.func, frame)
         name = function.name if isinstance(function, External) else ""
@@ -602,6 +604,19 @@ class Expressions(Room):
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
         return made
+
+    def _tell_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
+        """Tells the call of a method of an object that was made in this function, or by what it called."""
+        if self.engine.quiet or frame.function is None or frame.enclosing:
+            return
+        bound = {value.bound for value in options(likely(function)) if isinstance(value, Function)}
+        given = self.engine.contexts[frame.context].arguments
+        for made in bound:
+            if not isinstance(made, Instance) or self.engine.heap[made].outer or made in given:
+                return
+        making = _making(owner, frame.function) if bound else None
+        if making is not None:
+            self.engine.tell(F.OfNew(self.engine.where(frame), node, making))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
         """What is remembered of attributes that a call has set holds no more."""
@@ -716,3 +731,31 @@ def _is_text(value: Value) -> bool:
 
 def _is_flag(value: Value) -> bool:
     return isinstance(value, Plain) and value.kind == "bool"
+
+
+def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
+    """The call by which a function gets an object, or what that is read of: at once, or for a variable. None if it has it
+    otherwise."""
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    if isinstance(owner, ast.Call):
+        return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner
+    if not isinstance(owner, ast.Name):
+        return None
+    stored = [
+        node
+        for node in info.nodes
+        if isinstance(node, ast.Name) and node.id == owner.id and isinstance(node.ctx, ast.Store)
+    ]
+    assigned: list[ast.expr] = []
+    for node in info.nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(target in stored for target in targets):
+                assigned.append(node.value)
+    before = [value for value in assigned if value.lineno < owner.lineno]
+    if len(assigned) < len(stored) or not before:
+        return None
+    last = max(before, key=lambda value: value.lineno)
+    made = [last.body, last.orelse] if isinstance(last, ast.IfExp) else [last]
+    return last if all(isinstance(value, ast.Call) for value in made) else None

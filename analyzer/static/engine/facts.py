@@ -378,6 +378,16 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
+class OfNew:
+    """A method is called of an object that the function has made itself, or been given back, by `making`. If the call
+    breaks, the trace cannot hand the method over, which is bound to what nobody else knows yet."""
+
+    where: Where
+    node: ast.Call
+    making: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
 class Unresolved:
     """Something is asked of an attribute that was read by `super()` and that Dynamo has not looked up; `gives_up` says
     that the whole function runs as eager code then."""
@@ -410,6 +420,7 @@ Fact: TypeAlias = (
     | Misfit
     | CheckMessage
     | Returned
+    | OfNew
     | Unresolved
 )
 

@@ -657,6 +657,8 @@ PARAMETRISED = "parametrizations"
 """The attribute in which a module keeps what makes its tensors out of others, by their names."""
 PROPERTY = External("property")
 """Partial of it is a property: what is filled in is its getter, and its setter behind that."""
+OF_PROPERTIES = frozenset({"fget", "fset", "fdel", "__set__", "__delete__"})
+"""What a property may be asked for by name, all of which Dynamo leaves to Python (measured on torch 2.13)."""
 PROPERTIES = frozenset(
     {
         "property",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.knowledge import dtype_of
@@ -30,6 +31,7 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Origin,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -325,6 +327,9 @@ class Questions(Room):
         if wanted is None:
             if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
                 return agreed({_is_type(option) for option in options(value)})
+            if self._is_property(value) and isinstance(node, ast.Name):
+                if self.engine.named(node.id, frame) == K.PROPERTY:
+                    return Const(True)
             if isinstance(node, ast.Tuple):  # one that is in sight may do
                 answers_to_each = [self.is_instance(value, item, frame) for item in node.elts]
                 for answer in answers_to_each:
@@ -366,6 +371,9 @@ class Questions(Room):
         if answers <= {None, False} and None in answers and (of_own or self._is_no_text(value, wanted)):
             return prefer(Const(False), Plain("bool", "call"))
         return agreed(answers)
+
+    def _is_property(self, value: Value) -> bool:
+        return isinstance(value, Partial) and value.function == K.PROPERTY
 
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
         """Whether a tensor is of one of these classes; where nothing says so, it is of none of the user's own."""
