@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -635,6 +635,16 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
     own = [file for file in fixed.files if not is_installed(str(file.path))]
     applying.write(own, Path(root or Path.cwd()).resolve(), dirty=dirty)
     return [file.shown for file in own]
+
+
+def refuse_uncommitted(targets: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
+    """Raises TcreadyError if `apply` would not write a file that is named as a target, for its changes are not committed:
+    known before anything is put to the proof. Paths are relative to `root` (the working folder)."""
+    from tcready import applying
+
+    base = Path(root or Path.cwd()).resolve()
+    files = (target.partition("::")[0] for target in targets)
+    applying.refuse_uncommitted((each for each in files if (base / each).is_file()), base)
 
 
 def observe(

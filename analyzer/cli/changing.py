@@ -96,7 +96,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     settings = settings_of(context, isolated=False)
     folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
     if wanted.apply and not wanted.allow_dirty:
-        _refuse_uncommitted(targets)
+        api.refuse_uncommitted(targets)
     with telling(wanted.silent) as (announce, progress):
         found = api.fix(
             targets or (".",),
@@ -134,14 +134,6 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     by_hand = any(change.settings or change.called_before for change in result.changes)
     is_applied = writes and not result.third_party_patch and not by_hand
     return 1 if left or (result.changes and not is_applied) else 0
-
-
-def _refuse_uncommitted(targets: tuple[str, ...]) -> None:
-    """Raises TcreadyError for a target that `--apply` would not write, before its changes are put to the proof."""
-    from tcready.applying import refuse_uncommitted
-
-    files = (target.partition("::")[0] for target in targets)
-    refuse_uncommitted((each for each in files if Path(each).is_file()), Path.cwd())
 
 
 def _folder(named: str) -> Path:

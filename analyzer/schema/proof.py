@@ -155,7 +155,9 @@ class ProofResult:
 NOT_COMPARED = (
     "most compiled calls of functions alone",
     "types of fewer bits, and sizes of a fifth dimension and those behind it",
-    "other integers of Python's that are kept in modules",
+    "other integers and flags that are kept in modules, other buffers, and other texts among the arguments",
+    "arguments that are None by default and left out, and another device",
+    "gradients in inference",
     "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",
