@@ -71,6 +71,9 @@ SLOW = 10
 """Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
+EAGER = frozenset({*OF_PYTHON, *LONGER} - {*OTHER_NUMBERS, "longer in dimension 1"})
+"""Variations whose calls are not compiled: other flags lead to other code, which may break anew, and for each size Dynamo
+compiles anew, which takes its time."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -437,17 +440,16 @@ def _compiled(
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
-    plain = {*OF_PYTHON} - {*OTHER_NUMBERS}  # other flags lead to other code, which may break anew
     first = [
         key
         for key in calls
-        if key.seed == request.seeds[0] and key not in chosen and key.variation not in plain
+        if key.seed == request.seeds[0] and key not in chosen and key.variation not in EAGER
     ]
     raising = {replace(key, mode=mode) for key in trace.raising}
     # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(
         (key for key in first if key.variation != IN_DOUBLE),
-        key=lambda key: (key.variation in LONGER, key not in raising, key.variation in RESIZED),
+        key=lambda key: (key not in raising, key.variation in (*RESIZED, *LONGER)),
     )
     until: float | None = None
     compared = 0
