@@ -637,13 +637,12 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
     return [file.shown for file in own]
 
 
-def refuse_uncommitted(targets: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
-    """Raises TcreadyError if `apply` would not write a file that is named as a target, for its changes are not committed:
-    known before anything is put to the proof. Paths are relative to `root` (the working folder)."""
+def refuse_uncommitted(files: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
+    """Raises TcreadyError if `apply` would not write one of `files`, for its changes are not committed: known before
+    anything is put to the proof. Paths are relative to `root` (the working folder); what is no file is left out."""
     from tcready import applying
 
     base = Path(root or Path.cwd()).resolve()
-    files = (target.partition("::")[0] for target in targets)
     applying.refuse_uncommitted((each for each in files if (base / each).is_file()), base)
 
 

@@ -89,7 +89,7 @@ def _copied(given: Any) -> Any:
     """The inputs once more; None for those that cannot be copied."""
     try:
         return copy.deepcopy(given)
-    except Exception:
+    except Exception:  # whatever the objects among them raise
         return None
 
 

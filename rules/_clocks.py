@@ -260,25 +260,13 @@ class _Timing:
             return "the times that are kept are those of eager code alone"
         for line in self.lines:
             value = line.body[0]
-            parts = (
-                list(value.value.args)
-                if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call)
-                else [value]
-            )
-            if (
-                isinstance(value, cst.Expr)
-                and isinstance(value.value, cst.Call)
-                and not self._is_logger(value.value)
-            ):
-                return f"`{text(value.value.func)}` may do more than log: this file does not make what it belongs to"
+            call = value.value if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call) else None
+            parts = [value] if call is None else call.args
+            if call is not None and not self._is_logger(call):
+                return f"`{text(call.func)}` may do more than log: this file does not make what it belongs to"
             if not all(is_without_effect(_without_clocks(part, self.known)) for part in parts):
                 return "a part of it is a call or an item, whose effect may be lost"
-            called = (
-                value.value.func
-                if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call)
-                else None
-            )
-            if name := hidden_effect(self.place, *parts, called=called):
+            if name := hidden_effect(self.place, *parts, called=None if call is None else call.func):
                 return f"`{name}` of this file may run there, and does more than give a value"
             if is_tried(self.place, line):
                 return "it stands in a `try`, which would catch what working it out raises"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -189,29 +188,13 @@ def is_tried(place: Located, node: cst.CSTNode) -> bool:
             return True
         if isinstance(above, cst.With) and any(_suppresses(item.item) for item in above.items):
             return True
-    return above is not None and above.name.value in _tried_names(place)
+    return above is not None and above.name.value in place.source.tried
 
 
 def _suppresses(node: cst.BaseExpression) -> bool:
     func = node.func if isinstance(node, cst.Call) else node
     name = func.attr if isinstance(func, cst.Attribute) else func
     return isinstance(name, cst.Name) and name.value == "suppress"
-
-
-def _tried_names(place: Located) -> set[str]:
-    """What is called below a `try` or a `suppress` anywhere in the file, by its last name."""
-    found: set[str] = set()
-    for node in ast.walk(place.source.tree):
-        if isinstance(node, ast.With):
-            if not any("suppress" in ast.unparse(each.context_expr) for each in node.items):
-                continue
-        elif not isinstance(node, (ast.Try, getattr(ast, "TryStar", ast.Try))):  # from Python 3.11 on
-            continue
-        for each in (inner for part in getattr(node, "body", []) for inner in ast.walk(part)):
-            if isinstance(each, ast.Call):
-                name = each.func
-                found.add(name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", ""))
-    return found
 
 
 def _line(body: Sequence[cst.BaseSmallStatement]) -> cst.SimpleStatementLine:
@@ -236,11 +219,6 @@ def _only_messages(body: cst.BaseSuite) -> bool:
 
 def _pure_messages(body: cst.BaseSuite) -> bool:
     return all(call is not None and _pure_arguments(call) for call in _calls(body))
-
-
-def _arguments(body: cst.BaseSuite) -> Iterator[cst.Arg]:
-    for call in _calls(body):
-        yield from call.args if call is not None else ()
 
 
 def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:

@@ -15,6 +15,7 @@ from tcready.cli.telling import telling
 from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema import TcreadyError
+from tcready.target import Target
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     settings = settings_of(context, isolated=False)
     folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
     if wanted.apply and not wanted.allow_dirty:
-        api.refuse_uncommitted(targets)
+        api.refuse_uncommitted(map(Target.place_in, targets))
     with telling(wanted.silent) as (announce, progress):
         found = api.fix(
             targets or (".",),

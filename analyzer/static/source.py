@@ -72,6 +72,22 @@ class Source:
             pending.extend(child for child in ast.iter_child_nodes(each) if isinstance(child, _STATEMENTS))
         return tuple(found)
 
+    @cached_property
+    def tried(self) -> frozenset[str]:
+        """What is called below a `try` or a `suppress`, by its last name."""
+        found: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.With):
+                if not any("suppress" in ast.unparse(each.context_expr) for each in node.items):
+                    continue
+            elif not isinstance(node, (ast.Try, getattr(ast, "TryStar", ast.Try))):  # from Python 3.11 on
+                continue
+            for each in (inner for part in getattr(node, "body", []) for inner in ast.walk(part)):
+                if isinstance(each, ast.Call):
+                    name = each.func
+                    found.add(name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", ""))
+        return frozenset(found)
+
     def column(self, line: int, offset: int) -> int:
         """The 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
         text = self.lines[line - 1]

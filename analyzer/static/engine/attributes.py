@@ -200,7 +200,7 @@ class Attributes(Room):
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
         if isinstance(owner, Partial):
-            if owner.function == K.PROPERTY and name in K.OF_PROPERTIES:
+            if K.is_property(owner) and name in K.OF_PROPERTIES:
                 return Method(owner, name)
             return owner.function if name == "func" else UNKNOWN
         if isinstance(owner, Unknown):
@@ -529,7 +529,7 @@ class Attributes(Room):
         if isinstance(value, Tensor) and value.sure and value.subclass is None:
             own = self.engine.operations.is_of_tensors(name)
             return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
-        if isinstance(value, Partial) and value.function == K.PROPERTY and hasattr(property, name):
+        if K.is_property(value) and hasattr(property, name):
             return Const(True)
         if isinstance(value, Instance):
             mro = self.engine.mro(value.cls)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import MappingProxyType
+from typing import TypeGuard
 
 from tcready.static.engine.values import (
     DATA,
@@ -19,6 +20,7 @@ from tcready.static.engine.values import (
     ExternalInstance,
     Mapping,
     Origin,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -657,6 +659,13 @@ PARAMETRISED = "parametrizations"
 """The attribute in which a module keeps what makes its tensors out of others, by their names."""
 PROPERTY = External("property")
 """Partial of it is a property: what is filled in is its getter, and its setter behind that."""
+
+
+def is_property(value: Value) -> TypeGuard[Partial]:
+    """Whether it is a property; what is given to the partial is its getter, and its setter behind that."""
+    return isinstance(value, Partial) and value.function == PROPERTY
+
+
 OF_PROPERTIES = frozenset({"fget", "fset", "fdel", "__set__", "__delete__"})
 """What a property may be asked for by name, all of which Dynamo leaves to Python (measured on torch 2.13)."""
 PROPERTIES = frozenset(

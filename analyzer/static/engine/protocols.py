@@ -23,7 +23,6 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Module,
-    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -408,7 +407,7 @@ class Protocols(Room):
         """A class attribute as it is read: a descriptor says what it is."""
         if isinstance(value, Choice):
             return join(*(self.got(option, owner, name, frame) for option in value.options))
-        if isinstance(value, Partial) and value.function == K.PROPERTY and not isinstance(owner, Class):
+        if K.is_property(value) and not isinstance(owner, Class):
             getter = value.given[0][1]
             read = [
                 self.engine.invoke(option.bound_to(owner), (), {}, frame, frame.confidence)

@@ -11,10 +11,9 @@ from types import MappingProxyType
 from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
-from tcready.static.engine.knowledge import dtype_of
+from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.values import (
     MAX_OPTIONS,
@@ -31,7 +30,6 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Origin,
-    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -327,8 +325,8 @@ class Questions(Room):
         if wanted is None:
             if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
                 return agreed({_is_type(option) for option in options(value)})
-            if self._is_property(value) and isinstance(node, ast.Name):
-                if self.engine.named(node.id, frame) == K.PROPERTY:
+            if is_property(value) and isinstance(node, ast.Name):
+                if self.engine.named(node.id, frame) == PROPERTY:
                     return Const(True)
             if isinstance(node, ast.Tuple):  # one that is in sight may do
                 answers_to_each = [self.is_instance(value, item, frame) for item in node.elts]
@@ -371,9 +369,6 @@ class Questions(Room):
         if answers <= {None, False} and None in answers and (of_own or self._is_no_text(value, wanted)):
             return prefer(Const(False), Plain("bool", "call"))
         return agreed(answers)
-
-    def _is_property(self, value: Value) -> bool:
-        return isinstance(value, Partial) and value.function == K.PROPERTY
 
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
         """Whether a tensor is of one of these classes; where nothing says so, it is of none of the user's own."""

@@ -51,6 +51,7 @@ from tcready.dynamic.worker.proof.variations import (
     GIVEN,
     IN_DOUBLE,
     LONGER,
+    LONGER_COMPILED,
     OF_PYTHON,
     OTHER_NUMBERS,
     RESIZED,
@@ -71,9 +72,8 @@ SLOW = 10
 """Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
-EAGER = frozenset({*OF_PYTHON, *LONGER} - {*OTHER_NUMBERS, "longer in dimension 1"})
-"""Variations whose calls are not compiled: other flags lead to other code, which may break anew, and for each size Dynamo
-compiles anew, which takes its time."""
+EAGER = frozenset({*OF_PYTHON, *LONGER} - {*OTHER_NUMBERS, LONGER_COMPILED})
+"""Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -449,7 +449,7 @@ def _compiled(
     # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(
         (key for key in first if key.variation != IN_DOUBLE),
-        key=lambda key: (key not in raising, key.variation in (*RESIZED, *LONGER)),
+        key=lambda key: (key not in raising, key.variation in (*RESIZED, LONGER_COMPILED)),
     )
     until: float | None = None
     compared = 0

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -89,30 +90,38 @@ def _resized(rows: int) -> Vary:
     return vary
 
 
-def _in_dimension(
-    dimension: int,
-    change: Callable[[torch.Tensor, int], torch.Tensor],
-    *,
-    last: bool = False,
-    alone: bool = False,
-) -> Vary:
-    """Every dimension as long as this one of the first tensor that has it, or the `last`, is changed; `alone`: this one,
-    of tensors of that shape."""
+@dataclass(frozen=True)
+class InDimension:
+    """Every dimension as long as one of the first tensor that has it, or the `last`, is changed; `alone`: this one, of
+    tensors of that shape."""
 
-    def vary(value: Any, _draw: torch.Generator) -> Any:
-        shape = _shape(value, dimension, last=last)
+    what: str
+    change: Callable[[torch.Tensor, int], torch.Tensor]
+    dimension: int
+    last: bool = False
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        words = " of the last" if self.last else " alone" if self.alone else ""
+        return f"{self.what} in dimension {self.dimension}{words}"
+
+    def shape(self, value: Any) -> torch.Size | None:
+        """That of the tensor whose dimension it is."""
+        return _shape(value, self.dimension, last=self.last)
+
+    def vary(self, value: Any, _draw: torch.Generator) -> Any:
+        shape = self.shape(value)
 
         def changed(tensor: torch.Tensor) -> torch.Tensor:
-            if shape is None or (alone and tensor.shape != shape):
+            if shape is None or (self.alone and tensor.shape != shape):
                 return tensor
             for each, size in enumerate(tensor.shape):
-                if size == shape[dimension] and (each == dimension or not alone):
-                    tensor = change(tensor, each)
+                if size == shape[self.dimension] and (each == self.dimension or not self.alone):
+                    tensor = self.change(tensor, each)
             return tensor
 
         return _mapped(value, changed)
-
-    return vary
 
 
 def _one_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
@@ -213,6 +222,13 @@ def _more(times: float, by: int) -> VaryOne:
 
 
 GIVEN = "given"
+OF_MASKS: dict[str, Vary] = {
+    "masks true": _kinds(_same, _same, torch.ones_like),
+    "masks false": _kinds(_same, _same, torch.zeros_like),
+    "masks turned": _kinds(_same, _same, torch.logical_not),
+    "masks in part": _masks_in_part,
+    "masks of padding": _kinds(_same, _same, _padded),
+}
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
     "drawn": _drawn,
@@ -223,29 +239,24 @@ VARIATIONS: dict[str, Vary] = {
     "shifted down": _floats(lambda t: t - 3),
     "ones": _kinds(torch.ones_like, torch.ones_like, torch.ones_like),
     "zeros": _kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
-    "masks true": _kinds(_same, _same, torch.ones_like),
-    "masks false": _kinds(_same, _same, torch.zeros_like),
-    "masks turned": _kinds(_same, _same, torch.logical_not),
-    "masks in part": _masks_in_part,
-    "masks of padding": _kinds(_same, _same, _padded),
+    **OF_MASKS,
 }
 """By name, in the order they are tried."""
-IN_DIMENSIONS = {
-    f"{what} in dimension {dimension}{words}": (
-        dimension,
-        _in_dimension(dimension, change, last=last, alone=alone),
-    )
-    for what, change, first, words, last, alone in (
-        ("longer", _one_more, 0, "", False, False),
-        ("longer", _one_more, 0, " of the last", True, False),
-        ("twice as long", _twice, 1, "", False, False),
-        ("longer", _one_more, 1, " alone", False, True),
-        ("of length one", _first_alone, 1, "", False, False),
+IN_DIMENSIONS = tuple(
+    InDimension(what, change, dimension, last=last, alone=alone)
+    for what, change, first, last, alone in (
+        ("longer", _one_more, 0, False, False),
+        ("longer", _one_more, 0, True, False),
+        ("twice as long", _twice, 1, False, False),
+        ("longer", _one_more, 1, False, True),
+        ("of length one", _first_alone, 1, False, False),
     )
     for dimension in range(first, 4)
-}
-LONGER = {name: vary for name, (_, vary) in IN_DIMENSIONS.items()}
+)
+LONGER = {each.name: each.vary for each in IN_DIMENSIONS}
 """A length that is written down where it was read shows there; some models take a multiple of what they were given."""
+LONGER_COMPILED = InDimension("longer", _one_more, 1).name
+"""The one that is compiled too: for each size Dynamo compiles anew, which takes its time."""
 NO_NUMBERS = {
     "with an infinity": _floats(_first(float("inf"))),
     "with a NaN": _floats(_first(float("nan"))),
@@ -276,7 +287,7 @@ WITH_MASKS = {
     for floats, change in APART.items()
 }
 """For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
-MASKS = (*(name for name in VARIATIONS if name.startswith("masks")), *WITH_MASKS, *MASKED_OUT)
+MASKS = (*OF_MASKS, *WITH_MASKS, *MASKED_OUT)
 LARGE = 999
 """More than there are labels in a model that is tried, and no size that takes long."""
 NARROW = 2**15
@@ -305,7 +316,7 @@ WITH_BOTH = {
 }
 """For inputs that hold integers and floats: a test of integers goes each way with such floats."""
 RESIZED = ("of length one", "empty")
-FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", *LONGER)
+FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED)
 """Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
@@ -372,13 +383,10 @@ def _some(change: Vary) -> Vary:
     """One of three values of each tensor is changed."""
 
     def vary(value: Any, draw: torch.Generator) -> Any:
-        changed = iter([*_tensors(change(value, draw))])
-
         def mixed(tensor: torch.Tensor) -> torch.Tensor:
             chosen = (torch.rand(tensor.shape, generator=draw) < 1 / 3).to(tensor.device)
-            return torch.where(chosen, next(others), tensor)
+            return torch.where(chosen, change(tensor, draw), tensor)
 
-        others = (each for each in changed if type(each) is torch.Tensor and each.layout == torch.strided)
         return _mapped(value, mixed)
 
     return vary
@@ -387,18 +395,18 @@ def _some(change: Vary) -> Vary:
 def _sizes(value: Any) -> Iterator[str]:
     """The names of the variations in one dimension that differ from those before them."""
     known: set[tuple[str, int]] = set()
-    for name, (dimension, _) in IN_DIMENSIONS.items():
-        shape = _shape(value, dimension, last=name.endswith("last"))
-        if shape is None or not shape[dimension]:
+    for each in IN_DIMENSIONS:
+        shape = each.shape(value)
+        if shape is None or not shape[each.dimension]:
             continue
-        how, length = name.partition(" in ")[0], shape[dimension]
-        if name.endswith("alone"):
-            if list(shape).count(length) > 1:
-                yield name
-        elif (how, length) not in known:
-            known.add((how, length))
-            if length > 1 or how == "longer":
-                yield name
+        length = shape[each.dimension]
+        if each.alone:
+            if shape.count(length) > 1:
+                yield each.name
+        elif (each.what, length) not in known:
+            known.add((each.what, length))
+            if length > 1 or each.what == "longer":
+                yield each.name
 
 
 def _at(number: float, way: int) -> Vary:
