@@ -1,6 +1,6 @@
 """Do files that `tcready fix --verify` changes do what they did? Each is judged anew, on seeds that no proof has seen.
 
-    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N] [--static]
+    python benchmarks/fixed_files.py FILE.py... [--every N] [--part K/N] [--static] [--device cuda]
 
 A file has a class `Model` or a function `model`, and `get_inputs()`. What is changed is built and called in a process of
 its own, before and after the change, by code that shares nothing with the worker: in inference and in training, from
@@ -41,8 +41,8 @@ SHOWN = 2000
 """Characters of what is printed that are compared."""
 
 
-def calls(path: Path, compiled_after: str | None = None) -> list[dict[str, Any]]:
-    """What each call of a file's model did, in the order of modes, seeds and inputs.
+def calls(path: Path, device: str = "cpu", compiled_after: str | None = None) -> list[dict[str, Any]]:
+    """What each call of a file's model did on a device, in the order of modes, seeds and inputs.
 
     With `compiled_after`, lines of Python that set Dynamo up, calls of the model compiled with the backend "eager": in
     inference, with the inputs as given.
@@ -64,14 +64,14 @@ def calls(path: Path, compiled_after: str | None = None) -> list[dict[str, Any]]
             made = module.Model() if hasattr(module, "Model") else module.model
             model = made() if not isinstance(made, torch.nn.Module) and _makes(made) else made
             if isinstance(model, torch.nn.Module):
-                model.train(train)
+                model.train(train).to(device)
             called = model
             if compiled_after is not None:
                 torch._dynamo.reset()
                 exec(compiled_after, {})
                 called = torch.compile(model, backend="eager")
             _seed(seed + 1)
-            given = _inputs(inputs())
+            given = _inputs(inputs(), device)
             for name, (scale, shift) in VARIED.items() if compiled_after is None else [("as given", (1, 0))]:
                 for _ in range(2):
                     anew = _copied(given)
@@ -79,7 +79,9 @@ def calls(path: Path, compiled_after: str | None = None) -> list[dict[str, Any]]
                     found.append(
                         {
                             "call": (train, seed, name),
-                            **_called(called, model, anew or _inputs(inputs()), name, scale, shift, train),
+                            **_called(
+                                called, model, anew or _inputs(inputs(), device), name, scale, shift, train
+                            ),
                         }
                     )
     return found
@@ -109,7 +111,11 @@ def _makes(function: Any) -> bool:
     return callable(function) and function.__code__.co_argcount == 0
 
 
-def _inputs(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _inputs(given: Any, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    given = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), given)
     if isinstance(given, dict):
         return (), given
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict):
@@ -197,7 +203,7 @@ def difference(before: list[dict[str, Any]], after: list[dict[str, Any]], printe
 
 
 def judged(
-    folder: Path, name: str, site: Path, python: str, *compiled_after: str
+    folder: Path, name: str, site: Path, python: str, device: str, *compiled_after: str
 ) -> list[dict[str, Any]] | str:
     """The `calls` of a file in a process of its own, packages in `site` before those installed; what went wrong there as
     text."""
@@ -205,7 +211,7 @@ def judged(
 
     out = folder / "calls.pt"
     done = subprocess.run(
-        [python, __file__, "--judge", name, str(out), *compiled_after],
+        [python, __file__, "--judge", name, str(out), device, *compiled_after],
         cwd=folder, capture_output=True, text=True, timeout=900, check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
@@ -215,20 +221,22 @@ def judged(
     return found
 
 
-def held_against(found: Fixed, path: Path, python: str = sys.executable) -> tuple[str, str]:
-    """`changed`, `wrong` or `failed`, and why: the target `path` with the changes held against itself without them, in
-    eager code, and compiled with the settings that the changes need."""
+def held_against(
+    found: Fixed, path: Path, python: str = sys.executable, device: str = "cpu"
+) -> tuple[str, str]:
+    """`changed`, `wrong` or `failed`, and why: the target `path` with the changes held against itself without them, on a
+    device, in eager code, and compiled with the settings that the changes need."""
     from tcready.reports.fixes import settings_code
 
     code = "\n".join(["import torch", *settings_code(found.result)])
     with tempfile.TemporaryDirectory() as scratch:
         own, site = _laid_out(found, path, Path(scratch) / "before", changed=False)
-        before = judged(own, path.name, site, python)
+        before = judged(own, path.name, site, python, device)
         if isinstance(before, str):
             return "failed", before
         own, site = _laid_out(found, path, Path(scratch) / "after", changed=True)
         for is_compiled in (False, True):
-            after = judged(own, path.name, site, python, *([code] if is_compiled else []))
+            after = judged(own, path.name, site, python, device, *([code] if is_compiled else []))
             if isinstance(after, str):
                 return "wrong", after
             made = {json.dumps(each["call"]) for each in after}
@@ -264,16 +272,16 @@ def _linked(file: Path, site: Path) -> Path:
     return site / place
 
 
-def tried(path: Path, verify: bool = True) -> tuple[str, str]:
+def tried(path: Path, verify: bool = True, device: str = "cpu") -> tuple[str, str]:
     """What became of a file, in one word, and how it differs, or why nothing is known."""
     from tcready import api
 
     entry = "Model" if "\nclass Model(" in path.read_text("utf-8") else "model"
     target, inputs = f"{path.name}::{entry}", f"{path.name}::get_inputs"
-    found = api.fix(target, root=path.parent, verify=verify, inputs=inputs if verify else None)
+    found = api.fix(target, root=path.parent, verify=verify, inputs=inputs if verify else None, device=device)
     if not found.result.changes:
         return ("failed", found.result.failure) if found.result.failure else ("not changed", "")
-    became, why = held_against(found, path)
+    became, why = held_against(found, path, device=device)
     return (became if found.files or became != "changed" else "given a setting"), why
 
 
@@ -283,19 +291,20 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th file from the K-th on")
     parser.add_argument("--static", action="store_true", help="judge what is called safe without a proof")
+    parser.add_argument("--device", default="cpu", help="where the proofs run, and what judges them")
     parser.add_argument("--judge", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.judge:
         import torch
 
-        path, out, *compiled_after = options.judge
-        torch.save(calls(Path(path).resolve(), *compiled_after), out)
+        path, out, device, *compiled_after = options.judge
+        torch.save(calls(Path(path).resolve(), device, *compiled_after), out)
         return 0
     first, step = map(int, options.part.split("/"))
     sums: dict[str, int] = {}
     for path in options.files[:: options.every][first::step]:
         try:
-            became, why = tried(path.resolve(), verify=not options.static)
+            became, why = tried(path.resolve(), verify=not options.static, device=options.device)
         except Exception as error:  # one file must not end the measurement
             became, why = "failed", f"{type(error).__name__}: {error}"
         sums[became] = sums.get(became, 0) + 1

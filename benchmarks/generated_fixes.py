@@ -5,7 +5,7 @@ Each file holds some generated functions that a model calls: branches, masks, in
 judge of its own that shares no code with the worker: values, dtypes, shapes, gradients, arguments changed in place,
 exceptions, what is printed, logged and warned of.
 
-    python benchmarks/generated_fixes.py --count 200 [--in-file 20] [--seed 0] [--folder DIR]
+    python benchmarks/generated_fixes.py --count 200 [--in-file 20] [--seed 0] [--folder DIR] [--device cuda]
 
 Printed are functions, those at which Dynamo breaks, those that were changed, and those that were changed wrongly, with
 their source. Exit 1 if there is one.
@@ -293,6 +293,7 @@ def reordered(
 
     for seed in range(orders):
         order = torch.randperm(given[0].numel(), generator=torch.Generator().manual_seed(seed))
+        order = order.to(given[0].device)
         back = torch.argsort(order)
 
         def moved(tensor: Any, to: torch.Tensor) -> Any:
@@ -334,8 +335,8 @@ def difference(before: tuple[Any, ...], after: tuple[Any, ...], rtol: float = 1e
     return None
 
 
-def wrong(before: str, after: str, name: str) -> str | None:
-    """How a changed function differs from what it was; None if no fresh input shows a difference.
+def wrong(before: str, after: str, name: str, device: str = "cpu") -> str | None:
+    """How a changed function differs from what it was, on a device; None if no fresh input shows a difference.
 
     What is gone in double precision is the rounding of another order of the same additions; so is what the function as
     it was gives too, if its elements come in another order: 0/0 in a gradient may be -1e-17/0.
@@ -344,7 +345,8 @@ def wrong(before: str, after: str, name: str) -> str | None:
 
     one, other = getattr(loaded(before), name), getattr(loaded(after), name)
     for seed in range(6):
-        for given in inputs(seed):
+        for drawn in inputs(seed):
+            given = tuple(each.to(device) for each in drawn)
             for grad in (False, True):
                 found = difference(outcome(one, given, grad=grad), outcome(other, given, grad=grad))
                 if found and found.endswith(OTHER_VALUES):
@@ -370,6 +372,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--static", action="store_true", help="judge what is called safe without a run")
     parser.add_argument("--folder", help="where the files are written; by default nowhere that stays")
+    parser.add_argument("--device", default="cpu", help="where the proofs run, and what judges them")
     options = parser.parse_args()
     made = broke = changed_functions = 0
     bad: list[str] = []
@@ -381,7 +384,7 @@ def main() -> int:
             text = written(random.Random(options.seed * 100_003 + number), options.in_file)
             path = folder / f"generated_{options.seed}_{number}.py"
             path.write_text(text)
-            found = api.fix(path.name, root=folder, verify=not options.static)
+            found = api.fix(path.name, root=folder, verify=not options.static, device=options.device)
             if found.result.failure:
                 print(f"{path.name}: {found.result.failure}", flush=True)
             breaks = (*found.result.changes, *found.result.refused, *found.result.no_fix)
@@ -392,7 +395,7 @@ def main() -> int:
                 old, new = functions(file.before), functions(file.after)
                 for name in [each for each in old if new.get(each) != old[each]]:
                     changed_functions += 1
-                    if why := wrong(file.before, file.after, name):
+                    if why := wrong(file.before, file.after, name, options.device):
                         bad.append(f"{path.name} {name}: {why}\n{old[name]}\n{new[name]}")
                         print(bad[-1], flush=True)
             seconds = time.monotonic() - began
