@@ -503,17 +503,16 @@ def _setting(text: str) -> str:
         raise TcreadyError(
             f"torch._dynamo.config has no setting {name!r}, in no version of torch that is known here"
         )
-    if value is not None and not value.isdecimal() and value != "True":
-        if takes != {list}:
-            raise TcreadyError(f"the setting {name} takes no function")
-        return f"{name}={value}"
-    if takes == {list}:
-        raise TcreadyError(f"the setting {name} takes a function, as in `{name}=print`")
-    is_switch = value in (None, "True")
-    if (is_switch and takes == {int}) or (not is_switch and takes == {bool}):
-        wanted = "a whole number, as in `{}=64`" if is_switch else "no number: `{}` makes it True"
-        raise TcreadyError(f"the setting {name} takes {wanted.format(name)}")
-    return name if is_switch else f"{name}={value}"
+    given = bool if value is None or value == "True" else int if value.isdecimal() else list
+    if given not in takes and type(None) not in takes:  # what is None by default may take anything
+        wanted = {
+            bool: f"True, as in `{name}`",
+            int: f"a whole number, as in `{name}=64`",
+            list: f"a function, as in `{name}=print`",
+        }
+        may = " or ".join(text for kind, text in wanted.items() if kind in takes) or "nothing of these kinds"
+        raise TcreadyError(f"the setting {name} takes {may}, not {text.strip()!r}")
+    return name if given is bool else f"{name}={value}"
 
 
 @contextlib.contextmanager

@@ -160,9 +160,10 @@ def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project
     ("setting", "words"),
     [
         ("no_such_setting", "has no setting 'no_such_setting'"),
-        ("capture_scalar_outputs=3", "takes no number"),
+        ("capture_scalar_outputs=3", "takes True, as in `capture_scalar_outputs`, not"),
+        ("capture_scalar_outputs=abc", "takes True, as in `capture_scalar_outputs`, not"),
         ("recompile_limit", "takes a whole number"),
-        ("recompile_limit=print", "takes no function"),
+        ("recompile_limit=print", "takes a whole number, as in `recompile_limit=64`, not"),
         ("reorderable_logging_functions", "takes a function, as in"),
         ("reorderable_logging_functions=3", "takes a function, as in"),
         ("capture_scalar_outputs=False", "is no setting of torch._dynamo.config that can be made"),
