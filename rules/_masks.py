@@ -146,14 +146,15 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
     words = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if isinstance(call.func, cst.Attribute) and not is_name(call.func.value, torch[0]):
         given.insert(0, call.func.value)
-    if "output_size" in words or any(arg.star for arg in call.args):
-        yield Declined("its size is given already, or its arguments are not written out")
-        return
     # one tensor alone says how often each place comes
     repeats = words.get("repeats") or (given[1] if len(given) > 1 else given[0] if not words else None)
-    if repeats is None or isinstance(repeats, cst.Integer):
-        yield Declined("how often each item is repeated is not written as a tensor")
+    is_written = repeats is not None and not any(arg.star for arg in call.args)
+    if "output_size" in words or not is_written or isinstance(repeats, cst.Integer):
+        yield Declined(
+            "its size is given already, or how often each item is repeated is not written as a tensor"
+        )
         return
+    assert repeats is not None
     if not is_repeatable(repeats):
         yield Declined("the repeats would be worked out twice, by a call that may have an effect")
         return

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 BOOL = "a bool becomes a tensor"
+UNTIL_ONE = Declined("what is asked of each is worked out only until one decides")
 
 
 def operating(place: Located) -> Ways:
@@ -111,14 +112,19 @@ def deciding(place: Located) -> Ways:
         made = _compared(name, node)
     elif isinstance(call, cst.Call) and isinstance(call.func, cst.Name):
         if any(isinstance(arg.value, cst.GeneratorExp) for arg in call.args):
-            yield Declined("what is asked of each is worked out only until one decides")
+            yield UNTIL_ONE
             return
         made = _called(name, call)
         if call.func.value == "sorted":
             unsafe = "they must be single elements of one dtype"
+        elif isinstance(call.args[0].value, cst.ListComp):
+            unsafe = f"{BOOL}, and of no items at all this raises"
         node = call
-    if any(isinstance(each, (cst.ListComp, cst.GeneratorExp)) for each in (node, parent)):
+    if isinstance(parent, cst.CompIf):
         yield Declined("how many items are left depends on the data")
+        return
+    if isinstance(parent, cst.GeneratorExp):
+        yield UNTIL_ONE
         return
     if made is None:
         yield Declined("torch has nothing that does the same")
@@ -174,6 +180,9 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
                     else expression(f"{torch}.logical_{word}(a, b)", a=made, b=each.value)
                 )
             return made if len(given.elements) > 1 else None
+        if isinstance(given, cst.ListComp):
+            is_picked = bool(given.for_in.ifs) or given.for_in.inner_for_in is not None
+            return None if is_picked else expression(f"{torch}.stack(a).{name}()", a=given)
         return expression(f"a.{name}()", a=given)
     if name == "sorted" and isinstance(given, (cst.List, cst.Tuple)) and len(given.elements) > 1:
         return expression(f"list({torch}.stack(a).sort(stable=True).values.unbind())", a=given)

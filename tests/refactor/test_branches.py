@@ -89,6 +89,7 @@ SAME = {
     "operator": "c = x.sum() > 0 and x.max() < 3\nreturn x * c",
     "or a number": "c = x.sum() or 1.0\nreturn x * c",
     "not": "c = not x.any()\nreturn x * c",
+    "all of a list": "c = all([r.sum() > -1 for r in x])\nreturn x * c",
     "while": "y = x.abs() + 1\nn = y * 0\nwhile y.max() > 1.5:\n    y = y * 0.5\n    n = n + 1\nreturn y + n",
     "count": "k = len(x.nonzero())\nreturn x * k",
     "assert of an object": "rows = [x, x + 1]\nassert rows\nreturn rows[1]",
@@ -128,7 +129,7 @@ DECLINED = {
     "operand": ("c = x.sum() and x.mean()\nreturn x * c", "may be no bool"),
     "while with a break": ("while x.sum() > 0:\n    x = x - 1\n    if self.flag:\n        break\nreturn x", "a block of its own"),
     "selected items": ("return x.nonzero()", "capture_dynamic_output_shape_ops"),
-    "filtered": ("rows = [r for r in x.unbind() if r.sum() > 0]\nreturn x + len(rows)", "does the same"),
+    "filtered": ("rows = [r for r in x.unbind() if r.sum() > 0]\nreturn x + len(rows)", "how many items are left"),
 }
 # fmt: on
 

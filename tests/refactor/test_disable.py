@@ -106,6 +106,12 @@ def test_there_is_no_place_for_it(mark: str, reason: str, tmp_path: Path) -> Non
     assert reason in found.reason
 
 
+def test_another_torch_has_no_such_decorator(tmp_path: Path) -> None:
+    found = written(tmp_path, "helper", "torch = None\n\n\ndef f(x):\n    return x.item()  # helper\n")
+    assert isinstance(found, Declined)
+    assert "`torch` means something else" in found.reason
+
+
 def test_torch_is_called_what_the_file_calls_it(tmp_path: Path) -> None:
     found = written(tmp_path, "helper", "import torch as t\n\n\ndef f(x):\n    return x.item()  # helper\n")
     assert isinstance(found, Proposal)

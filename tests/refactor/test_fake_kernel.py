@@ -328,3 +328,18 @@ def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
     found = next(iter(registered("model.py", of, 7, seen)))
     assert isinstance(found, Proposal)
     assert found.edits[-1].new_text.strip().endswith(f"lambda x, k=5: x.new_empty({value}))")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("torch = None\n\n\ndef f(op, x):\n    return op(x)\n", "`torch` means something else here"),
+        ("import torch\n\nCALL = 1\n\n\n\n", "no function stands around it"),
+    ],
+)
+def test_where_no_registration_can_stand(text: str, reason: str, tmp_path: Path) -> None:
+    call = ObservedCall("x", (ObservedArgument("x", (2, 4)),), (ObservedResult((2, 4)),))
+    seen = CustomOp("lib::op", "operator", "model.py", 5, "f", observed=call)
+    (found,) = registered("model.py", source.of_text(tmp_path / "model.py", text), 5, seen)
+    assert isinstance(found, Declined)
+    assert reason in found.reason

@@ -1,0 +1,315 @@
+"""Every reason for which a rule declines to write code anew is shown by a sample: here, or beside the rewrites of its family."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import tcready.rules
+from rewriting import forward, proposed
+from tcready import api
+from tcready.refactor.suggest import Proposal, at_line
+from tcready.static import source
+from tcready.static.concrete import Concrete
+from tcready.static.rule import Declined
+
+HEAD = """\
+import contextlib as c
+import copy
+import threading
+import numpy as np
+import scipy.optimize
+"""
+BUFFER = "self.e = nn.Buffer(torch.zeros(8))"
+LINEAR = "self.l = nn.Linear(8, 8)"
+DECLINED = {
+    "a side that is None": (
+        "",
+        "z = None\nif x.sum() > 0:\n    z = x * 2\nreturn x if z is None else z",
+        "a side gives no tensor",
+    ),
+    "a list that changes": (
+        "",
+        "sizes = [1, 2, 3]\nsizes.append(4)\ni = x.argmax()\nreturn x * sizes[i]",
+        "the list may be changed elsewhere",
+    ),
+    "a list of more than numbers": (
+        "",
+        "sizes = [1, x, 3]\ni = x.argmax()\nreturn x * sizes[i]",
+        "the list holds more than numbers",
+    ),
+    "an item of a list for a size": (
+        "",
+        "sizes = [1, 2, 3]\ni = x.argmax()\nreturn torch.zeros(sizes[i])",
+        "a size or a bound",
+    ),
+    "a check that is mixed": (
+        "",
+        "if len(x) > 3 or x.sum() > 0 and x.dim() > 1:\n    raise ValueError('a')\nreturn x",
+        "neither can be asked alone",
+    ),
+    "an assert that is mixed": (
+        "",
+        "assert x.sum() > 0 or (x.dim() > 1 and x.max() > 1), f'{x}'\nreturn x",
+        "neither can be asked alone",
+    ),
+    "an assert beside another statement": (
+        "",
+        "assert x.sum() > 0 and x.max() < 1, f'{x}'; y = x\nreturn y",
+        "another statement stands on its line",
+    ),
+    "an assert that is caught": (
+        "",
+        "try:\n    assert x.sum() > 0 and x.max() < 1, f'{x}'\nexcept AssertionError:\n    pass\nreturn x",
+        "the error may be caught around it",
+    ),
+    "repeats that are unpacked": (
+        "",
+        "n = [x.long()]\nreturn torch.repeat_interleave(x, *n)",
+        "not written as a tensor",
+    ),
+    "a line of `__init__` that does more": (
+        "self.n = 0; self.m = 1",
+        "self.n += 1\nreturn x",
+        "`__init__` does more on that line",
+    ),
+    "a buffer that shares its line": (
+        BUFFER,
+        "self.e = self.e.add_(1); y = x\nreturn y + self.e",
+        "it shares its line with what is compiled",
+    ),
+    "a buffer whose name is taken": (
+        BUFFER,
+        "e = x * 2\nself.e = self.e.to(x.dtype)\nreturn e + self.e",
+        "`e` is a name of the function already",
+    ),
+    "a buffer that is converted on one way": (
+        BUFFER,
+        "if x.dim() > 1:\n    self.e = self.e.to(x.dtype)\nreturn x + self.e",
+        "on one way through the function alone",
+    ),
+    "a buffer that is converted in a loop": (
+        BUFFER,
+        "for i in range(2):\n    self.e = self.e.to(x.dtype)\n    x = x + self.e\nreturn x",
+        "the buffer is converted in a loop",
+    ),
+    "a parameter that is kept": (
+        "",
+        "self.w = nn.Parameter(x * 2)\nreturn x",
+        "made in `__init__` it would be trained and stored",
+    ),
+    "a norm of one size or several": (
+        "",
+        "n = x.shape[-1:]\nreturn nn.LayerNorm(n)(x)",
+        "whether it is given one size or several",
+    ),
+    "a scope that is made twice": (
+        "self.quiet = torch.no_grad()\nself.quiet = torch.enable_grad()",
+        "with self.quiet:\n    y = x * 2\nreturn y",
+        "is not written in `__init__`",
+    ),
+    "a scope of what is not known": (
+        "self.quiet = torch.inference_mode(bool(int('1')))",
+        "with self.quiet:\n    y = x * 2\nreturn y",
+        "what the context manager was made with is not known",
+    ),
+    "a power with a modulus": ("", "return pow(x, 2, 3)", "`pow` with a modulus has no operator"),
+    "a truth that is mixed": (
+        "",
+        "a = x.sum() > 0 or x.dim() > 1\nreturn x * 2 if a is None else x",
+        "neither can be asked alone",
+    ),
+    "any of a generator": (
+        "",
+        "return x * any(t > 0 for t in x)",
+        "worked out only until one decides",
+    ),
+    "any of those that are picked": (
+        "",
+        "return x, any([t > 0 for t in x if t.sum() > 0])",
+        "torch has nothing that does the same",
+    ),
+    "a chain that picks": (
+        "",
+        "return [t for t in x if 0 < t.sum() < 3]",
+        "how many items are left depends on the data",
+    ),
+    "a mask that picks": ("", "return x[x > 0]", "how many items come out depends on the mask"),
+    "one of several modules": (
+        "self.ls = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])",
+        "i = x.argmax()\nreturn self.ls[i](x)",
+        "of modules, every one would have to be worked out",
+    ),
+    "a context of a stack": (
+        "",
+        "with c.ExitStack() as stack:\n    stack.enter_context(threading.Lock())\n    y = x * 2\nreturn y",
+        "a context entered through a stack ends where the stack does",
+    ),
+    "a side that leaves in the middle": (
+        "",
+        "if x.sum() > 0:\n    if x.dim() > 1:\n        return x\n    y = x * 2\nelse:\n    y = x\nreturn y",
+        "a side leaves in the middle",
+    ),
+    "a chain with an effect": (
+        "",
+        "return x, 0 < x.add_(1).sum() < 3",
+        "an operand is a call that may have an effect",
+    ),
+    "an assertion by keyword": (
+        "",
+        "torch._assert(x.sum() > 0, message='a')\nreturn x",
+        "its condition is not given by position",
+    ),
+    "a loop that writes elsewhere": (
+        "self.n = 0",
+        "while x.sum() > 0:\n    x = x - 1\n    self.n += 1\nreturn x",
+        "its body writes to what is not its own",
+    ),
+    "a loop that Python ends": (
+        "",
+        "n = 0\nwhile n < 3 and x.sum() > 0:\n    x = x - 1\n    n = n + 1\nreturn x",
+        "what Python asks of each round changes in the round",
+    ),
+    "a loop with a value of its own": (
+        "",
+        "y = x\nwhile y.sum() > 0:\n    y = y - 1\n    z = y * 2\nreturn z",
+        "has no value before the first",
+    ),
+    "a loop whose names are taken": (
+        "",
+        "one_round = x\nwhile x.sum() > 0:\n    x = x - 1\nreturn x + one_round",
+        "the names that it would need are taken",
+    ),
+    "another `bool`": (
+        "",
+        "bool = 1\nrows = [x]\nassert rows\nreturn x * bool",
+        "`bool` means something else here",
+    ),
+    "a choice that is mixed": (
+        "",
+        "a = True if x.dim() > 1 and x.sum() > 0 else False\nreturn x, a",
+        "neither can be asked alone",
+    ),
+    "a copy that is called with a list": (
+        LINEAR,
+        "args = (x,)\nreturn copy.deepcopy(self.l)(*args)",
+        "arguments that are not written one by one",
+    ),
+    "a copy whose name is taken": (
+        LINEAR,
+        "y_state = x\ny = copy.deepcopy(self.l)\nreturn y(x) + y_state",
+        "`y_state` is a name of the function already",
+    ),
+    "another `math`": (
+        "",
+        "math = 2\nreturn x.reshape(int(np.prod(x.shape))) * math",
+        "`math` means something else here",
+    ),
+    "more of numpy than a product": (
+        "",
+        "return x * float(np.sqrt(np.prod(x.shape)))",
+        "numpy works out more in it",
+    ),
+    "a function of SciPy by keyword": (
+        "",
+        "a, b = scipy.optimize.linear_sum_assignment(cost_matrix=x)\nreturn a",
+        "it is called in a way that an operator cannot be",
+    ),
+    "a scope whose helper's name is taken": (
+        "",
+        "_attention_backends = 1\nwith torch.backends.cuda.sdp_kernel(enable_flash=False):\n    y = x * 2\nreturn y",
+        "has another name in the file",
+    ),
+    "a lock where contextlib is another": (
+        "self.lock = threading.Lock()",
+        "c = x\nwith self.lock:\n    y = x * 2\nreturn y + c",
+        "`c` means something else here",
+    ),
+}
+
+
+@pytest.mark.parametrize(("init", "body", "reason"), DECLINED.values(), ids=DECLINED)
+def test_it_is_declined(init: str, body: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, HEAD + forward(body, init=init))
+    assert any(isinstance(each, Declined) and reason in each.reason for each in found), found
+
+
+def test_a_model_without_init_has_no_place_for_a_buffer(tmp_path: Path) -> None:
+    text = forward("self.n += 1\nreturn x").replace("nn.Module):\n", "nn.Module):\n    n = 0\n\n")
+    assert any(
+        isinstance(each, Declined) and "no `__init__`" in each.reason for each in proposed(tmp_path, text)
+    )
+
+
+def test_an_assert_that_a_caller_catches(tmp_path: Path) -> None:
+    body = "try:\n    self.check(x)\nexcept AssertionError:\n    return -x\nreturn x"
+    method = "\n    def check(self, x):\n        assert x.sum() > 0 and x.max() < 1, f'{x}'\n"
+    found = proposed(tmp_path, forward(body) + method)
+    assert [each for each in found if isinstance(each, Proposal)] == []
+    assert any(
+        isinstance(each, Declined) and "a `try` in this file catches it" in each.reason for each in found
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "reason"),
+    [
+        ("TCR212", "torch._check_tensor_all(cond=x > 0)", "its condition is not given by position"),
+        (
+            "TCR415",
+            "torch.distributions.Normal(x, 1.0)",
+            "the call does not pass `validate_args` itself: what it is set by stands elsewhere",
+        ),
+        ("TCR206", "torch.repeat_interleave(x, 2)", "not written as a tensor"),
+        ("TCR206", "torch.repeat_interleave(input=x)", "not written as a tensor"),
+    ],
+)
+def test_what_no_rule_speaks_of_is_declined_where_dynamo_broke(
+    code: str, call: str, reason: str, tmp_path: Path
+) -> None:
+    text = forward(f"{call}\nreturn x")
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if call in each)
+    rules = [rule for rule in api.load_rules() if rule.code == code]
+    found = at_line(Concrete(source.of_text(tmp_path / "model.py", text)), "model.py", line, rules)
+    assert any(isinstance(each, Declined) and reason in each.reason for each in found)
+
+
+def _reasons() -> dict[str, re.Pattern[str]]:
+    """Where each reason of a rule stands, and what it reads like: what is filled in is anything."""
+    found = {}
+    for path in sorted(Path(str(tcready.rules.__file__)).parent.glob("*.py")):
+        module = importlib.import_module(f"tcready.rules.{path.stem}") if path.stem != "__init__" else None
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "Declined"):
+                continue
+            (reason,) = node.args
+            if isinstance(reason, ast.Name):
+                value = getattr(module, reason.id, None)  # a local name is what a function gives
+                parts = [value] if isinstance(value, str) else []
+            else:
+                values = reason.values if isinstance(reason, ast.JoinedStr) else [reason]
+                parts = [each.value if isinstance(each, ast.Constant) else None for each in values]
+            if parts:
+                text = "".join(".*" if part is None else re.escape(part) for part in parts)
+                found[f"{path.name}:{node.lineno}"] = re.compile(text)
+    return found
+
+
+def test_every_reason_stands_in_a_test() -> None:
+    """Of the words that tests look for, some are part of each reason that a rule gives."""
+    words = set()
+    for path in Path(__file__).parent.glob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 1:
+                words.add(node.value)
+    reasons = _reasons()
+    assert len(reasons) > 80
+    missing = {
+        place: each.pattern
+        for place, each in reasons.items()
+        if not any(word in each.pattern.replace("\\", "") or each.fullmatch(word) for word in words)
+    }
+    assert missing == {}
