@@ -93,6 +93,8 @@ class ProofRequest:
     left then is left out."""
     numbers: tuple[float, ...] = ()
     """What is compared with these numbers where the code changes: inputs are tried there."""
+    without: tuple[str, ...] = ()
+    """Variations that are not tried: with them a kernel failed on the device."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ class ProofResult:
     """Statements that are taken away and no call ran."""
     failure: str | None = None
     """Why nothing can be held against the code as it stands, in one line."""
+    lost: str | None = None
+    """The variation with which a kernel failed on the device, so that the process could do no more there."""
 
 
 NOT_COMPARED = (

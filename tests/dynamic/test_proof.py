@@ -602,6 +602,7 @@ def test_a_trial_that_is_ended_for_time_is_not_run_and_one_that_dies_is_refuted(
             Trial,
             tmp_path / "trial.json",
             doing,
+            str(tmp_path),
             0.3,
             functools.partial(children._without_answer, work, variant),
         )
@@ -1031,3 +1032,79 @@ def test_what_counts_before_an_exception_is_no_difference_of_compiled_code(tmp_p
     assert "of length one" in result.variations
     (trial,) = result.trials
     assert trial.difference is None
+
+
+LOST = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    lost = False
+
+    def forward(self, x):
+        if Model.lost or (x < 0).all() or x.isnan().any():
+            Model.lost = True
+            raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+        if x.sum() > 4:
+            x = x * 2
+        return x + 1
+
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+"""
+"""What a GPU does once a kernel has failed, in the words that torch has for it: nothing works there any more."""
+
+
+@pytest.mark.dynamo
+def test_inputs_with_which_a_kernel_fails_are_left_out(tmp_path: Path) -> None:
+    result = of_numbers(
+        tmp_path,
+        LOST,
+        ("x = x * 2", "x = 2 * x"),
+        ("x = x * 2", "x = x * 3"),
+        ("x = x * 2", "x = x * 2 if x.sum() < 9 else -x.abs() - 1\n            self(x)"),
+    )
+    assert result.failure is None
+    assert not {"negated", "with a NaN"} & set(result.variations)
+    assert {"given", "large", "shifted up", "zeros"} <= set(result.variations)
+    same, wrong, lost = result.trials
+    assert same.difference is None
+    assert "not close" in (wrong.difference or "")
+    assert "AcceleratorError" in (lost.difference or "")
+
+
+@pytest.mark.dynamo
+def test_a_model_whose_kernels_fail_is_not_tried(tmp_path: Path) -> None:
+    result = of_numbers(tmp_path, LOST.replace("lost = False", "lost = True"), ("x = x * 2", "x = 2 * x"))
+    assert "a kernel failed on the device, with inputs given" in (result.failure or "")
+
+
+CUDA = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        if x.sum() > 4:
+            x = x * 2
+        return x[(x * 3).long().sum(1)]
+
+
+def get_inputs():
+    return [torch.rand(64, 8)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="needs a GPU")
+def test_a_failed_kernel_on_a_gpu_leaves_the_other_inputs(tmp_path: Path) -> None:
+    result = of_numbers(tmp_path, CUDA, ("x = x * 2", "x = 2 * x"), ("x = x * 2", "x = x * 3"), device="cuda")
+    assert result.failure is None
+    assert "large" not in result.variations
+    assert {"given", "zeros", "small"} <= set(result.variations)
+    same, wrong = result.trials
+    assert same.difference is None
+    assert wrong.difference is not None

@@ -121,10 +121,10 @@ class Clock:
             return end
         before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         before.record()
-        self._pending.append((before, after, into))
 
-        def behind() -> None:
+        def behind() -> None:  # an operator that raises has no end to be read
             after.record()
+            self._pending.append((before, after, into))
 
         return behind
 

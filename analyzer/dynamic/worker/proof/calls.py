@@ -86,6 +86,8 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
             ]
             names = dict.fromkeys(name for of_case in fits for name in of_case)
             for variation in names if seed == request.seeds[0] else SEEDED:
+                if variation in request.without:
+                    continue
                 for number, case in enumerate(cases):
                     if variation not in fits[number]:
                         continue
@@ -111,11 +113,15 @@ def alone(
         of: Any = None
         for place, (_, _, function) in found.items():
             model = models.built(mode, seed)
+            if mode == "infer" and _is_called_as(model, function):
+                continue  # these calls have been made; in training they are, for gradients of varied inputs
             if of is None or of is not model:  # the arguments are modules of it
                 of, recorded = model, _recorded(models, model, found, seed)
             calls = recorded[place]
             fits = [_fitting(function, args, kwargs, request.numbers) for args, kwargs, _ in calls]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
+                if variation in request.without:
+                    continue
                 for number, (args, kwargs, caught) in enumerate(calls):
                     if variation not in fits[number]:
                         continue
@@ -316,6 +322,13 @@ def _recorded(
         for case in models.drawn(seed):
             behaviour(model, _cast(models.context, model), *_arguments(case), "infer")
     return calls
+
+
+def _is_called_as(model: Any, function: FunctionType) -> bool:
+    """Whether a call of the model is a call of that function, with the same arguments."""
+    return model is function or (
+        isinstance(model, nn.Module) and inspect.getattr_static(model, "forward", None) is function
+    )
 
 
 @contextlib.contextmanager

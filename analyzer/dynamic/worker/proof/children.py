@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import Journal
+from tcready.dynamic.worker.journal import Journal, one_line
 from tcready.dynamic.worker.proof import trials
+from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.dynamic.worker.request import Work, write_json
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema import Observation, ProofRequest, ProofResult, Trial, Variant, from_json
@@ -87,15 +88,7 @@ def _answered(
 
     if known is None or not known.covers(request):
         journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
-        (room / "before.json").unlink(missing_ok=True)
-        found = _in_child(
-            ProofResult,
-            room / "before.json",
-            lambda: trials.before(fresh(), request, trace),
-            share(len(request.variants)),
-            lambda why, _: ProofResult(failure=why),
-        )
-        known = _Known(request, found)
+        known = _called_as_it_stands(work, request, room, fresh, trace, share(len(request.variants)))
     result = known.result
     asked, variants = known.request, request.variants
     write_json(str(room / "result.json"), result)
@@ -103,17 +96,49 @@ def _answered(
         if result.failure is not None:
             break
         journal.write(f"proof: {variant.name}", number, len(variants))
-        (room / f"trial-{number}.json").unlink(missing_ok=True)
         trial = _in_child(
             Trial,
             room / f"trial-{number}.json",
             functools.partial(_after, fresh, asked, variant, trace),
+            work.root,
             share(len(variants) - number),
             functools.partial(_without_answer, work, variant),
         )
         result = replace(result, trials=(*result.trials, trial))
         write_json(str(room / "result.json"), result)
     return known
+
+
+def _called_as_it_stands(
+    work: Work,
+    request: ProofRequest,
+    room: Path,
+    fresh: Callable[[], Context],
+    trace: Path,
+    seconds: float,
+) -> _Known:
+    """What the code as it stands does. Where a kernel fails on an accelerator its process can do no more there: another
+    one makes the calls, without the inputs that did that."""
+    until = time.monotonic() + seconds
+    while True:
+        found = _in_child(
+            ProofResult,
+            room / "before.json",
+            functools.partial(_before, fresh, request, trace),
+            work.root,
+            max(until - time.monotonic(), LEAST),
+            lambda why, _: ProofResult(failure=why),
+        )
+        if found.lost is None:
+            return _Known(request, found)
+        if found.lost == GIVEN or time.monotonic() > until:
+            why = f"a kernel failed on the device, with inputs {found.lost}"
+            return _Known(request, replace(found, failure=why))
+        request = replace(request, without=(*request.without, found.lost))
+
+
+def _before(fresh: Callable[[], Context], request: ProofRequest, trace: Path) -> ProofResult:
+    return trials.before(fresh(), request, trace)
 
 
 def _after(fresh: Callable[[], Context], request: ProofRequest, variant: Variant, trace: Path) -> Trial:
@@ -128,16 +153,25 @@ def _without_answer(work: Work, variant: Variant, why: str, is_late: bool) -> Tr
 
 
 def _in_child(
-    kind: type[_T], path: Path, work: Callable[[], _T], seconds: float, failed: Callable[[str, bool], _T]
+    kind: type[_T],
+    path: Path,
+    work: Callable[[], _T],
+    root: str,
+    seconds: float,
+    failed: Callable[[str, bool], _T],
 ) -> _T:
     """What `work` gives, worked out in a copy of this process; what `failed` makes of the reason, and of whether it was
     too late, if it gives nothing."""
+    why = path.with_suffix(".why")
+    for each in (path, why):
+        each.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
         try:
             write_json(str(path), work())
             code = 0
-        except BaseException:
+        except BaseException as error:
+            write_json(str(why), one_line(error, root))
             traceback.print_exc()
             sys.stdout.flush()
             code = 1
@@ -156,4 +190,5 @@ def _in_child(
         return from_json(kind, json.loads(path.read_text(encoding="utf-8")))
     if os.WIFSIGNALED(status):
         return failed(f"the process died by {signal.Signals(os.WTERMSIG(status)).name}", False)
-    return failed("the process that tried it failed", False)
+    reason = f": {json.loads(why.read_text('utf-8'))}" if why.exists() else ""
+    return failed(f"the process that tried it failed{reason}", False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
@@ -78,6 +79,10 @@ COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
 
+DEVICE_LOST = "AcceleratorError"
+"""The type of exception that torch raises once a kernel has failed on an accelerator, of whatever is done there next."""
+
+
 @dataclass
 class Trace:
     """What the code as it stands did."""
@@ -105,7 +110,37 @@ class Trace:
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
-    """Makes every call on the code as it stands and leaves the trace in a file."""
+    """Makes every call on the code as it stands and leaves the trace in a file; or says with which inputs the device was
+    lost."""
+    try:
+        return _as_it_stands(context, request, trace_path)
+    except _DeviceLostError as error:
+        return ProofResult(lost=error.variation)
+
+
+class _DeviceLostError(Exception):
+    """A kernel failed on an accelerator, with these inputs: this process can do no more there."""
+
+    def __init__(self, variation: str) -> None:
+        super().__init__(variation)
+        self.variation = variation
+
+
+def _on_device(context: Context, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
+    """What a call does, once the device has done its work. Raises _DeviceLostError if it cannot do any more."""
+    try:
+        seen = call()
+        settle(context)
+    except Exception as error:
+        if type(error).__name__ != DEVICE_LOST:
+            raise
+        raise _DeviceLostError(key.variation) from None
+    if seen.error == DEVICE_LOST:
+        raise _DeviceLostError(key.variation)
+    return seen
+
+
+def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     paths = {span.path for span in (*request.tests, *request.statements)}
     texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
     sides = Sides(request.tests, request.statements)
@@ -132,7 +167,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 try:
                     begun = time.monotonic()
                     with _ended_after(longest * SLOW if key.variation not in SEEDED else math.inf):
-                        seen = call()
+                        seen = _on_device(context, key, call)
                     longest = max(longest, time.monotonic() - begun)
                 except _TooLongError:
                     continue
@@ -403,6 +438,10 @@ class _Compiling:
             self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
         return eager, compiled
 
+    def compiled(self, key: Key) -> Behaviour:
+        """The compiled one of the two."""
+        return self.called(key)[1]
+
 
 def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dict[Key, str | None]:
     """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
@@ -415,13 +454,13 @@ def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dic
     found: dict[Key, str | None] = {}
     for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
         if key in wanted or time.monotonic() < until:
-            found[key] = compiling.called(key)[1].error
+            found[key] = _on_device(models.context, key, functools.partial(compiling.compiled, key)).error
     own = {key for key, seen in trace.calls if seen.raised}
     raised_alone = [key for key in trace.alone if key in own]
     functions = tuple(dict.fromkeys(key.function for key in raised_alone if key.function is not None))
     if functions:
-        calls = _chosen_alone(models, request, functions, raised_alone, _compiled_by_itself)
-        found |= {key: seen.error for key, seen in calls}
+        for key, call in _chosen_alone(models, request, functions, raised_alone, _compiled_by_itself):
+            found[key] = _on_device(models.context, key, call).error
     return found
 
 
@@ -519,8 +558,9 @@ def _compiled_alone(
     """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
     raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
     chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
-    expected = dict(chosen(_guarded))
-    for key, actual in chosen(_compiled_by_itself):
+    expected = {key: call() for key, call in chosen(_guarded)}
+    for key, call in chosen(_compiled_by_itself):
+        actual = call()
         if key not in expected or dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
@@ -538,15 +578,15 @@ def _chosen_alone(
     functions: Sequence[FunctionPlace],
     telling: Iterable[Key],
     made: Made,
-) -> Iterator[tuple[Key, Behaviour]]:
-    """What some of the `telling` calls of functions alone do in the mode of the run, as they are `made`."""
+) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
+    """Some of the `telling` calls of functions alone in the mode of the run, as they are `made`."""
     mode = models.context.work.options.mode
     wanted = {replace(key, mode=mode) for key in telling if key.variation != IN_DOUBLE}
     left = dict.fromkeys(functions, COMPILED)
     for key, call in alone(models, replace(request, modes=(mode,)), functions, made):
         if key in wanted and key.function is not None and left[key.function]:
             left[key.function] -= 1
-            yield key, call()
+            yield key, call
 
 
 def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
