@@ -39,6 +39,8 @@ VARIED = {"as given": (1.0, 0.0), "large": (30.0, 0.0), "small": (0.01, 0.0), "u
           "negated": (-1.0, 0.0), "zero": (0.0, 0.0), "a NaN": (1.0, 0.0)}  # fmt: skip
 SHOWN = 2000
 """Characters of what is printed that are compared."""
+MANY = 10_000
+"""Numbers of a tensor that are compared: a model's gradients of a hundred calls take tens of GB."""
 
 
 def calls(path: Path, device: str = "cpu", compiled_after: str | None = None) -> list[dict[str, Any]]:
@@ -163,17 +165,21 @@ def _called(
     state = [*model.state_dict().values()] if isinstance(model, torch.nn.Module) else []
     parts = {"output": out, "gradient": gradients, "argument": (args, kwargs), "state": state}
     values = {
-        what: [
-            each.detach().clone() if isinstance(each, torch.Tensor) else _plain(each)
-            for each in pytree.tree_leaves(part)
-        ]
+        what: [kept for each in pytree.tree_leaves(part) for kept in _kept(each)]
         for what, part in parts.items()
     }
     return {"error": error, "printed": shown.getvalue()[:SHOWN], **values}
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+def _kept(value: Any) -> tuple[Any, ...]:
+    """What is kept of a leaf: a copy of a tensor, of a large one its shape, and numbers at equal steps."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return (value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__,)
+    if value.numel() <= MANY or value.layout != torch.strided:
+        return (value.detach().clone(),)
+    return str(tuple(value.shape)), value.detach().flatten()[:: value.numel() // MANY].clone()
 
 
 def difference(before: list[dict[str, Any]], after: list[dict[str, Any]], printed: bool = True) -> str | None:
@@ -216,7 +222,9 @@ def judged(
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
     if done.returncode:
-        return f"it cannot be called: {done.stderr.strip().splitlines()[-1][:200]}"
+        return (
+            f"it cannot be called: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][:200]}"
+        )
     found: list[dict[str, Any]] = torch.load(out, weights_only=False)
     return found
 
