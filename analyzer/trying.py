@@ -204,6 +204,8 @@ class _Gone:
     """What is run at import and gives names another value."""
     takes: tuple[Span, ...] = ()
     """Functions that cannot be called in all the ways that they could."""
+    declared: tuple[Span, ...] = ()
+    """What is declared otherwise."""
 
 
 @dataclass(frozen=True)
@@ -659,6 +661,7 @@ class Work:
                     tuple(span for each in differs for span in each.compiled),
                     tuple(span for each in differs for span in each.once),
                     tuple(span for each in differs for span in each.takes),
+                    tuple(span for each in differs for span in each.declared),
                 )
             )
             numbers |= dict.fromkeys(number for each in differs for number in each.numbers)
@@ -753,6 +756,9 @@ class Work:
             return (
                 f"{self._shown(span.path)}:{span.line} takes other parameters: no call shows who passes them"
             )
+        for span in gone.declared:
+            where = f"{self._shown(span.path)}:{span.line}"
+            return f"{where} is declared otherwise, or not any more: no call shows what depends on that"
         return None
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:

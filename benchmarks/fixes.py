@@ -5,7 +5,7 @@ with `kwargs` gives (module, args, kwargs)) and `break_sites`. The packages must
 the interpreter --python, in which the models are run.
 
     python benchmarks/fixes.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--part K/N] [--out FILE]
-                               [--sites fixtures/accuracy/fixed-sites.jsonl] [--judge]
+                               [--sites fixtures/accuracy/fixed-sites.jsonl] [--judge] [--device cuda]
 
 What became of each site is kept in the --sites file, a line a model, the last run of each; the sums are over all of them.
 
@@ -35,7 +35,13 @@ from tcready.schema import FixResult, as_json
 
 
 def tried(
-    record: dict[str, Any], zoo: str, python: str | None, seconds: float, unsafe: bool, judge: bool
+    record: dict[str, Any],
+    zoo: str,
+    python: str | None,
+    seconds: float,
+    unsafe: bool,
+    judge: bool,
+    device: str,
 ) -> tuple[FixResult, str]:
     """What became of a model, and of its changes: "" if nobody judged them."""
     with tempfile.TemporaryDirectory() as folder:
@@ -50,11 +56,12 @@ def tried(
             inputs="target.py::inputs",
             python=python,
             timeout=seconds,
+            device=device,
             announce=lambda line: print(f"  {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True),
         )
         verdict = ""
         if judge and found.result.changes:
-            verdict = " ".join(held_against(found, target, python or sys.executable))
+            verdict = " ".join(held_against(found, target, python or sys.executable, device))
         return found.result, verdict
 
 
@@ -124,6 +131,7 @@ def main() -> int:
     parser.add_argument(
         "--judge", action="store_true", help="hold what is changed against itself on fresh seeds"
     )
+    parser.add_argument("--device", default="cpu", help="where the models run, and what judges them")
     parser.add_argument("--out", help="append one JSON line a model there")
     parser.add_argument("--sites", help="the file with what became of each site, of these models and others")
     options = parser.parse_args()
@@ -143,7 +151,13 @@ def main() -> int:
         began = time.monotonic()
         try:
             result, verdict = tried(
-                record, options.zoo, options.python, options.timeout, options.unsafe, options.judge
+                record,
+                options.zoo,
+                options.python,
+                options.timeout,
+                options.unsafe,
+                options.judge,
+                options.device,
             )
         except Exception as error:  # one model must not end the measurement
             result, verdict = FixResult((), failure=f"{type(error).__name__}: {error}"), ""

@@ -42,7 +42,10 @@ class Changed:
     once: tuple[Span, ...] = ()
     """What is run once, when the file is imported, and gives names of the first text, or of others, another value."""
     takes: tuple[Span, ...] = ()
-    """Public functions of the first text that cannot be called in all the ways that they could."""
+    """Functions of the first text that cannot be called in all the ways that they could."""
+    declared: tuple[Span, ...] = ()
+    """What is declared otherwise, or not any more, so that no call need show it: classes and what they derive from,
+    decorators, functions that are gone or defined more than once, `global` and `nonlocal`."""
     numbers: tuple[float, ...] = ()
     """What is compared with numbers in tests and statements that differ: these numbers."""
 
@@ -71,6 +74,8 @@ class _Run:
 
     node: ast.stmt | ast.expr
     arm: Arm
+    text: str = ""
+    """What is compared of it, if not all: what stands before the body of a loop, a handler, a function."""
 
 
 @dataclass
@@ -83,12 +88,17 @@ class _Scope:
     """Operands of tests that are joined, and of `and` and `or` elsewhere: what is asked by itself."""
     statements: list[_Run]
     inner: list[_Run]
-    """Lambdas and comprehensions."""
+    """Lambdas and comprehensions, the sides of conditional expressions, and the operands of `and` and `or` but for the
+    first."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
     """What the second text of the file `path`, absolute, no longer has as the first had it."""
-    earlier, later = dict(_functions(before.tree)), dict(_functions(after.tree))
+    defined = [*_functions(before.tree)], [*_functions(after.tree)]
+    earlier, later = map(dict, defined)
+    often = {
+        name for each in defined for name, count in Counter(name for name, _ in each).items() if count > 1
+    }
     functions: list[FunctionPlace] = []
     tests: list[Span] = []
     gone: list[Span] = []
@@ -98,18 +108,23 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     compiled: list[Span] = []
     once: list[Span] = []
     takes: list[Span] = []
+    declared = [_span(path, before, each, 1) for each in _classes_otherwise(before.tree, after.tree)]
     numbers: list[float] = []
     nothing = _Scope([], [], [], [])
     pairs: list[tuple[_Scope, _Scope]] = []
     for name, function in earlier.items():
         other = later.get(name)
+        if name in often and _dumped(name, defined[0]) != _dumped(name, defined[1]):
+            declared.append(_span(path, before, function, 1))
         if other is not None and ast.dump(other) == ast.dump(function):
             continue
         functions.append(FunctionPlace(path, name))
         pairs.append((_scope(function), nothing if other is None else _scope(other)))
         if other is not None and _defaults(function) != _defaults(other):
             once.append(_span(path, before, function, 1))
-        if other is not None and _is_public(name) and not _accepts(other, function):
+        if other is None or _declaration(other) != _declaration(function):
+            declared.append(_span(path, before, function, 1))
+        if other is not None and not _accepts(other, function):
             takes.append(_span(path, before, function, 1))
     # what an operator does in its kernel is seen by those that call it where it is compiled
     pairs += [
@@ -123,12 +138,17 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         tests += [_test_span(path, before, each) for each in found.tests]
         turned += [_test_span(path, before, each) for each in found.turned]
         asked += [_test_span(path, after, each) for each in found.asked]
-        gone += [_span(path, before, _worked_out(each.node)) for each in found.gone if not _is_import(each)]
+        gone += [
+            _span(path, before, _worked_out(each.node))
+            for each in found.gone
+            if not (one is ahead and _is_import(each))
+        ]
         registered = [each.node for each in found.written if one is ahead and isinstance(each.node, ast.Expr)]
         new = [
             (_span(path, after, _worked_out(each.node)), each.arm)
             for each in found.written
-            if not _is_import(each) and not any(_is_inside(each.node, other) for other in registered)
+            if not (one is ahead and _is_import(each))
+            and not any(_is_inside(each.node, other) for other in registered)
         ]
         written += [span for span, _ in new]
         compiled += [span for span, arm in new if arm is not None]
@@ -158,6 +178,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(compiled),
         _each(once),
         _each(takes),
+        _each(declared),
         tuple(dict.fromkeys(numbers))[:NUMBERS],
     )
 
@@ -187,6 +208,11 @@ def _compared(one: _Scope, two: _Scope) -> _Differences:
         else:
             found.tests.append(each)
             unmatched.append(each)
+    if not unmatched:  # the same tests, perhaps in another order: then the first that is true is another one
+        order, later = ([_asked(each) for each in tests] for tests in (one.tests, two.tests))
+        if Counter(order) == Counter(later):
+            for tag, i1, i2, *_ in SequenceMatcher(None, order, later, autojunk=False).get_opcodes():
+                found.tests += one.tests[i1:i2] if tag != "equal" else []
     # of a test that is kept as a whole the operands are kept too
     inside = {id(part.node) for test in unmatched for part in _operands_of(test)}
     whole = {id(part.node) for test in one.tests for part in _operands_of(test)} - inside
@@ -209,7 +235,10 @@ def _compared(one: _Scope, two: _Scope) -> _Differences:
             found.written += two.statements[j1:j2]
     for mine, others, to in ((one, two, found.gone), (two, one, found.written)):
         known = Counter(map(_run, others.inner))
+        decide = {_asked_alone(each.node) for each in (*others.parts, *others.tests)}
         for inner in mine.inner:
+            if isinstance(inner.node, ast.expr) and _asked_alone(inner.node) in decide:
+                continue  # it is watched as a test
             if known[_run(inner)]:
                 known[_run(inner)] -= 1
             else:
@@ -232,7 +261,7 @@ def _written(test: _Test) -> str:
 
 
 def _run(each: _Run) -> str:
-    return f"{each.arm is not None} {ast.dump(each.node)}"
+    return f"{each.arm is not None} {each.text or ast.dump(each.node)}"
 
 
 def _asked(test: _Test) -> str:
@@ -280,7 +309,7 @@ def _is_without_effect(node: ast.AST) -> bool:
     return not isinstance(node, (ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Subscript))
 
 
-_WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Break, ast.Continue)
+_WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal)
 
 
 def _scope(node: ast.AST) -> _Scope:
@@ -308,6 +337,8 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
 def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> None:
     """Adds what stands in a statement."""
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if in_function:
+            scope.statements.append(_Run(node, arm, _header(node)))
         if in_function or isinstance(node, ast.ClassDef):
             _block(node.body, arm, scope, in_function)
         if in_function or isinstance(node, ast.ClassDef):
@@ -323,6 +354,10 @@ def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> No
         inside, otherwise = _arms(node.test, arm)
     if not hasattr(node, "body") and not isinstance(node, ast.Match):
         scope.statements.append(_Run(node, arm))
+    elif text := _header(node):
+        # of a loop over nothing the header tells nothing
+        shows = node.body[0] if isinstance(node, (ast.For, ast.AsyncFor)) else node
+        scope.statements.append(_Run(shows, arm, text))
     for name, value in ast.iter_fields(node):
         if name == "test":
             continue
@@ -332,6 +367,7 @@ def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> No
             if isinstance(each, (ast.ExceptHandler, ast.match_case)):
                 if isinstance(each, ast.match_case) and each.guard is not None:
                     _test(each.guard, arm, scope)
+                scope.statements.append(_Run(each.body[0], inside, _header(each)))
                 _block(each.body, inside, scope, in_function)
             elif isinstance(each, ast.AST):
                 _look_into(each, inside if name == "msg" else arm, scope)
@@ -344,8 +380,9 @@ def _look_into(node: ast.AST, arm: Arm, scope: _Scope) -> None:
     if isinstance(node, ast.IfExp):
         _test(node.test, arm, scope)
         inside, otherwise = _arms(node.test, arm)
-        _look_into(node.body, inside, scope)
-        _look_into(node.orelse, otherwise, scope)
+        for side, where in ((node.body, inside), (node.orelse, otherwise)):
+            scope.inner.append(_Run(side, where))
+            _look_into(side, where, scope)
         return
     if isinstance(node, ast.BoolOp):
         _joined(node, arm, scope, is_test=False)
@@ -383,6 +420,8 @@ def _test(node: ast.expr, arm: Arm, scope: _Scope) -> None:
 def _joined(node: ast.BoolOp, arm: Arm, scope: _Scope, *, is_test: bool) -> None:
     """Adds the operands of `and` and `or`: the last one decides nothing where the value is used otherwise."""
     for number, value in enumerate(node.values):
+        if number:
+            scope.inner.append(_Run(value, arm))
         inner: ast.expr = value
         while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
             inner = inner.operand
@@ -480,9 +519,53 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
     return {arg.arg: ast.dump(value) for arg, value in (*given, *named) if value is not None}
 
 
-def _is_public(name: str) -> bool:
-    """Whether no part of a qualified name is private; methods that Python calls are not."""
-    return not any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
+def _header(node: ast.AST) -> str:
+    """What stands before the body of a statement that has one, but for a test; "" if there is nothing else."""
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        inside = [node.args] if not isinstance(node, ast.ClassDef) else [*node.bases, *node.keywords]
+        return " ".join([f"def {node.name}", *map(ast.dump, (*inside, *node.decorator_list))])
+    parts = {
+        ast.With: ("items",),
+        ast.AsyncWith: ("items",),
+        ast.For: ("target", "iter"),
+        ast.AsyncFor: ("target", "iter"),
+        ast.Match: ("subject",),
+        ast.ExceptHandler: ("type", "name"),
+        ast.match_case: ("pattern",),
+    }.get(type(node), ())
+    values = [getattr(node, part) for part in parts]
+    flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    texts = [ast.dump(each) if isinstance(each, ast.AST) else str(each) for each in flat]
+    return " ".join([type(node).__name__, *texts]) if parts else ""
+
+
+def _declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """What makes a function what it is to others, beside its body and its parameters: whether it is left out of what is
+    compiled its callers do not see."""
+    decorators = [each for each in node.decorator_list if not ast.unparse(each).endswith("compiler.disable")]
+    outer = [ast.dump(each) for each in ast.walk(node) if isinstance(each, (ast.Global, ast.Nonlocal))]
+    inner = [each for each in ast.walk(node) if isinstance(each, _FUNCTIONS) and each is not node]
+    defaults = [f"{name} = {value}" for each in inner for name, value in _defaults(each).items()]
+    return [type(node).__name__, *map(ast.dump, decorators), *sorted(outer), *defaults]
+
+
+def _dumped(name: str, functions: Iterable[tuple[str, ast.AST]]) -> list[str]:
+    return [ast.dump(function) for each, function in functions if each == name]
+
+
+def _classes_otherwise(before: ast.Module, after: ast.Module) -> list[ast.ClassDef]:
+    """Classes of the first text that are gone, or have other bases, decorators or fields without a value."""
+    others = Counter(map(_class_text, _classes(after)))
+    return [each for each in _classes(before) if not others[_class_text(each)]]
+
+
+def _classes(tree: ast.Module) -> list[ast.ClassDef]:
+    return [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
+
+
+def _class_text(node: ast.ClassDef) -> str:
+    fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and each.value is None]
+    return " ".join([_header(node), *map(ast.dump, fields)])
 
 
 def _accepts(

@@ -6,6 +6,7 @@ import contextlib
 import io
 import linecache
 import logging
+import math
 import os
 import random
 import re
@@ -483,9 +484,11 @@ def _each_item(name: str) -> str:
 
 
 def _is_clock(one: Any, other: Any) -> bool:
-    """Whether numbers moved by amounts that are not whole and not the same."""
+    """Whether numbers moved by amounts that are not whole and not the same, but for the rounding of a sum."""
     moved = [isinstance(each, list) and all(isinstance(x, float) for x in each) for each in (one, other)]
-    return all(moved) and one != other
+    if not all(moved) or len(one) != len(other) or not all(map(math.isfinite, (*one, *other))):
+        return all(moved) and len(one) != len(other)
+    return not all(math.isclose(x, y, rel_tol=1e-6, abs_tol=1e-9) for x, y in zip(one, other, strict=True))
 
 
 def is_as_before(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

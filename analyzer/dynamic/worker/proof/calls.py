@@ -31,6 +31,7 @@ from tcready.dynamic.worker.proof.variations import (
     LAST,
     LEFT_OUT,
     OF_PYTHON,
+    OTHER_WEIGHTS,
     RETYPED,
     SEEDED,
     TWICE,
@@ -77,10 +78,12 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
         cases = models.drawn(seed)
         for mode in request.modes:
             model = models.built(mode, seed)
-            gradients = (WITH_GRADIENTS, TWICE) if mode == "train" and _trains(model) else ()
+            of_weights = (OTHER_WEIGHTS,) if _weights(model) else ()
+            if mode == "train" and _trains(model):
+                of_weights = (WITH_GRADIENTS, TWICE, *of_weights)
             fits = [
                 _fitting(
-                    model, case.args, case.kwargs, request.numbers, (*gradients, *_with_numbers(model, case))
+                    model, case.args, case.kwargs, request.numbers, (*of_weights, *_with_numbers(model, case))
                 )
                 for case in cases
             ]
@@ -171,6 +174,8 @@ def called(
         if change := OF_PYTHON.get(key.variation):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
             stack.enter_context(_other_numbers(model, change))
+        if key.variation == OTHER_WEIGHTS:
+            stack.enter_context(_other_weights(model, draw))
         return behaviour(
             model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts
         )
@@ -236,6 +241,28 @@ def _other_numbers(model: Any, change: VaryOne) -> Iterator[None]:
         for module, name, value in kept:
             if vars(module).get(name) == change(value):
                 setattr(module, name, value)
+
+
+def _weights(model: Any) -> list[torch.Tensor]:
+    """The parameters that may be given other values for a call."""
+    found = [*model.parameters()] if isinstance(model, nn.Module) else []
+    if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in found):
+        return []
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    found = [each for each in found if each.dtype in kinds and each.layout == torch.strided]
+    return found if sum(each.numel() for each in found) <= COPIED else []
+
+
+@contextlib.contextmanager
+def _other_weights(model: Any, draw: torch.Generator) -> Iterator[None]:
+    kept = [(each.data, each.detach().clone()) for each in _weights(model)]
+    for data, _ in kept:
+        data.add_(torch.randn(data.shape, generator=draw).to(data) * 0.25)
+    try:
+        yield
+    finally:
+        for data, value in kept:
+            data.copy_(value)
 
 
 def _twice(function: Callable[..., Any]) -> Callable[..., Any]:

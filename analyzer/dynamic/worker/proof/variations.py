@@ -316,7 +316,9 @@ WITH_BOTH = {
 }
 """For inputs that hold integers and floats: a test of integers goes each way with such floats."""
 RESIZED = ("of length one", "empty")
-FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED)
+OTHER_WEIGHTS = "given, with other weights"
+"""Parameters are moved away from what they are built with: zeros and ones hide what is done with them."""
+FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
 """Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
@@ -349,7 +351,9 @@ LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
 """Arguments of another type, where the function does not say that it takes tensors alone; what raises then tells
 nothing."""
-_UNCHANGED: dict[str, Vary] = dict.fromkeys((WITH_GRADIENTS, TWICE, *OF_PYTHON, *RETYPED), VARIATIONS[GIVEN])
+_UNCHANGED: dict[str, Vary] = dict.fromkeys(
+    (WITH_GRADIENTS, TWICE, OTHER_WEIGHTS, *OF_PYTHON, *RETYPED), VARIATIONS[GIVEN]
+)
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
 
