@@ -176,8 +176,8 @@ def prove(
 ) -> int:
     """Put PATCH, a unified diff by anybody, to the proof on TARGET: the same calls before and after it.
 
-    Exit 0: a break is gone, none is new, and all calls agree, on both sides of every branch that the patch takes away;
-    1: not so; 2: it could not be tried.
+    Exit 0: a break is gone if there were any, none is new, and all calls agree, on both sides of every branch that the
+    patch takes away; 1: not so; 2: it could not be tried.
     """
     try:
         data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()

@@ -159,7 +159,7 @@ class ProofResult:
 NOT_COMPARED = (
     "most compiled calls of functions alone",
     "types of fewer bits, and sizes of a fifth dimension and those behind it",
-    "other integers and flags that are kept in modules, other buffers, and other texts among the arguments",
+    "other integers and flags that are kept in modules, other buffers, numbers in containers, and other texts",
     "arguments that are None by default and left out, and another device",
     "gradients in inference",
     "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
@@ -168,6 +168,7 @@ NOT_COMPARED = (
     "which side of a branch gives an input itself, or a view of one, and which a new tensor",
     "files that were open before a call, and networks",
     "of which type an exception is that torch itself raises in compiled code",
+    "integers that outgrow 64 bits, the sign of a zero, and attributes of exceptions",
 )
 """What a caller might see and a proof does not look at."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]

@@ -1108,3 +1108,45 @@ def test_a_failed_kernel_on_a_gpu_leaves_the_other_inputs(tmp_path: Path) -> Non
     same, wrong = result.trials
     assert same.difference is None
     assert wrong.difference is not None
+
+
+BUILT = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    total = 0.0
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(8))
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        Model.total += float(x.sum())
+        h = self.norm(x) * self.norm.weight
+        return h * self.scale.exp()
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+def test_weights_are_others_and_a_sum_that_grows_is_no_clock(tmp_path: Path) -> None:
+    result = of_numbers(
+        tmp_path,
+        BUILT,
+        ("h * self.scale.exp()", "self.scale.exp() * h"),
+        ("h * self.scale.exp()", "h * (1 + self.scale)"),
+        ("self.norm(x) * self.norm.weight", "self.norm(x)"),
+        ("        Model.total += float(x.sum())\n", ""),
+    )
+    assert result.failure is None
+    same, built, ones, total = result.trials
+    assert same.difference is None
+    for trial in (built, ones):
+        assert "given, with other weights" in (trial.difference or "")
+    assert "Model.total" in (total.difference or "")
