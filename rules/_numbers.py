@@ -229,6 +229,10 @@ def is_number(node: cst.BaseExpression, uses: Uses | None) -> bool:
     return False
 
 
+FAR = 2**16
+"""A factor that takes numbers of usual data towards the 63 bits that integers of tensors have."""
+
+
 @dataclass
 class Uses:
     """Where a number goes, for a tensor that is to take its place."""
@@ -351,6 +355,10 @@ class Uses:
             return INTO_TEXT
         if isinstance(other, (cst.List, cst.Tuple)):
             return "it tells how often a list is repeated"
+        factor = other.evaluated_value if isinstance(other, cst.Integer) else 1
+        is_product = isinstance(whole.operator, cst.Multiply) and factor >= FAR
+        if is_product or isinstance(whole.operator, cst.LeftShift):
+            return "as an integer of a tensor it would wrap where one of Python's grows on"
         return self.of(whole) if is_number(other, self) else None
 
     def _compared(self, whole: cst.Comparison, node: cst.CSTNode) -> str | None:

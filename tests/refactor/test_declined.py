@@ -116,6 +116,11 @@ DECLINED = {
         "with self.quiet:\n    y = x * 2\nreturn y",
         "what the context manager was made with is not known",
     ),
+    "a builtin that is not traced": (
+        "",
+        "return x * len(globals())",
+        "nothing that Dynamo traces does the same",
+    ),
     "a power with a modulus": ("", "return pow(x, 2, 3)", "`pow` with a modulus has no operator"),
     "a truth that is mixed": (
         "",
