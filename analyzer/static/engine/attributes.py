@@ -147,6 +147,8 @@ class Attributes(Room):
                 if name in K.MODULE_TENSORS:
                     return self._parametrised(owner, name, Tensor("float", leaf=True), frame)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
+                if attribute is None:
+                    attribute = self._held(owner, name)
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
@@ -274,6 +276,11 @@ class Attributes(Room):
             value = self.engine.special(step, "forward", (value,), frame) or value
         return value
 
+    def _held(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
+        """A module that a container keeps under a name, which is an attribute of it too: `self.parts.first`."""
+        members = self.engine.container_members(owner)
+        return dict(members.entries).get(name) if isinstance(members, Mapping) else None
+
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
 
@@ -333,6 +340,9 @@ class Attributes(Room):
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
         if mro.container and name == "_parameters":
             return Method(owner, name)
+        held = self._held(owner, name) if mro.container and after is None else None
+        if held is not None:
+            return held
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
         if mro.is_module and name in ("_parameters", "_buffers"):
@@ -363,6 +373,9 @@ class Attributes(Room):
             return self.engine.annotation(annotated, owner.cls.module, sure=False)
         if mro.is_dictionary and not hasattr(dict, name):
             return self._of_dictionary(owner, name)
+        unnamed = thing.loose.get(ANY_NAME, NONE)
+        if any(isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)):
+            return unnamed  # what is set under names that the source does not tell, as nothing else has this one
         if mro.external and mro.external != ("object",):
             statistic = self._statistic(owner, name, Method(owner, name))
             return Method(owner, name) if statistic is None else statistic

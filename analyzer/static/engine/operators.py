@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     holds_tensor,
     is_key,
     join,
+    join_members,
     key_of,
     members_of,
     options,
@@ -84,7 +85,7 @@ def _binary(op: str, left: Value, right: Value) -> Value:
             more = Sequence("tuple", (*left.items, right.element), UNKNOWN)
             return join(Sequence("tuple", left.items, UNKNOWN), more)
         members = (*members_of(left), *members_of(right))
-        return Sequence(left.kind, None, join(*members) if members else UNKNOWN)
+        return Sequence(left.kind, None, join_members(*members) if members else UNKNOWN)
     if op == "Mult":
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
