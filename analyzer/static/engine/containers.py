@@ -179,7 +179,13 @@ class Containers(Room):
             )
         members = self.container_members(base)
         if members is not None:
-            return base if isinstance(node, ast.Slice) else self.item_of(members, index, node)
+            if isinstance(node, ast.Slice):
+                return base
+            if isinstance(base, (Instance, ExternalInstance)) and self.engine.heap[base].uncounted:
+                place = index.value if isinstance(index, Const) and isinstance(index.value, int) else 0
+                if _too_short(members, place):  # what a loop adds is known once or twice
+                    return self.element(members)
+            return self.item_of(members, index, node)
         if isinstance(base, Sequence):
             if isinstance(node, ast.Slice):
                 if base.items is not None:
