@@ -101,6 +101,15 @@ def _may_be_number(value: Value) -> bool:
     return isinstance(value, (Plain, Unknown)) and value != TAINTED
 
 
+def _holds_numbers(value: Value) -> bool:
+    """A list or a tuple of numbers that are written out."""
+    if not isinstance(value, Sequence) or value.kind not in ("list", "tuple"):
+        return False
+    return bool(value.items) and all(
+        isinstance(v, Const) and isinstance(v.value, (int, float)) for v in value.items or ()
+    )
+
+
 def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.Is, ast.IsNot)):
         found = same(left, right)
@@ -114,6 +123,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.In, ast.NotIn)):
         if tensor_of(left) and holds_tensor(right):
             return Tensor("bool")  # `==` with each member, left for whoever asks
+        if isinstance(left, Tensor) and left.sure and _holds_numbers(right):
+            return Tensor("bool")
         inside = _contains(left, right)
         if inside is None:
             usually = Const(isinstance(op, ast.NotIn))  # nobody has set the variable
