@@ -307,7 +307,11 @@ class Attributes(Room):
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
                 # a switch, or what is there unless it is given; a number may count something
-                return prefer(value, self._set_later(owner, mro, name, value)) if isinstance(value, Const) else value
+                return (
+                    prefer(value, self._set_later(owner, mro, name, value))
+                    if isinstance(value, Const)
+                    else value
+                )
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):
@@ -380,7 +384,7 @@ class Attributes(Room):
             return self._of_dictionary(owner, name)
         unnamed = thing.loose.get(ANY_NAME, NONE)
         if any(isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)):
-            return unnamed  # what is set under names that the source does not tell, as nothing else has this one
+            return unnamed  # what is set under names that the source does not tell
         if mro.external and mro.external != ("object",):
             statistic = self._statistic(owner, name, Method(owner, name))
             return Method(owner, name) if statistic is None else statistic
@@ -399,7 +403,9 @@ class Attributes(Room):
     def _made_later(self, owner: Instance, mro: Mro, name: str) -> Value:
         """The join of what methods other than `__init__` assign to an attribute, evaluated by itself."""
         found: list[Value] = []
-        methods = (f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__")
+        methods = (
+            f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__"
+        )
         for info in methods:
             if name not in info.attributes[0] or not positional(info.node.args):
                 continue

@@ -528,7 +528,9 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES
     if name == "values":
-        return Sequence("view", tuple(values) if complete else None, join_members(*values) if values else UNKNOWN)
+        return Sequence(
+            "view", tuple(values) if complete else None, join_members(*values) if values else UNKNOWN
+        )
     if name == "keys":
         return Sequence("view", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
     if name == "items":

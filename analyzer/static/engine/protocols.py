@@ -324,7 +324,9 @@ class Protocols(Room):
         """`Enum[name]`: one of its members where the name is not known."""
         named = options(name)
         if all(isinstance(v, Const) for v in named):
-            return join(*(self.engine.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const)))
+            return join(
+                *(self.engine.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const))
+            )
         return join(*(members.items or ()))
 
     def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
