@@ -824,3 +824,14 @@ def test_what_functions_give_the_parts_of_parts(annotation: str, tmp_path: Path)
         "def build(n):\n    return Net(Inner(nn.ModuleList([nn.Linear(n, n)])))\n"
     )
     assert known(tmp_path, source, name="Net") == {"a": "ModuleList"}
+
+
+def test_what_is_set_under_unknown_names_is_no_method_of_a_container(tmp_path: Path) -> None:
+    source = (
+        "\nclass Parts(nn.ModuleDict):\n    def put(self, name, part):\n        self.add_module(name, part)\n"
+        "class Net(nn.Module):\n    def __init__(self, names):\n        super().__init__()\n"
+        "        self.parts, self.name = Parts(), names[0]\n        self.parts.put(self.name, nn.Linear(2, 2))\n"
+        "    def forward(self, x):\n        for part in self.parts.values():\n            see(part, 'a')\n"
+        "            x = part(x)\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": "Linear"}

@@ -284,7 +284,9 @@ class Attributes(Room):
     def _held(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
         """A module that a container keeps under a name, which is an attribute of it too: `self.parts.first`."""
         members = self.engine.container_members(owner)
-        return dict(members.entries).get(name) if isinstance(members, Mapping) else None
+        value = dict(members.entries).get(name) if isinstance(members, Mapping) else None
+        modules = [v for v in options(value) if self.engine.is_module(v)] if value is not None else []
+        return join(*modules) if modules else None
 
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
@@ -383,7 +385,9 @@ class Attributes(Room):
         if mro.is_dictionary and not hasattr(dict, name):
             return self._of_dictionary(owner, name)
         unnamed = thing.loose.get(ANY_NAME, NONE)
-        if any(isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)):
+        if PLAIN_BASES.issuperset(mro.external) and any(
+            isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
+        ):
             return unnamed  # what is set under names that the source does not tell
         if mro.external and mro.external != ("object",):
             statistic = self._statistic(owner, name, Method(owner, name))
