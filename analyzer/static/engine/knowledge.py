@@ -129,13 +129,13 @@ def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, positi
     return args[position] if len(args) > position else keywords.get(name)
 
 
-_OLD: dict[DType, str] = {
-    "float": "Float Double Half BFloat16",
-    "int": "Long Int Short Char Byte",
-    "bool": "Bool",
-}
+OLD_CLASSES: tuple[tuple[DType, str], ...] = (
+    ("float", "Float Double Half BFloat16"),
+    ("int", "Long Int Short Char Byte"),
+    ("bool", "Bool"),
+)
 OF_TYPED: MappingProxyType[str, DType] = MappingProxyType(
-    {f"{word}Tensor": kind for kind, words in _OLD.items() for word in words.split()}
+    {f"{word}Tensor": kind for kind, words in OLD_CLASSES for word in words.split()}
 )
 """The kinds of numbers of torch's old classes of tensors."""
 
