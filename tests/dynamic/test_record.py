@@ -72,6 +72,25 @@ class Scored(nn.Module):
         return self.loss(x, x * 2, x.abs())  # in torch
 
 
+class Chained(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x):
+        print("seen")  # goes on behind it
+        x = torch.cat(
+            (x.repeat(
+                2, 1).permute(
+                1, 0), x.repeat(
+                2, 1).permute(
+                1, 0)), dim=1)
+        x = self.head(x.reshape(-1, 4))
+        if x.sum() > 0:  # far behind
+            x = x + 1
+        return x
+
+
 class Scores(nn.Module):
     def __init__(self):
         super().__init__()
@@ -271,6 +290,12 @@ def test_break_two_calls_deep_is_one_site_with_its_callers(watch: Watch) -> None
     assert len(seen.graphs) > 3
     assert seen.coverage is not None
     assert 0 < seen.coverage.share < 1
+
+
+def test_lines_of_resumed_functions_are_those_of_the_source(watch: Watch) -> None:
+    """Dynamo's own are off behind calls of methods whose object stands on an earlier line (torch 2.13, Python 3.11)."""
+    seen = watch("Chained")
+    assert [site.line for site in seen.break_sites] == [line_of("goes on behind it"), line_of("far behind")]
 
 
 @torch_between((2, 13), (3, 0), "what 2.11 logs of such a stack was not looked at")

@@ -789,3 +789,49 @@ def test_a_recurrent_module_is_told_by_what_it_is_made_with(case: str, tmp_path:
     result = read([f"{path}::Net"], ReadOptions(root=tmp_path, torch=PINNED))
     told = [found.confidence for found in result.findings if found.rule == "TCR406"]
     assert told == ([expected] if expected else [])
+
+
+LATER = {
+    "a module": ("self.part = nn.Linear(size, 3)", "Linear | None"),
+    "by way of a name": ("made = nn.Linear(size, 3)\nself.part = made", "Linear | None"),
+    "a tensor": ("self.part = torch.zeros(size)", "None | tensor[float]"),
+    "a number": ("self.part = size", "None | unknown"),
+    "what is passed": ("self.part = other", "None | unknown"),
+}
+"""What a method that nothing calls sets, and what the forward knows of it."""
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_what_is_made_later(case: str, tmp_path: Path) -> None:
+    body, expected = LATER[case]
+    source = (
+        "\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.part = None\n"
+        f"    def build(self, size: int, other=None):\n{indent(body, ' ' * 8)}\n"
+        "    def forward(self, x):\n        see(self.part, 'a')\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": expected}
+
+
+@pytest.mark.parametrize("annotation", ["", ": nn.Module", ": nn.Module | None", ": 'nn.Module | None'"])
+def test_what_functions_give_the_parts_of_parts(annotation: str, tmp_path: Path) -> None:
+    """The function that makes the outer object makes the inner one, too: it is run once."""
+    source = (
+        f"\nclass Inner(nn.Module):\n    def __init__(self, layers{annotation}):\n        super().__init__()\n"
+        "        self.layers = layers\n"
+        "    def forward(self, x):\n        see(self.layers, 'a')\n        return x\n"
+        f"class Net(nn.Module):\n    def __init__(self, inner{annotation}):\n        super().__init__()\n"
+        "        self.inner = inner\n    def forward(self, x):\n        return self.inner(x)\n"
+        "def build(n):\n    return Net(Inner(nn.ModuleList([nn.Linear(n, n)])))\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": "ModuleList"}
+
+
+def test_what_is_set_under_unknown_names_is_no_method_of_a_container(tmp_path: Path) -> None:
+    source = (
+        "\nclass Parts(nn.ModuleDict):\n    def put(self, name, part):\n        self.add_module(name, part)\n"
+        "class Net(nn.Module):\n    def __init__(self, names):\n        super().__init__()\n"
+        "        self.parts, self.name = Parts(), names[0]\n        self.parts.put(self.name, nn.Linear(2, 2))\n"
+        "    def forward(self, x):\n        for part in self.parts.values():\n            see(part, 'a')\n"
+        "            x = part(x)\n        return x\n"
+    )
+    assert known(tmp_path, source, name="Net") == {"a": "Linear"}

@@ -8,10 +8,10 @@ import re
 from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import ASSUMED_DEPTH, Room
+from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.registries import class_known_as
-from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
@@ -60,6 +60,11 @@ MAX_DERIVING = 4
 
 class Attributes(Room):
     """Attributes: `owner.name`, for every kind of owner."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._later: dict[tuple[ClassInfo, str], Value] = {}
+        """What methods give attributes of a class that are None once it is made."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
@@ -147,6 +152,8 @@ class Attributes(Room):
                 if name in K.MODULE_TENSORS:
                     return self._parametrised(owner, name, Tensor("float", leaf=True), frame)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
+                if attribute is None:
+                    attribute = self._held(owner, name)
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
@@ -274,6 +281,13 @@ class Attributes(Room):
             value = self.engine.special(step, "forward", (value,), frame) or value
         return value
 
+    def _held(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
+        """A module that a container keeps under a name, which is an attribute of it too: `self.parts.first`."""
+        members = self.engine.container_members(owner)
+        value = dict(members.entries).get(name) if isinstance(members, Mapping) else None
+        modules = [v for v in options(value) if self.engine.is_module(v)] if value is not None else []
+        return join(*modules) if modules else None
+
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
 
@@ -295,11 +309,15 @@ class Attributes(Room):
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
                 # a switch, or what is there unless it is given; a number may count something
-                return prefer(value, _vague(value)) if isinstance(value, Const) else value
+                return (
+                    prefer(value, self._set_later(owner, mro, name, value))
+                    if isinstance(value, Const)
+                    else value
+                )
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):
-                    value = join(value, _vague(value))
+                    value = join(value, self._set_later(owner, mro, name, value))
             if thing.assumed and isinstance(value, Const):
                 return prefer(value, _vague(value))
             return outliving(value) if thing.outer else value
@@ -333,6 +351,9 @@ class Attributes(Room):
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
         if mro.container and name == "_parameters":
             return Method(owner, name)
+        held = self._held(owner, name) if mro.container and after is None else None
+        if held is not None:
+            return held
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
         if mro.is_module and name in ("_parameters", "_buffers"):
@@ -363,10 +384,45 @@ class Attributes(Room):
             return self.engine.annotation(annotated, owner.cls.module, sure=False)
         if mro.is_dictionary and not hasattr(dict, name):
             return self._of_dictionary(owner, name)
+        unnamed = thing.loose.get(ANY_NAME, NONE)
+        if PLAIN_BASES.issuperset(mro.external) and any(
+            isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
+        ):
+            return unnamed  # what is set under names that the source does not tell
         if mro.external and mro.external != ("object",):
             statistic = self._statistic(owner, name, Method(owner, name))
             return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
+
+    def _set_later(self, owner: Instance, mro: Mro, name: str, value: Const) -> Value:
+        """What may stand where a constant is only the default: of None, what the methods make that set the attribute."""
+        if value != NONE:
+            return _vague(value)
+        key = owner.cls, name
+        if key not in self._later:
+            self._later[key] = UNKNOWN  # who makes it may ask for it
+            self._later[key] = self._made_later(owner, mro, name)
+        return self._later[key]
+
+    def _made_later(self, owner: Instance, mro: Mro, name: str) -> Value:
+        """The join of what methods other than `__init__` assign to an attribute, evaluated by itself."""
+        found: list[Value] = []
+        methods = (
+            f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__"
+        )
+        for info in methods:
+            if name not in info.attributes[0] or not positional(info.node.args):
+                continue
+            if self.engine.again is not None:
+                self.engine.again.read(info)
+            first = positional(info.node.args)[0][0].arg
+            for node in info.nodes:
+                if isinstance(node, ast.Assign) and any(_is_attribute(t, first, name) for t in node.targets):
+                    frame = Frame(info.module, info, -1, "high", {first: owner}, depth=ASSUMED_DEPTH)
+                    with self.engine.quietly():
+                        made = self.engine.eval(_written_for(node.value, info), frame)
+                    found += (v for v in options(made) if not isinstance(v, (Const, Plain)))
+        return join(*found) if found else UNKNOWN
 
     def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         """What the classes that derive from the one an argument is typed with give for a name that it leaves to them;
@@ -553,6 +609,24 @@ class Attributes(Room):
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )
         return join(*modules) if modules else UNKNOWN
+
+
+def _is_attribute(node: ast.expr, owner: str, name: str) -> bool:
+    """`owner.name`."""
+    return isinstance(node, ast.Attribute) and node.attr == name and narrowing_key(node) == f"{owner}.{name}"
+
+
+def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
+    """What stands behind a name that a function assigns once; anything else as it is."""
+    if not isinstance(value, ast.Name):
+        return value
+    given = [
+        node.value
+        for node in info.nodes
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == value.id for t in node.targets)
+    ]
+    return given[0] if len(given) == 1 else value
 
 
 def _is_left_to_others(info: FunctionInfo) -> bool:

@@ -34,6 +34,7 @@ from tcready.static.engine.values import (
     is_key,
     is_surely_tensor,
     join,
+    join_members,
     keep,
     key_of,
     lift,
@@ -82,7 +83,7 @@ class Containers(Room):
                 found.append(option)
             elif isinstance(option, Const) and isinstance(option.value, str):
                 found.append(Plain("str"))
-        return join(*found) if found else UNKNOWN
+        return join_members(*found) if found else UNKNOWN
 
     def container_members(self, value: Value) -> Value | None:
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
@@ -155,7 +156,7 @@ class Containers(Room):
         loose = self.engine.heap[made].loose.values() if isinstance(made, Instance) else ()
         others = [v for v in loose if any(map(self.engine.is_module, options(v)))]
         if others:  # those whose names are made up while it is built
-            return Mapping(modules, join(*others), True)
+            return Mapping(modules, join_members(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
@@ -178,7 +179,13 @@ class Containers(Room):
             )
         members = self.container_members(base)
         if members is not None:
-            return base if isinstance(node, ast.Slice) else self.item_of(members, index, node)
+            if isinstance(node, ast.Slice):
+                return base
+            if isinstance(base, (Instance, ExternalInstance)) and self.engine.heap[base].uncounted:
+                place = index.value if isinstance(index, Const) and isinstance(index.value, int) else 0
+                if _too_short(members, place):  # what a loop adds is known once or twice
+                    return self.element(members)
+            return self.item_of(members, index, node)
         if isinstance(base, Sequence):
             if isinstance(node, ast.Slice):
                 if base.items is not None:
@@ -258,7 +265,7 @@ class Containers(Room):
                 )
                 items = (*members.items, *new) if known and members.items is not None and new else None
                 more = new if new is not None else (self.element(given),)
-                thing.members = Sequence("list", items, join(*members_of(members), *more), True)
+                thing.members = Sequence("list", items, join_members(*members_of(members), *more), True)
             elif isinstance(members, Mapping):
                 thing.members = self._with_entries(members, name, args[0], _stored(args[-1]), given)
             return NONE
@@ -288,7 +295,7 @@ class Containers(Room):
         elif element is None:
             element = new
         else:
-            element = join(element, new)
+            element = join_members(element, new)
         for place, value in added.items():
             entries[place] = join(entries[place], value) if place in entries else value
         return Mapping(tuple(entries.items()), element, True)
@@ -318,7 +325,7 @@ class Containers(Room):
             ):
                 items = (*receiver.items, *site.args[0].items) if len(receiver.items) < UNROLL else None
             members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
-            element = UNKNOWN if items is not None else join(*members, new)
+            element = UNKNOWN if items is not None else join_members(*members, new)
             self._rebind(site.node.func, Sequence(receiver.kind, items, element, receiver.outer), site.frame)
             return NONE
         if name in ("pop", "popleft"):
@@ -445,7 +452,8 @@ class Containers(Room):
                 entries = {**dict(base.entries), key_of(index): value}
                 new = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
             else:
-                new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
+                element = join_members(base.element, value) if base.element else value
+                new = Mapping(base.entries, element, base.outer)
         elif isinstance(base, Sequence):
             items = base.items
             if items is not None and isinstance(index, Const) and isinstance(index.value, int):
@@ -455,7 +463,7 @@ class Containers(Room):
                 place %= len(items)
                 new = Sequence(base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.outer)
             else:
-                new = Sequence(base.kind, None, join(self.element(base), value), base.outer)
+                new = Sequence(base.kind, None, join_members(self.element(base), value), base.outer)
         else:
             return
         self.put_back(holder, new, frame)
@@ -520,12 +528,14 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES
     if name == "values":
-        return Sequence("view", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
+        return Sequence(
+            "view", tuple(values) if complete else None, join_members(*values) if values else UNKNOWN
+        )
     if name == "keys":
         return Sequence("view", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
     if name == "items":
         pairs = tuple(Sequence("tuple", (k, v), UNKNOWN) for k, v in zip(keys, values, strict=True))
-        joined = Sequence("tuple", (join(*keys), join(*values)), UNKNOWN) if pairs else UNKNOWN
+        joined = Sequence("tuple", (join(*keys), join_members(*values)), UNKNOWN) if pairs else UNKNOWN
         return Sequence("view", pairs if complete else None, joined)
     if name in ("get", "pop", "setdefault", "__getitem__"):
         if args and isinstance(args[0], Choice):

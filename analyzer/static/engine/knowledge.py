@@ -129,6 +129,17 @@ def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, positi
     return args[position] if len(args) > position else keywords.get(name)
 
 
+OLD_CLASSES: tuple[tuple[DType, str], ...] = (
+    ("float", "Float Double Half BFloat16"),
+    ("int", "Long Int Short Char Byte"),
+    ("bool", "Bool"),
+)
+OF_TYPED: MappingProxyType[str, DType] = MappingProxyType(
+    {f"{word}Tensor": kind for kind, words in OLD_CLASSES for word in words.split()}
+)
+"""The kinds of numbers of torch's old classes of tensors."""
+
+
 def dtype_of(value: Value | None) -> DType | None:
     """The kind of number that a `dtype=` argument asks for."""
     if isinstance(value, External) and value.name.startswith("torch."):
@@ -139,6 +150,9 @@ def dtype_of(value: Value | None) -> DType | None:
             return "float"
         if name.startswith(("int", "uint", "long", "short")):
             return "int"
+        return OF_TYPED.get(name.removeprefix("cuda."))
+    if isinstance(value, Const) and isinstance(value.value, str):  # `x.type("torch.LongTensor")`
+        return OF_TYPED.get(value.value.removeprefix("torch.").removeprefix("cuda."))
     if isinstance(value, External) and value.name in ("bool", "int", "float"):
         return value.name  # type: ignore[return-value]
     return None
@@ -282,7 +296,8 @@ def binary(op: str, left: Value, right: Value) -> Value:
         else:
             kinds = {t.dtype for t in (lt, rt) if t}
             dtype = next(iter(kinds)) if len(kinds) == 1 else None
-            dtype = None if dtype == "bool" else dtype
+            both = lt is not None and rt is not None and op in ("Mult", "Add")  # masks are multiplied, too
+            dtype = None if dtype == "bool" and not both else dtype
         return Tensor(dtype, sure and not unsure)
     if ARRAY in (*options(left), *options(right)):
         return ARRAY

@@ -66,6 +66,8 @@ class Objects(Room):
         """What those who make an object of a class give its constructor."""
         self._given: list[tuple[ClassInfo, list[Env]]] = []
         """The classes of which is asked what their constructors are given, and what the first call gave."""
+        self._given_before: dict[ClassInfo, Env] = {}
+        """What constructors of other classes were given on the way: a function that was run once is not run again."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
         self._alike = Alike(engine)
 
@@ -127,7 +129,7 @@ class Objects(Room):
             declared = self.engine.annotation(
                 arg.annotation or annotated.get(arg.arg), info.module, sure=True
             )
-            if default is None and isinstance(declared, Unknown):
+            if default is None and isinstance(without_none(declared), Unknown):
                 place = next(
                     (i for i, (a, _) in enumerate(positional(node.args)[1:]) if a is arg), MAX_IMPORTS
                 )
@@ -167,7 +169,7 @@ class Objects(Room):
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
         else of those of the same package that the file imports, by themselves or in a module. Any other object, if
         several things are read of it and one class alone has them: of many, one in another file of the folder."""
-        if not isinstance(declared, Unknown):
+        if not isinstance(without_none(declared), Unknown):
             return None
         read = self._read_of(name, info, cls)
         if not read:
@@ -193,6 +195,8 @@ class Objects(Room):
                 self._given.append((cls, []))
                 self._run_builder(builder)
                 _, found = self._given.pop()
+                if not found and cls in self._given_before:
+                    found = [self._given_before[cls]]
                 told = {name: value for env in found[:1] for name, value in env.items() if self._tells(value)}
                 if told:
                     self._builders[cls] = told
@@ -228,10 +232,18 @@ class Objects(Room):
 
     def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
         """What a constructor is given while somebody asks."""
-        if self._given and self._given[-1][0] is cls and not self._given[-1][1]:
-            for info in mro.functions("__init__")[:1]:
-                names = [arg.arg for arg, _ in positional(info.node.args)[1:]]
-                self._given[-1][1].append({**dict(zip(names, site.args, strict=False)), **site.keywords})
+        if not self._given:
+            return
+        asked, found = self._given[-1]
+        if found if asked is cls else cls in self._given_before:
+            return
+        for info in mro.functions("__init__")[:1]:
+            names = [arg.arg for arg, _ in positional(info.node.args)[1:]]
+            given = {**dict(zip(names, site.args, strict=False)), **site.keywords}
+            if asked is cls:
+                found.append(given)
+            else:
+                self._given_before[cls] = given
 
     def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes in other files of the same folder that have all of `names`."""
@@ -516,6 +528,7 @@ class Objects(Room):
 
 def _says_little(declared: Value) -> bool:
     """Whether a type leaves open what an argument, or each in a list of them, is."""
+    declared = without_none(declared)
     if isinstance(declared, Sequence) and declared.items is None:
         declared = declared.element
     return isinstance(declared, Unknown)

@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     holds_tensor,
     is_key,
     join,
+    join_members,
     key_of,
     members_of,
     options,
@@ -84,7 +85,7 @@ def _binary(op: str, left: Value, right: Value) -> Value:
             more = Sequence("tuple", (*left.items, right.element), UNKNOWN)
             return join(Sequence("tuple", left.items, UNKNOWN), more)
         members = (*members_of(left), *members_of(right))
-        return Sequence(left.kind, None, join(*members) if members else UNKNOWN)
+        return Sequence(left.kind, None, join_members(*members) if members else UNKNOWN)
     if op == "Mult":
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
@@ -100,6 +101,15 @@ def _may_be_number(value: Value) -> bool:
     return isinstance(value, (Plain, Unknown)) and value != TAINTED
 
 
+def _holds_numbers(value: Value) -> bool:
+    """A list or a tuple of numbers that are written out."""
+    if not isinstance(value, Sequence) or value.kind not in ("list", "tuple"):
+        return False
+    return bool(value.items) and all(
+        isinstance(v, Const) and isinstance(v.value, (int, float)) for v in value.items or ()
+    )
+
+
 def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.Is, ast.IsNot)):
         found = same(left, right)
@@ -113,6 +123,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.In, ast.NotIn)):
         if tensor_of(left) and holds_tensor(right):
             return Tensor("bool")  # `==` with each member, left for whoever asks
+        if isinstance(left, Tensor) and left.sure and _holds_numbers(right):
+            return Tensor("bool")
         inside = _contains(left, right)
         if inside is None:
             usually = Const(isinstance(op, ast.NotIn))  # nobody has set the variable

@@ -308,8 +308,9 @@ class Protocols(Room):
 
     def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         """`base[index]`."""
-        if isinstance(base, Class) and isinstance(index, Const) and self.engine.enum_members(base.info):
-            return self.engine.class_member(base, str(index.value), frame)
+        members = self.engine.enum_members(base.info) if isinstance(base, Class) else None
+        if isinstance(base, Class) and members is not None and members.items:
+            return lift(lambda v: self._member(base, members, v, frame), index)
         if base == External("sys.modules") and isinstance(index, Const):
             module = self.engine.program.module(str(index.value))
             return UNKNOWN if module is None else Module(module)
@@ -318,6 +319,15 @@ class Protocols(Room):
         return lift(
             lambda v: join(*(self._picked(option, index, node, frame) for option in options(v))), base
         )
+
+    def _member(self, enum: Class, members: Sequence, name: Value, frame: Frame) -> Value:
+        """`Enum[name]`: one of its members where the name is not known."""
+        named = options(name)
+        if all(isinstance(v, Const) for v in named):
+            return join(
+                *(self.engine.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const))
+            )
+        return join(*(members.items or ()))
 
     def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         made = self.special(base, "__getitem__", (index,), frame)

@@ -465,7 +465,7 @@ def _merged_sequences(a: Sequence, b: Sequence) -> Sequence:
     if a.items is not None and b.items is not None and len(a.items) == len(b.items) <= MAX_PLACES:
         return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer, constant)
     members = (*members_of(a), *members_of(b))
-    return Sequence(a.kind, None, join(*members) if members else UNKNOWN, outer, constant)
+    return Sequence(a.kind, None, join_members(*members) if members else UNKNOWN, outer, constant)
 
 
 def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
@@ -474,7 +474,7 @@ def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
         entries[key] = join(entries[key], value) if key in entries else value
     rest = [v for v in (a.element, b.element) if v is not None]
     return Mapping(
-        tuple(entries.items()), join(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
+        tuple(entries.items()), join_members(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
     )
 
 
@@ -485,6 +485,27 @@ def one_of(values: Iterable[Value]) -> Value:
     if 0 < tensors < len(found):
         return TAINTED
     return join(*found) if found else UNKNOWN
+
+
+def join_members(*values: Value) -> Value:
+    """The join of what a container holds. Of more objects than a value has alternatives one of each class stands for all:
+    what is held side by side is alike."""
+    found = join(*values)
+    if not (isinstance(found, Unknown) and found.alone):
+        return found
+    each = [option for value in values for option in options(value)]
+    if any(isinstance(option, Unknown) for option in each):
+        return found
+    kinds: dict[object, Value] = {}
+    for option in each:
+        kinds.setdefault(_class_of(option), option)
+    return join(*kinds.values())
+
+
+def _class_of(value: Value) -> object:
+    if isinstance(value, Instance):
+        return value.cls
+    return (ExternalInstance, value.name) if isinstance(value, ExternalInstance) else value
 
 
 def members_of(value: Sequence) -> tuple[Value, ...]:

@@ -26,6 +26,7 @@ Name = Literal[
     "sizes_seen",
     "setting_is_default",
     "collapsed_frames",
+    "line_table",
 ]
 
 
@@ -112,6 +113,13 @@ DIFFERENCES = (
         "collapse_resume_frames",
         "",
         "the stack of a break is as Dynamo logs it",
+    ),
+    Difference(
+        "line_table",
+        "torch._dynamo.bytecode_transformation",
+        "linetable_311_writer",
+        "",
+        "lines of resumed functions are taken as they are: on Python 3.10 they are right",
     ),
 )
 _BY_NAME = {row.name: row for row in DIFFERENCES}
