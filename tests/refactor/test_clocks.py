@@ -90,7 +90,7 @@ DECLINED = {
     "its names are asked for": (
         "",
         "t = time.time()\nprint(t)\nreturn x * len(locals())",
-        "asks for its `locals`",
+        "may ask for its names by `locals`",
     ),
     "no clock": ("", "time.sleep(0)\nreturn x * 2", "can only be asked outside"),
 }
