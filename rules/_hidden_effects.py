@@ -235,25 +235,24 @@ def _defined(body: list[ast.stmt]) -> Iterator[tuple[str, _Function | ast.expr]]
             if not any(_last(one) in ("setter", "deleter") for one in each.decorator_list):
                 yield each.name, each
         elif isinstance(each, ast.Assign):
-            for target in each.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        yield name.id, each.value
+            names = (name for target in each.targets for name in ast.walk(target))
+            yield from ((name.id, each.value) for name in names if isinstance(name, ast.Name))
         elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value is not None:
             yield each.target.id, each.value
         elif not isinstance(each, ast.ClassDef):
-            for part in ("body", "orelse", "finalbody"):
+            for part in ("body", "orelse", "finalbody", "handlers", "cases"):
                 yield from _defined(getattr(each, part, []))
 
 
 def _set_later(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """Special methods and properties that a class is given where it is not defined."""
     for node in ast.walk(tree):
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            if isinstance(target, ast.Attribute):
-                of_property = isinstance(node.value, ast.Call) and _last(node.value.func) == "property"
-                if _is_special(target.attr) or of_property:
-                    yield target.attr, node.value
+        if not isinstance(node, ast.Assign):
+            continue
+        of_property = isinstance(node.value, ast.Call) and _last(node.value.func) == "property"
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and (_is_special(target.attr) or of_property):
+                yield target.attr, node.value
 
 
 def _last(node: ast.AST | None) -> str:
