@@ -198,11 +198,19 @@ class _Members:
             if isinstance(func.value, ast.Call) and _last(func.value.func) == "super":
                 return func.attr == name  # a class of the file that has it too is asked as well
             known = func.attr in (PURE_METHODS | OF_WEIGHTS) - OF_MODULES or func.attr == "getLogger"
-            known = known and self._plain(name, func.value)
+            known = known and self._plain(name, func.value) and not self._may_be_module(call, func)
         else:
             return False
         takes = _last(func) in TAKING_ITEMS and len(call.args) == 1
         return known and not (takes and _may_be_used_up(call.args[0]))
+
+    def _may_be_module(self, call: ast.Call, func: ast.Attribute) -> bool:
+        """Whether an attribute that has the name of a tensor's method may be a module: `self.norm(x)`."""
+        if func.attr in OF_WEIGHTS or func.attr in ("format", "join", "getLogger"):
+            return False
+        if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+            return all(each.name != func.attr for each in self.functions)
+        return not all(isinstance(each, ast.Constant) for each in call.args)
 
 
 PURE_OF_FILES = PURE | {"getLogger", "hash", "sorted"}

@@ -15,22 +15,47 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 CHANGES = "`{}` changes what it is called on, if that is a module"
+CALLED = "`{}` may be a module that is called, or a function that is kept"
+OF_TEXTS = frozenset("format join keys values items isEnabledFor".split())
 OF_TENSORS = frozenset("T bias data grad imag mT real weight".split())
 """Attributes that are tensors, unless the file gives one of the name another value."""
 NOT_TENSORS = frozenset("torch.compile torch.load".split())
 
 
 def changes_module(place: Located, *nodes: cst.CSTNode) -> str | None:
-    """Why a method that is called there may change a module, which is kept."""
+    """Why a method that is called there may change a module, which is kept, or call one."""
     for each in (inner for node in nodes for inner in walk(node)):
-        if (
-            isinstance(each, cst.Call)
-            and isinstance(each.func, cst.Attribute)
-            and each.func.attr.value in OF_MODULES
-            and not _is_no_module(place, each.func.value)
-        ):
+        if not isinstance(each, cst.Call) or not isinstance(each.func, cst.Attribute):
+            continue
+        owner = each.func.value
+        if each.func.attr.value in OF_MODULES and not _is_no_module(place, owner):
             return CHANGES.format(text(each.func))
+        if _may_be_called(place, each, each.func):
+            return CALLED.format(text(each.func))
     return None
+
+
+def _may_be_called(place: Located, call: cst.Call, func: cst.Attribute) -> bool:
+    """Whether an attribute that has the name of a tensor's method may be a module: `self.norm(x)`, `block.norm(x)`."""
+    tree = place.source.tree
+    if text(func.value) in ("self", "cls"):
+        return func.attr.value not in {each.name for each in _functions(tree)}
+    root = func.value
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    if func.attr.value in OF_TEXTS or (isinstance(root, cst.Name) and root.value in imported):
+        return False
+    # A method of a tensor takes numbers there, a module takes tensors.
+    given = any(
+        not isinstance(arg.value, (cst.BaseNumber, cst.UnaryOperation, cst.Tuple)) for arg in call.args
+    )
+    return given and not _is_no_module(place, func.value)
 
 
 def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bool:

@@ -145,6 +145,9 @@ HIDDEN = {
     "def bump(self):\n    self.n += 1\n    return 'a'\n\n__str__ = bump": ("note", "__str__"),
     "size = property(lambda self: self.log.append(1))": ("note.size", "size"),
     "size = Counted()": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.norm(self.n)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.part.norm(self.n)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.part.sum(0).norm()": ("note.size", None),
     "try:\n    size = 3\nexcept OSError:\n    size = Counted()": ("note.size", "size"),
     "pass\n\nNote.__str__ = lambda self: SEEN.append(1)": ("note", "__str__"),
     "def bump(self):\n    self.n += 1\n\nNote.size = property(bump)": ("note.size", "size"),
@@ -272,6 +275,23 @@ def test_a_method_of_tensors_may_change_a_module(shown: str, tmp_path: Path) -> 
     found = proposed(tmp_path, forward(body, init=init or "self.lin = nn.Linear(8, 8)"))
     expected = f"`{name}` changes what it is called on, if that is a module" if name else None
     assert [each.unsafe for each in written(found)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_safe"),
+    [
+        ("self.norm(x)", False),
+        ("self.norm()", False),
+        ("self.block.norm(x)", False),
+        ("head.norm(x)", False),
+        ("x.norm(p), (x * 2).max(y), self.head.weight.max(x), torch.norm(x)", True),
+        ("self.head.norm(2), head.sum(-1), self.head.mean((0, 1)), ', '.join(['a'])", True),
+    ],
+)
+def test_what_has_the_name_of_a_method_may_be_a_module(call: str, is_safe: bool, tmp_path: Path) -> None:
+    found = written(proposed(tmp_path, forward(f"y = x * 2\nhead = self.head\nprint({call})\nreturn y")))
+    reason = f"`{call.partition('(')[0]}` may be a module that is called, or a function that is kept"
+    assert [each.unsafe for each in found] == [None if is_safe else reason]
 
 
 TAKEN = {
