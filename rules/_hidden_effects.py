@@ -56,6 +56,9 @@ def hidden_effect(
             return HIDDEN.format(call.func.value)
     if isinstance(called, cst.Name) and called.value in members.given - members.messages:
         return HIDDEN.format(called.value)
+    if called is not None and _named(called) in ("warn", "warn_explicit"):
+        if any(members.is_made(name) for node in nodes for name in _names(node)):
+            return HIDDEN.format("__init__")
     asked = {name for node in nodes for name in _attributes(node)}
     if isinstance(called, cst.Attribute):
         asked |= {*_attributes(called), *OF_ACCESS, *OF_LOGGING}
@@ -77,6 +80,19 @@ def _attributes(node: cst.CSTNode) -> Iterator[str]:
         yield node.attr.value
     for child in node.children:
         yield from _attributes(child)
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    """The names there."""
+    if isinstance(node, cst.Name):
+        yield node.value
+    for child in node.children:
+        yield from _names(child)
+
+
+def _named(func: cst.BaseExpression) -> str:
+    name = func.attr if isinstance(func, cst.Attribute) else func
+    return name.value if isinstance(name, cst.Name) else ""
 
 
 def _asks_by_key(node: cst.CSTNode) -> bool:
@@ -107,13 +123,18 @@ class _Members:
             if isinstance(node, ast.ImportFrom) and node.module in MESSAGES
             for alias in node.names
         }
-        self.classes = {each.name for each in classes}
+        self.classes = {each.name: each for each in classes}
         self.members: list[tuple[str, _Function | ast.expr]] = []
         for each in classes:
             self.members += _defined(each.body)
         self.functions = [each for _, each in self.members if isinstance(each, _Function)]
         self.functions += [each for each in tree.body if isinstance(each, _Function)]
         self.members += _set_later(tree)
+
+    def is_made(self, name: str) -> bool:
+        """Whether making one of a class of that name runs code of the file: a warning is made of its category."""
+        found = self.classes.get(name)
+        return found is not None and any(each in ("__init__", "__new__") for each, _ in _defined(found.body))
 
     def effect(self, asked: set[str], of_objects: bool) -> str | None:
         """The first member that may have an effect, of those that asking for these attributes may run."""

@@ -317,6 +317,16 @@ def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: 
     assert found == [taken.format(name) if name else None for name in TAKEN[around]]
 
 
+@pytest.mark.parametrize(
+    ("body", "is_safe"), [("def __init__(self, text):\n        SEEN.append(text)", False), ("pass", True)]
+)
+def test_a_warning_is_made_of_a_class(body: str, is_safe: bool, tmp_path: Path) -> None:
+    text = f"{LOGGER}SEEN = []\n\n\nclass Odd(UserWarning):\n    {body}\n\n\n"
+    found = written(proposed(tmp_path, text + forward("warnings.warn('a', Odd)\nreturn x")))
+    hidden = "`__init__` of this file may run there, and does more than give a value"
+    assert [each.unsafe for each in found] == [None if is_safe else hidden]
+
+
 def test_what_sets_something_is_not_safe(tmp_path: Path) -> None:
     body = "logging.addLevelName(5, 'a')\nlogger.setLevel(10)\nlogging.warning('a')\nreturn x"
     found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + forward(body)))]
