@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._hidden_effects import hidden_effect
-from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call
+from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call, why_kept
+from tcready.rules._module_methods import changes_module
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
 from tcready.rules._statements import full_name, text
@@ -45,6 +46,7 @@ def timed(place: Located) -> Ways:
     if reason is not None:
         yield Declined(reason)
         return
+    found.join_others()
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     yield Rewrite(
         "The time is asked for, and told or kept, where nothing is compiled, and left out of what is compiled",
@@ -97,6 +99,24 @@ class _Timing:
         self.kept = False
         """Whether it is kept beyond the call."""
 
+    def join_others(self) -> None:
+        """Take the times along that are told in the same lines: one guard for both, not one within the other."""
+        clocks = [
+            each
+            for each in self.place.piece.parents
+            if _is_clock(each, self.known)
+            and self.uses.function_of(each) is self.uses.function_of(self.place.node)
+        ]
+        grows = True
+        while grows:
+            grows = False
+            for each in clocks:
+                other = _Timing(self.place, self.known)
+                if other.follow(each) is None and other.lines.keys() & self.lines.keys():
+                    grows = grows or bool(other.lines.keys() - self.lines.keys())
+                    self.lines |= other.lines
+                    self.kept = self.kept or other.kept
+
     def follow(self, node: cst.CSTNode) -> str | None:
         """Why what a node gives is needed where it is compiled; None if all that is made of it is known."""
         inner: cst.CSTNode = node
@@ -105,14 +125,15 @@ class _Timing:
         line = self.place.piece.parents.get(inner)
         if not isinstance(inner, cst.BaseSmallStatement) or not isinstance(line, cst.SimpleStatementLine):
             return "a branch, a loop or a function inside asks for the time"
-        if line in self.lines:
+        if line in self.lines or self._is_guarded(line):
             return None
         if len(line.body) != 1:
             return "it shares its line with what is compiled"
         if any(isinstance(each, (cst.NamedExpr, cst.Await, cst.Yield)) for each in walk(inner)):
             return "a name is given a value within an expression"
-        if next(self.uses.loads("locals"), None) is not None:
-            return "the function asks for its `locals`"
+        for name in ("locals", "vars", "dir", "eval", "exec"):
+            if next(self.uses.loads(name), None) is not None:
+                return f"the function may ask for its names by `{name}`"
         self.lines[line] = None
         call = unknown_call(_without_clocks(inner, self.known))
         if isinstance(inner, cst.Expr) and isinstance(inner.value, cst.Call):
@@ -128,6 +149,16 @@ class _Timing:
         if call is not None:
             return f"`{text(call)}` may do more than give a value: it would be left out of what is compiled"
         return None
+
+    def _is_guarded(self, line: cst.CSTNode) -> bool:
+        """Whether it is left out of what is compiled already."""
+        while line in self.place.piece.parents:
+            inner, line = line, self.place.piece.parents[line]
+            if isinstance(line, cst.If) and line.body is inner:
+                test = text(line.test)
+                if test.startswith("not ") and test.partition(" and ")[0].endswith("is_compiling()"):
+                    return " or " not in test
+        return False
 
     def _assigned(self, statement: cst.Assign | cst.AugAssign | cst.AnnAssign) -> str | None:
         targets = (
@@ -259,15 +290,20 @@ class _Timing:
         if self.kept:
             return "the times that are kept are those of eager code alone"
         for line in self.lines:
-            value = line.body[0]
+            value = _without_clocks(line.body[0], self.known)
             call = value.value if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call) else None
-            parts = [value] if call is None else call.args
             if call is not None and not self._is_logger(call):
                 return f"`{text(call.func)}` may do more than log: this file does not make what it belongs to"
-            if not all(is_without_effect(_without_clocks(part, self.known)) for part in parts):
+            parts = [value] if call is None else call.args
+            if not all(is_without_effect(part) for part in parts):
                 return "a part of it is a call or an item, whose effect may be lost"
-            if name := hidden_effect(self.place, *parts, called=None if call is None else call.func):
-                return f"`{name}` of this file may run there, and does more than give a value"
+            reason = (
+                hidden_effect(self.place, value) or changes_module(self.place, value)
+                if call is None
+                else why_kept(self.place, call)
+            )
+            if reason:
+                return reason
             if is_tried(self.place, line):
                 return "it stands in a `try`, which would catch what working it out raises"
         return None

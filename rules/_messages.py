@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._conditions import value_of
-from tcready.rules._hidden_effects import hidden_effect
+from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect
+from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -18,18 +20,9 @@ LEVELS = frozenset(
     "debug info warning warn error critical exception log fatal warning_once info_once warn_explicit".split()
 )
 LOGGERS = frozenset("logger log logging warnings _logger LOGGER LOG _log".split())
-SETTING = frozenset("setLevel simplefilter filterwarnings resetwarnings disable basicConfig".split())
+ASKING = frozenset("isEnabledFor getEffectiveLevel getLevelName hasHandlers".split())
+"""What is asked of loggers and of `logging`; what else is called on them sets something."""
 OF_LOGGERS = frozenset("isEnabledFor getEffectiveLevel setLevel hasHandlers getChild pprint".split())
-PURE = frozenset(
-    "len str repr type format int float bool round range tuple list min max sum abs id isinstance".split()
-)
-PURE_METHODS = frozenset(
-    """
-    item tolist size dim numel mean sum min max std var norm any all abs detach cpu float double int long bool isnan isinf
-    isfinite format join keys values items isEnabledFor get_device argmax argmin unique nonzero count_nonzero sqrt
-    """.split()
-)
-"""Methods of tensors, texts and dicts that change nothing."""
 OF_LIBRARIES = frozenset({"torch", "F", "nn", "math", "np", "numpy"})
 BUILT_IN = PURE | frozenset(
     "all any ascii bin bytes chr complex dict divmod enumerate frozenset getattr hasattr hash hex".split()
@@ -46,10 +39,17 @@ OF_VALUES = PURE_METHODS | frozenset(
     """.split()
 )
 """Methods of tensors, texts, numbers and dicts that only give a value, if nobody else's object has one of that name."""
+OUTPUTS = frozenset("stdout stderr __stdout__ __stderr__".split())
+TAKING_OUTPUT = frozenset("redirect_stdout redirect_stderr".split())
+TAKING_MESSAGES = frozenset(
+    """
+    __warningregistry__ addFilter formatwarning MemoryHandler QueueHandler setLoggerClass setLogRecordFactory showwarning
+    """.split()
+)
 EFFECT = "`{}` may do more than give a value: it would be left out of what is compiled"
 SEVERAL = "its test may be a tensor of several values, of which Python raises"
 GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
-HIDDEN = "`{}` of this file may run there, and does more than give a value"
+READ = "`{}` of this file may take what is told, and gets nothing from compiled code"
 WRITTEN = "what it is printed to may be read, and gets nothing from compiled code"
 LOST = "{} is a call or an item, whose effect may be lost"
 
@@ -125,11 +125,63 @@ def _why_unsafe(place: Located, branch: cst.If) -> str | None:
     if is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
         return LOST.format("a part of it")
     for call in filter(None, _calls(branch.body)):
-        if _is_written_elsewhere(call):
-            return WRITTEN
-        if name := hidden_effect(place, branch.test, *call.args, called=call.func):
-            return HIDDEN.format(name)
+        if reason := why_kept(place, call, branch.test):
+            return reason
     return None if _is_one(place, branch.test) else SEVERAL
+
+
+def why_kept(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
+    """Why a message whose arguments, and what else is worked out for it, call nothing that has an effect, may be needed
+    all the same."""
+    if _is_written_elsewhere(place, call):
+        return WRITTEN
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value not in LEVELS | ASKING | {"pprint"}:
+        return "what it sets is set by eager code alone"
+    return (
+        hidden_effect(place, *nodes, *call.args, called=call.func)
+        or changes_module(place, *nodes, *call.args)
+        or _taken(place, call)
+    )
+
+
+def _taken(place: Located, call: cst.Call) -> str | None:
+    """Why code of the file may have what is told: it puts something in the place of the output, of a warning or of a
+    record."""
+    prints = _prints(call)
+    takers = TAKING_OUTPUT if prints else TAKING_OUTPUT | TAKING_MESSAGES
+    outputs = _outputs(place)
+    for node in ast.walk(place.source.tree):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        if name in takers:
+            return READ.format(name)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            if ast.unparse(node) in outputs:
+                return READ.format(ast.unparse(node))
+        if isinstance(node, ast.Call) and not prints:
+            given = [*node.args, *(each.value for each in node.keywords)]
+            taker = ast.unparse(node.func).rpartition(".")[2]
+            of_record = taker == "catch_warnings" and bool(given)
+            of_stream = taker == "StreamHandler" and any(ast.unparse(each) not in outputs for each in given)
+            if of_record or of_stream:
+                return READ.format(taker)
+    return None
+
+
+def _prints(call: cst.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return isinstance(name, cst.Name) and name.value in ("print", "pprint")
+
+
+def _outputs(place: Located) -> set[str]:
+    """What the file calls the `stdout` and `stderr` of `sys`."""
+    return {
+        f"{alias.asname or alias.name}.{name}"
+        for node in ast.walk(place.source.tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == "sys"
+        for name in OUTPUTS
+    }
 
 
 def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]]) -> Ways:
@@ -141,14 +193,10 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
         return
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
-    if unsafe is None and _is_written_elsewhere(expr.value):
-        unsafe = WRITTEN
-    if unsafe is None and (name := hidden_effect(place, *expr.value.args, called=expr.value.func)):
-        unsafe = HIDDEN.format(name)
+    if unsafe is None:
+        unsafe = why_kept(place, expr.value)
     if unsafe is None and is_tried(place, expr):
         unsafe = "it stands in a `try`, which would catch what working it out raises"
-    if isinstance(expr.value.func, cst.Attribute) and expr.value.func.attr.value in SETTING:
-        unsafe = "what it sets is set by eager code alone"
     if isinstance(line, cst.SimpleStatementSuite):
         whole = place.piece.parents[line]
         if len(line.body) != 1 or not isinstance(whole, cst.If) or whole.body is not line:
@@ -171,11 +219,16 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1], silences=True)
 
 
-def _is_written_elsewhere(call: cst.Call) -> bool:
-    """Whether `print` has a `file` that is neither stdout nor stderr."""
-    files = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "file"]
-    return any(
-        not (isinstance(file, cst.Attribute) and file.attr.value in ("stdout", "stderr")) for file in files
+def _is_written_elsewhere(place: Located, call: cst.Call) -> bool:
+    """Whether `print` has a `file` that is not the `stdout` or `stderr` of `sys`, or may have one."""
+    if not _prints(call):
+        return False
+    outputs = _outputs(place)
+    of_pprint = not (isinstance(call.func, cst.Name) and call.func.value == "print")
+    others = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in ("file", "stream")]
+    others += [arg for arg in call.args[1:] if of_pprint and arg.keyword is None]
+    return any(arg.star == "**" for arg in call.args) or any(
+        cst.Module([]).code_for_node(arg.value) not in outputs for arg in others
     )
 
 
@@ -355,9 +408,13 @@ def is_without_effect(value: cst.CSTNode) -> bool:
         )
         if not known or (_takes_items(value.func) and any(_may_be_used_up(arg.value) for arg in value.args)):
             return False
+    if isinstance(value, cst.Arg) and value.keyword is not None and value.keyword.value in ("key", "out"):
+        return False  # a function that is called, a tensor that is written to
     of_items = value.iter if isinstance(value, cst.CompFor) else None
-    if isinstance(value, cst.Arg) and value.star == "*":
+    if isinstance(value, cst.StarredElement) or (isinstance(value, cst.Arg) and value.star == "*"):
         of_items = value.value
+    elif isinstance(value, cst.ComparisonTarget) and isinstance(value.operator, (cst.In, cst.NotIn)):
+        of_items = value.comparator
     if of_items is not None and _may_be_used_up(of_items):
         return False
     return all(is_without_effect(child) for child in value.children)
@@ -366,7 +423,7 @@ def is_without_effect(value: cst.CSTNode) -> bool:
 def _takes_items(func: cst.BaseExpression) -> bool:
     """Whether a pure function goes through the items of its argument."""
     name = func.attr if isinstance(func, cst.Attribute) and func.attr.value == "join" else func
-    return isinstance(name, cst.Name) and name.value in ("list", "tuple", "sum", "min", "max", "join")
+    return isinstance(name, cst.Name) and name.value in TAKING_ITEMS
 
 
 def _may_be_used_up(value: cst.BaseExpression) -> bool:

@@ -238,15 +238,21 @@ class Concrete:
 def name_of_torch(tree: ast.Module) -> str | None:
     """What a file calls torch, if it imports it on its top level, be it only on a condition.
 
-    An import for type checkers alone is none: the name is not bound when the code runs.
+    An import for type checkers alone is none: the name is not bound when the code runs. Nor is one whose name the file
+    deletes.
     """
+    deleted = {
+        each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Del)
+    }
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch.")):
-                    return (alias.asname or alias.name).partition(".")[0]
+                name = (alias.asname or alias.name).partition(".")[0]
+                is_torch = alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
+                if is_torch and name not in deleted:
+                    return name
         elif isinstance(node, ast.If) and _is_for_type_checkers(node.test):
             pending[:0] = node.orelse
         elif isinstance(node, (ast.If, ast.Try, ast.With)):

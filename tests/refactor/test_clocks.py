@@ -90,7 +90,12 @@ DECLINED = {
     "its names are asked for": (
         "",
         "t = time.time()\nprint(t)\nreturn x * len(locals())",
-        "asks for its `locals`",
+        "may ask for its names by `locals`",
+    ),
+    "its names are listed": (
+        "",
+        "t = time.time()\nprint(t)\nreturn x * len(dir())",
+        "by `dir`",
     ),
     "no clock": ("", "time.sleep(0)\nreturn x * 2", "can only be asked outside"),
 }
@@ -177,4 +182,34 @@ def test_what_follows_is_put_below_one_test(tmp_path: Path) -> None:
         "        start = now()\n        # why\n        print(now() - start)  # told\n",
         "        if not torch.compiler.is_compiling():\n            start = now()\n            # why\n"
         "            print(now() - start)  # told\n",
+    )
+
+
+LOOP = "last = now()\nfor i in range(3):\n    x = x + i\n    this = now()\n    print(i, this - last)\n    last = this\nreturn x"
+
+
+def test_times_that_are_told_together_are_left_out_together(tmp_path: Path) -> None:
+    """One change takes both clocks: after it, nothing is left to guard, and no guard stands within another."""
+    text = HEAD + forward(LOOP)
+    found = [
+        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
+    ]
+    assert {each.unsafe for each in found} == {None}
+    assert len({each.edits for each in found}) == 1
+    after = change(tmp_path, text)
+    guard = "            if not torch.compiler.is_compiling():\n"
+    assert f"{guard}                this = now()\n                print(i, this - last)\n" in after
+    assert after.count("is_compiling()") == 2
+    assert not any(isinstance(each, Proposal) and each.edits for each in proposed(tmp_path, after))
+
+
+def test_what_is_guarded_is_not_guarded_again(tmp_path: Path) -> None:
+    body = (
+        "if not torch.compiler.is_compiling():\n    last = now()\nx = x + 1\nthis = now()\n"
+        "if not torch.compiler.is_compiling():\n    print(this - last)\nreturn x"
+    )
+    text = HEAD + forward(body)
+    assert change(tmp_path, text) == text.replace(
+        "        this = now()\n",
+        "        if not torch.compiler.is_compiling():\n            this = now()\n",
     )

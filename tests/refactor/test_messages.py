@@ -118,6 +118,65 @@ HIDDEN = {
     "def mean(self):\n    self.n, mean = 0, 3\n    return mean": ("note.mean()", "mean"),
     "def mean(self):\n    return self.n / 2": ("note.mean()", None),
     "def __int__(self):\n    self.n += 1\n    return 1": ("int(note)", "__int__"),
+    "@property\ndef size(self):\n    return next(self.left)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.log.append(1) or 3": ("note.size", "size"),
+    "@property\ndef size(self):\n    done = setattr(self, 'n', 1)\n    return self.n": ("note.size", "size"),
+    "@property\ndef size(self):\n    for self.n in range(5):\n        pass\n    return 1": (
+        "note.size",
+        "size",
+    ),
+    "@property\ndef size(self):\n    return COUNTS.update(n=1)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return torch.rand(1)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.total.add_(1)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.items[0]": ("note.size", "size"),
+    "@property\ndef size(self):\n    return 3 in self.left": ("note.size", "size"),
+    "@property\ndef size(self):\n    return sum(self.left)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return [v for v in self.left]": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.bump()\n\ndef bump(self):\n    self.n += 1": (
+        "note.size",
+        "size",
+    ),
+    "@property\ndef size(self):\n    return self.more\n\n@property\ndef more(self):\n    self.n = 1": (
+        "note.size",
+        "more",
+    ),
+    "@functools.cached_property\ndef size(self):\n    return self.n": ("note.size", "size"),
+    "def bump(self):\n    self.n += 1\n    return 3\n\nsize = property(bump)": ("note.size", "size"),
+    "def bump(self):\n    self.n += 1\n    return 'a'\n\n__str__ = bump": ("note", "__str__"),
+    "size = property(lambda self: self.log.append(1))": ("note.size", "size"),
+    "size = Counted()": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.norm(self.n)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.part.norm(self.n)": ("note.size", "size"),
+    "@property\ndef size(self):\n    return self.part.sum(0).norm()": ("note.size", None),
+    "try:\n    size = 3\nexcept OSError:\n    size = Counted()": ("note.size", "size"),
+    "pass\n\nNote.__str__ = lambda self: SEEN.append(1)": ("note", "__str__"),
+    "def bump(self):\n    self.n += 1\n\nNote.size = property(bump)": ("note.size", "size"),
+    "def __str__(self):\n    return self.bump()": ("note", "__str__"),
+    "def __repr__(self):\n    return f'{self.log.append(1)}'": ("[note]", "__repr__"),
+    "def __round__(self):\n    self.n += 1\n    return 1": ("round(note)", "__round__"),
+    "def __get__(self, one, kind=None):\n    SEEN.append(1)\n    return 1": ("self.kept", "__get__"),
+    "def __getattr__(self, name):\n    self.log.append(name)": ("note.size", "__getattr__"),
+    "def __getitem__(self, key):\n    self.n += 1\n    return 1": ("'%(a)s' % note", "__getitem__"),
+    "@property\ndef size(self):\n    if self.n > 2:\n        return None\n    return len(self.names)": (
+        "note.size",
+        None,
+    ),
+    "@property\ndef size(self):\n    return self.n\n\n@size.setter\ndef size(self, n):\n    self.n = n": (
+        "note.size",
+        None,
+    ),
+    "@property\ndef device(self):\n    return next(self.parameters()).device": ("note.device", None),
+    "@property\ndef size(self):\n    return self.total.mean().item(), self.total.shape[0]": (
+        "note.size",
+        None,
+    ),
+    "def extra_repr(self):\n    return super().extra_repr() + ', n={}'.format(self.n)": ("note", None),
+    "def __str__(self):\n    return f'{type(self).__name__} {self.n:.2f}'\n\n__repr__ = __str__": (
+        "note",
+        None,
+    ),
+    "def __getitem__(self, key):\n    SEEN.append(key)\n    return 1": ("note, x.shape[0]", None),
+    "def __call__(self):\n    self.n += 1": ("note", None),
 }
 
 
@@ -151,10 +210,18 @@ def test_a_message_that_code_of_the_file_takes_is_not_safe(
 
 
 @pytest.mark.parametrize(
-    ("file", "is_safe"), [("sys.stderr", True), ("sys.stdout", True), ("self.text", False), ("out", False)]
+    ("file", "is_safe"),
+    [
+        ("file=sys.stderr", True),
+        ("file=sys.stdout", True),
+        ("file=self.text", False),
+        ("file=self.stdout", False),
+        ("file=out", False),
+        ("**options", False),
+    ],
 )
 def test_what_is_printed_to_may_be_read(file: str, is_safe: bool, tmp_path: Path) -> None:
-    found = proposed(tmp_path, "import sys\n\n\n" + forward(f"print('a', file={file})\nreturn x"))
+    found = proposed(tmp_path, "import sys\n\n\n" + forward(f"print('a', {file})\nreturn x"))
     expected = "what it is printed to may be read, and gets nothing from compiled code"
     assert [each.unsafe for each in written(found)] == [None if is_safe else expected]
 
@@ -172,8 +239,114 @@ def test_an_exception_may_be_caught_by_suppress_and_by_a_caller(tmp_path: Path) 
 
 
 def test_what_uses_up_an_iterator_is_not_safe(tmp_path: Path) -> None:
-    used_up = ("list(names)", "sum(names)", "*names", "', '.join(names)", "[n for n in names]")
-    kept = ("list(x.shape)", "*x.shape", "sum([1, 2])", "[n for n in range(3)]")
+    used_up = (
+        *("list(names)", "sum(names)", "*names", "', '.join(names)", "[n for n in names]"),
+        *("[*names]", "(1, *self.left)", "3 in self.left", "max(1, 2, key=self.bump)", "torch.sum(x, out=y)"),
+    )
+    kept = ("3 in x.shape", "[*x.shape]", "list(x.shape)", "*x.shape", "sum([1, 2])", "[n for n in range(3)]")
     body = "\n".join([*(f"print({each})" for each in (*used_up, *kept)), "return x"])
     found = [each.unsafe for each in written(proposed(tmp_path, forward(body)))]
     assert [each is None for each in found] == [*(False for _ in used_up), *(True for _ in kept)]
+
+
+MODULES = {
+    "self.head.double().weight": ("self.head = nn.Linear(8, 8)", "self.head.double"),
+    "self.head.cpu()": ("", "self.head.cpu"),
+    "self.head.float().double().cpu().weight": ("", "self.head.float().double().cpu"),
+    "head.float()": ("", "head.float"),
+    "part.float()": ("", "part.float"),
+    "x.float(), (x * 2).double(), y.cpu(), y.mean().float()": ("", None),
+    "self.n.float()": ("self.register_buffer('n', torch.zeros(2))", None),
+    "self.n.double()": ("self.n = nn.Parameter(torch.zeros(2))", None),
+    "self.n.cpu()": ("self.n = torch.zeros(2).abs()", None),
+    "self.n.cpu(), 1": ("self.n = torch.zeros(2)\nself.n = nn.Linear(2, 2)", "self.n.cpu"),
+    "self.n.float()  # torch.nn": ("self.n = torch.nn.Linear(2, 2)", "self.n.float"),
+    "self.head.weight.float(), x.grad.cpu()": ("", None),
+    "self.head.weight.float()": ("self.head.weight = nn.Linear(2, 2)", "self.head.weight.float"),
+}
+
+
+@pytest.mark.parametrize("shown", MODULES)
+def test_a_method_of_tensors_may_change_a_module(shown: str, tmp_path: Path) -> None:
+    """`module.double()` changes the module: left out of what is compiled, its weights stay as they are."""
+    init, name = MODULES[shown]
+    told, _, note = shown.partition("  #")
+    body = f"y = self.lin(x)\nhead = self.head\nfor part in self.parts:\n    y = y + 1\nprint({told})  #{note}\nreturn y"
+    found = proposed(tmp_path, forward(body, init=init or "self.lin = nn.Linear(8, 8)"))
+    expected = f"`{name}` changes what it is called on, if that is a module" if name else None
+    assert [each.unsafe for each in written(found)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_safe"),
+    [
+        ("self.norm(x)", False),
+        ("self.norm()", False),
+        ("self.block.norm(x)", False),
+        ("head.norm(x)", False),
+        ("x.norm(p), (x * 2).max(y), self.head.weight.max(x), torch.norm(x)", True),
+        ("self.head.norm(2), head.sum(-1), self.head.mean((0, 1)), ', '.join(['a'])", True),
+    ],
+)
+def test_what_has_the_name_of_a_method_may_be_a_module(call: str, is_safe: bool, tmp_path: Path) -> None:
+    found = written(proposed(tmp_path, forward(f"y = x * 2\nhead = self.head\nprint({call})\nreturn y")))
+    reason = f"`{call.partition('(')[0]}` may be a module that is called, or a function that is kept"
+    assert [each.unsafe for each in found] == [None if is_safe else reason]
+
+
+TAKEN = {
+    "import contextlib\ndef outer(m, x, t):\n    with contextlib.redirect_stdout(t):\n        m(x)\n": (
+        *("redirect_stdout", "redirect_stdout"),
+    ),
+    "import sys\ndef outer(m, x, t):\n    sys.stdout = t\n    m(x)\n": ("sys.stdout", "sys.stdout"),
+    "def outer(m, x):\n    with warnings.catch_warnings(record=True) as seen:\n        m(x)\n": (
+        *(None, "catch_warnings"),
+    ),
+    "__warningregistry__ = {}\n": (None, "__warningregistry__"),
+    "logger.addFilter(lambda record: SEEN.append(record))\n": (None, "addFilter"),
+    "logger.addHandler(logging.StreamHandler(TEXT))\n": (None, "StreamHandler"),
+    "import sys\nlogger.addHandler(logging.StreamHandler(sys.stdout))\n": (None, None),
+}
+
+
+@pytest.mark.parametrize("around", TAKEN)
+def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: Path) -> None:
+    body = "print('a')\nlogger.warning('a')\nreturn x"
+    found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + around + forward(body)))]
+    taken = "`{}` of this file may take what is told, and gets nothing from compiled code"
+    assert found == [taken.format(name) if name else None for name in TAKEN[around]]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_safe"), [("def __init__(self, text):\n        SEEN.append(text)", False), ("pass", True)]
+)
+def test_a_warning_is_made_of_a_class(body: str, is_safe: bool, tmp_path: Path) -> None:
+    text = f"{LOGGER}SEEN = []\n\n\nclass Odd(UserWarning):\n    {body}\n\n\n"
+    found = written(proposed(tmp_path, text + forward("warnings.warn('a', Odd)\nreturn x")))
+    hidden = "`__init__` of this file may run there, and does more than give a value"
+    assert [each.unsafe for each in found] == [None if is_safe else hidden]
+
+
+def test_what_sets_something_is_not_safe(tmp_path: Path) -> None:
+    body = "logging.addLevelName(5, 'a')\nlogger.setLevel(10)\nlogging.warning('a')\nreturn x"
+    found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + forward(body)))]
+    sets = "what it sets is set by eager code alone"
+    assert found == [sets, sets, None]
+
+
+def test_a_function_of_the_file_may_have_the_name_of_a_known_one(tmp_path: Path) -> None:
+    text = "def len(what):\n    what.n += 1\n    return 1\n\n\n" + forward("print(len(x))\nreturn x")
+    hidden = "`len` of this file may run there, and does more than give a value"
+    assert [each.unsafe for each in written(proposed(tmp_path, text))] == [hidden]
+
+
+def test_a_name_of_torch_that_the_file_deletes_is_none(tmp_path: Path) -> None:
+    """Eager code asks for it when it is gone."""
+    text = forward("print(x.shape)\nreturn x")
+    found = proposed(tmp_path, text + "\n\ndel torch\n")
+    assert written(found) == []
+    assert any(
+        "`torch` means something else here" in each.reason for each in found if isinstance(each, Declined)
+    )
+    after = change(tmp_path, "import torch as th\n" + text + "\n\ndel torch\n")
+    assert "if not th.compiler.is_compiling():" in after

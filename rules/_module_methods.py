@@ -1,0 +1,186 @@
+"""`float`, `cpu` and others give a tensor another of its kind, and change a module itself: which of both it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._conditions import walk
+from tcready.rules._hidden_effects import OF_MODULES, PURE, PURE_METHODS
+from tcready.rules._statements import full_name, text
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+CHANGES = "`{}` changes what it is called on, if that is a module"
+CALLED = "`{}` may be a module that is called, or a function that is kept"
+OF_TEXTS = frozenset("format join keys values items isEnabledFor".split())
+OF_TENSORS = frozenset("T bias data grad imag mT real weight".split())
+"""Attributes that are tensors, unless the file gives one of the name another value."""
+NOT_TENSORS = frozenset("torch.compile torch.load".split())
+
+
+def changes_module(place: Located, *nodes: cst.CSTNode) -> str | None:
+    """Why a method that is called there may change a module, which is kept, or call one."""
+    for each in (inner for node in nodes for inner in walk(node)):
+        if not isinstance(each, cst.Call) or not isinstance(each.func, cst.Attribute):
+            continue
+        owner = each.func.value
+        if each.func.attr.value in OF_MODULES and not _is_no_module(place, owner):
+            return CHANGES.format(text(each.func))
+        if _may_be_called(place, each, each.func):
+            return CALLED.format(text(each.func))
+    return None
+
+
+def _may_be_called(place: Located, call: cst.Call, func: cst.Attribute) -> bool:
+    """Whether an attribute that has the name of a tensor's method may be a module: `self.norm(x)`, `block.norm(x)`."""
+    tree = place.source.tree
+    if text(func.value) in ("self", "cls"):
+        return func.attr.value not in {each.name for each in _functions(tree)}
+    root = func.value
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    if func.attr.value in OF_TEXTS or (isinstance(root, cst.Name) and root.value in imported):
+        return False
+    # A method of a tensor takes numbers there, a module takes tensors.
+    given = any(
+        not isinstance(arg.value, (cst.BaseNumber, cst.UnaryOperation, cst.Tuple)) for arg in call.args
+    )
+    return given and not _is_no_module(place, func.value)
+
+
+def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bool:
+    """Whether it is a tensor or a number by what the file tells."""
+    if not deep:
+        return False
+    if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BaseNumber)):
+        return True
+    if isinstance(node, cst.Subscript):
+        return _is_no_module(place, node.value, deep - 1)
+    if isinstance(node, cst.IfExp):
+        return all(_is_no_module(place, each, deep - 1) for each in (node.body, node.orelse))
+    if isinstance(node, cst.Name):
+        return _is_known(place, node.value, deep)
+    if isinstance(node, cst.Attribute):
+        return _is_registered(place, node.attr.value)
+    return isinstance(node, cst.Call) and _gives_tensor(place, node, deep)
+
+
+def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
+    made = ast.parse(f"({text(call.func)})", mode="eval").body
+    if _is_of_torch(full_name(made, _imported(place.source.tree))):
+        return True
+    if isinstance(call.func, cst.Name):
+        return call.func.value in PURE
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    name = call.func.attr.value
+    if name in OF_MODULES:  # a module gives itself back
+        return _is_no_module(place, call.func.value, deep - 1)
+    if name in PURE_METHODS:
+        return True
+    # A module that is called: `self.head(x)`
+    of_self = text(call.func.value) == "self" and bool(call.args)
+    return of_self and name not in {each.name for each in _functions(place.source.tree)}
+
+
+def _functions(tree: ast.Module) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (each for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def _is_known(place: Located, name: str, deep: int) -> bool:
+    """Whether all that the function gives a name are tensors: an argument of `forward` counts as one, as does any that
+    is said to be one."""
+    found: list[bool] = []
+    for node in place.piece.parents:
+        if isinstance(node, cst.Assign):
+            for target in node.targets:
+                if isinstance(target.target, cst.Name):
+                    if target.target.value == name:
+                        found.append(_is_no_module(place, node.value, deep - 1))
+                elif _names(target.target, name):
+                    found.append(
+                        isinstance(node.value, cst.Call) and _is_no_module(place, node.value, deep - 1)
+                    )
+        elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)) and _names(node.target, name):
+            found.append(node.value is not None and _is_no_module(place, node.value, deep - 1))
+        elif isinstance(node, (cst.For, cst.CompFor)) and _names(node.target, name):
+            found.append(_is_no_module(place, node.iter, deep - 1) and not isinstance(node.iter, cst.Call))
+        elif isinstance(node, cst.AsName) and _names(node.name, name):
+            found.append(False)
+        elif isinstance(node, cst.Param) and node.name.value == name:
+            function: cst.CSTNode = node
+            while not isinstance(function, (cst.FunctionDef, cst.Lambda)):
+                function = place.piece.parents[function]
+            said = node.annotation is not None and "Tensor" in text(node.annotation.annotation)
+            of_forward = isinstance(function, cst.FunctionDef) and function.name.value == "forward"
+            found.append(said or of_forward)
+    return bool(found) and all(found)
+
+
+def _names(target: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(each, cst.Name) and each.value == name for each in walk(target))
+
+
+def _is_registered(place: Located, name: str) -> bool:
+    """Whether an attribute is a buffer, a parameter, or made by a function of torch, wherever the file makes it."""
+    known = _imported(place.source.tree)
+    found: list[bool] = []
+    for node in ast.walk(place.source.tree):
+        if isinstance(node, ast.Assign):
+            if any(isinstance(to, ast.Attribute) and to.attr == name for to in node.targets):
+                found.append(_is_tensor(node.value, known))
+            elif any(
+                isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.ctx, ast.Store)
+                for to in node.targets
+                for each in ast.walk(to)
+            ):
+                found.append(False)
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target) in (name, f"self.{name}"):
+            found.append("Tensor" in ast.unparse(node.annotation))
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and first.value == name:
+                if node.func.attr in ("register_buffer", "register_parameter"):
+                    found.append(True)
+                elif node.func.attr in ("add_module", "register_module"):
+                    found.append(False)
+    return all(found) if found else name in OF_TENSORS
+
+
+def _is_tensor(node: ast.expr, known: dict[str, str]) -> bool:
+    while isinstance(node, ast.Call):
+        if _is_of_torch(full_name(node.func, known)):
+            return True
+        if not isinstance(node.func, ast.Attribute) or node.func.attr not in PURE_METHODS | OF_MODULES:
+            return False
+        node = node.func.value
+    return isinstance(node, ast.Constant)
+
+
+def _is_of_torch(name: str) -> bool:
+    """Whether a function of that full name gives a tensor."""
+    owner, _, last = name.rpartition(".")
+    if owner in ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft"):
+        return (last.islower() and name not in NOT_TENSORS) or last in ("Tensor", "FloatTensor")
+    return name in ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Parameter")
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """The full names of modules and of what is taken from them, by the file's own."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.asname: alias.name for alias in node.names if alias.asname is not None}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
