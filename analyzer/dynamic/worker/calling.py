@@ -45,7 +45,10 @@ def call(
 
 def seed_generators() -> None:
     """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
-    torch.manual_seed(SEED_CALL)
+    if torch.accelerator.is_available():
+        torch.manual_seed(SEED_CALL)
+    else:  # torch.manual_seed keeps a stack for each device that may come, which takes longer than a small model
+        torch.default_generator.manual_seed(SEED_CALL)
     random.seed(SEED_CALL)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(SEED_CALL)

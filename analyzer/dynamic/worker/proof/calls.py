@@ -372,7 +372,7 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
             calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs, caught))
         return function(*args, **kwargs)
 
-    places = [(owner, name), *_imported(function)]
+    places = [(owner, name), *(_imported(function) if isinstance(owner, ModuleType) else ())]
     for holder, called_there in places:
         setattr(holder, called_there, noting)
     try:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from tcready.dynamic.worker.frames import is_user_file
+
 Caught = tuple[type[BaseException], ...]
 
 
@@ -30,6 +32,8 @@ _HERE = "tcready.dynamic.worker.proof.behaviour"
 
 def _handlers(path: str, line: int) -> Iterator[ast.expr | None]:
     """The types that are named around a line of a file; None where all are caught."""
+    if not is_user_file(path):
+        return  # torch's own calls of modules let every exception through
     for first, last, expressions in _guarded("".join(linecache.getlines(path))):
         if first <= line <= last:
             yield from expressions
