@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.rules._statements import NOT_PURE, full_name, has_effect, text
+from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported, text
 from tcready.static.concrete import names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -24,7 +24,7 @@ WRITES = "what the lock guards is written to there: compiled code does that when
 def is_lock(place: Located) -> bool:
     """Whether what a `with` enters is a lock, as the file makes it: in `__init__`, or on its top level."""
     made = [*_values(place)]
-    known = _imported(place.source.tree)
+    known = imported(place.source.tree.body)
     return bool(made) and all(
         isinstance(each, ast.Call) and full_name(each.func, known) in LOCKS for each in made
     )
@@ -38,7 +38,7 @@ def unlocked(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    known = _imported(place.source.tree)
+    known = imported(place.source.tree.body)
     name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
         yield Declined("what the lock gives is used")
@@ -63,17 +63,6 @@ def unlocked(place: Located) -> Ways:
         unsafe,
         (*torch[1], *(() if name in known else ("import contextlib",))),
     )
-
-
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """The full names of modules and of what is taken from them, by the file's own."""
-    found: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            found |= {alias.asname or alias.name: alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    return found
 
 
 def _values(place: Located) -> Iterator[ast.expr]:

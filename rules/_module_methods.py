@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._hidden_effects import OF_MODULES, PURE, PURE_METHODS
-from tcready.rules._statements import full_name, text
+from tcready.rules._statements import full_name, imported, text
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -77,7 +77,7 @@ def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bo
 
 def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
     made = ast.parse(f"({text(call.func)})", mode="eval").body
-    if _is_of_torch(full_name(made, _imported(place.source.tree))):
+    if _is_of_torch(full_name(made, imported(ast.walk(place.source.tree)))):
         return True
     if isinstance(call.func, cst.Name):
         return call.func.value in PURE
@@ -121,9 +121,9 @@ def _is_known(place: Located, name: str, deep: int) -> bool:
             function: cst.CSTNode = node
             while not isinstance(function, (cst.FunctionDef, cst.Lambda)):
                 function = place.piece.parents[function]
-            said = node.annotation is not None and "Tensor" in text(node.annotation.annotation)
+            is_annotated = node.annotation is not None and "Tensor" in text(node.annotation.annotation)
             of_forward = isinstance(function, cst.FunctionDef) and function.name.value == "forward"
-            found.append(said or of_forward)
+            found.append(is_annotated or of_forward)
     return bool(found) and all(found)
 
 
@@ -133,7 +133,7 @@ def _names(target: cst.CSTNode, name: str) -> bool:
 
 def _is_registered(place: Located, name: str) -> bool:
     """Whether an attribute is a buffer, a parameter, or made by a function of torch, wherever the file makes it."""
-    known = _imported(place.source.tree)
+    known = imported(ast.walk(place.source.tree))
     found: list[bool] = []
     for node in ast.walk(place.source.tree):
         if isinstance(node, ast.Assign):
@@ -173,14 +173,3 @@ def _is_of_torch(name: str) -> bool:
     if owner in ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft"):
         return (last.islower() and name not in NOT_TENSORS) or last in ("Tensor", "FloatTensor")
     return name in ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Parameter")
-
-
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """The full names of modules and of what is taken from them, by the file's own."""
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.asname: alias.name for alias in node.names if alias.asname is not None}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    return found

@@ -24,6 +24,17 @@ def text(node: cst.CSTNode) -> str:
         return code
 
 
+def imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """The full names of modules and of what is taken from them, by the file's own: of the imports among these nodes."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
 def full_name(node: ast.expr, known: Mapping[str, str]) -> str:
     """The name of a module's function, where `known` has the full names of what a file imports by the file's own."""
     first, dot, rest = ast.unparse(node).partition(".")

@@ -486,8 +486,10 @@ def _each_item(name: str) -> str:
 def _is_clock(one: Any, other: Any) -> bool:
     """Whether numbers moved by amounts that are not whole and not the same, but for the rounding of a sum."""
     moved = [isinstance(each, list) and all(isinstance(x, float) for x in each) for each in (one, other)]
-    if not all(moved) or len(one) != len(other) or not all(map(math.isfinite, (*one, *other))):
-        return all(moved) and len(one) != len(other)
+    if not all(moved) or len(one) != len(other):
+        return all(moved)
+    if not all(map(math.isfinite, (*one, *other))):
+        return False
     return not all(math.isclose(x, y, rel_tol=1e-6, abs_tol=1e-9) for x, y in zip(one, other, strict=True))
 
 

@@ -78,13 +78,11 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
         cases = models.drawn(seed)
         for mode in request.modes:
             model = models.built(mode, seed)
-            of_weights = (OTHER_WEIGHTS,) if _weights(model) else ()
+            more = (OTHER_WEIGHTS,) if _weights(model) else ()
             if mode == "train" and _trains(model):
-                of_weights = (WITH_GRADIENTS, TWICE, *of_weights)
+                more = (WITH_GRADIENTS, TWICE, *more)
             fits = [
-                _fitting(
-                    model, case.args, case.kwargs, request.numbers, (*of_weights, *_with_numbers(model, case))
-                )
+                _fitting(model, case.args, case.kwargs, request.numbers, (*more, *_with_numbers(model, case)))
                 for case in cases
             ]
             names = dict.fromkeys(name for of_case in fits for name in of_case)
