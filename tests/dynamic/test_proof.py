@@ -1162,3 +1162,54 @@ def test_a_sum_that_grows_is_no_clock(tmp_path: Path) -> None:
     )
     assert result.failure is None
     assert "model.Model.total is there in one of them alone" in (result.trials[0].difference or "")
+
+
+UNSTEADY = """\
+import os
+
+import torch
+from torch import nn
+
+
+@torch.compiler.disable
+def noise(x, size):
+    generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(4), "big"))
+    return 1 + size * torch.rand(x.shape, generator=generator)
+
+
+class Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * noise(x, SIZE)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * noise(grad, SIZE)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        if x.sum() > 4:
+            x = x * 2
+        y = Sum.apply(x + 1)
+        return y, x * 3
+
+
+def get_inputs():
+    return [torch.rand(64, 8).requires_grad_()]
+"""
+
+
+@pytest.mark.dynamo
+def test_what_each_call_rounds_otherwise_may_be_rounded_otherwise(tmp_path: Path) -> None:
+    same = ("x = x * 2", "x = 2 * x")
+    others = (
+        ("y = Sum.apply(x + 1)", "y = Sum.apply(x + 1) * 1.001"),
+        ("return y, x * 3", "return y, x * 3.00003"),
+        ("return grad * noise", "return 1.001 * grad * noise"),
+    )
+    result = of_numbers(tmp_path, UNSTEADY.replace("SIZE", "1e-5"), same, *others)
+    assert result.failure is None
+    assert [trial.difference is None for trial in result.trials] == [True, False, False, False]
+    far = of_numbers(tmp_path, UNSTEADY.replace("SIZE", "1e-2"), same)
+    assert "differs from itself" in (far.failure or "")

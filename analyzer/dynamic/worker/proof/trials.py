@@ -45,6 +45,7 @@ from tcready.dynamic.worker.proof.calls import (
 from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
+from tcready.dynamic.worker.proof.rounding import Rounding, as_rounded, rounding
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.variations import (
@@ -58,6 +59,8 @@ from tcready.dynamic.worker.proof.variations import (
     RESIZED,
     RETYPED,
     SEEDED,
+    TWICE,
+    WITH_GRADIENTS,
 )
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -100,6 +103,8 @@ class Trace:
     these calls did not take both sides of every test: a branch may decide on it."""
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
+    rounding: Mapping[FunctionPlace | None, Rounding] = field(default_factory=dict)
+    """Of the model, and of functions alone, what two calls of the code as it stands round otherwise."""
     compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
     """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
     compiled."""
@@ -107,6 +112,10 @@ class Trace:
     """What the shortest eager call costs."""
     threads: int = 1
     """With which every variant is called."""
+
+    def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
+        """`actual` with what is only rounded otherwise set to what is expected."""
+        return as_rounded(expected, actual, self.rounding.get(function, {}))
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -187,7 +196,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again)
-        found = difference(first, again, trace.restless)
+        if context.work.options.device != "cpu" or not same_digits(first, again):
+            trace.rounding = _rounding(Models(context), request, trace)
+        found = difference(first, trace.rounded(None, first, again), trace.restless)
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         trace.shared = _shared(trace, sides)
@@ -236,6 +247,23 @@ def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[
     by_model = all(each.true and each.false for each in taken)
     by_functions = all(each.alone_true and each.alone_false for each in taken)
     return {what: pairs for what, pairs in found.items() if (by_model if what is None else by_functions)}
+
+
+def _rounding(
+    models: Models, request: ProofRequest, trace: Trace
+) -> dict[FunctionPlace | None, dict[tuple[str, str], float]]:
+    """What comes out otherwise where the calls with the inputs as given are made once more, and by how much."""
+    known = dict(trace.calls)
+    first = replace(request, seeds=request.seeds[:1])
+    found: dict[FunctionPlace | None, dict[tuple[str, str], float]] = {}
+    for calls in (of_model(models, first), alone(models, first, request.functions)):
+        for key, call in calls:
+            if key not in known or key.variation not in (GIVEN, WITH_GRADIENTS, TWICE):
+                continue
+            of = found.setdefault(key.function, {})
+            for name, share in rounding(known[key], call()).items():
+                of[name] = max(share, of.get(name, 0.0))
+    return found
 
 
 def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
@@ -323,7 +351,7 @@ def _eager(
                 continue
             compared += 1
             sides.alone = key.function is not None
-            actual = call()
+            actual = trace.rounded(key.function, expected, call())
             nothing = _says_nothing(key, expected)
             sides.settle(counts=actual.tells and not nothing, raised=actual.error is not None)
             compared -= nothing
@@ -504,6 +532,7 @@ def _compiled(
                     break
             compared += 1
             expected, actual = compiling.called(key)
+            actual = trace.rounded(None, expected, actual)
             if key in trace.compiled_errors and actual.error != trace.compiled_errors[key]:
                 trial = _with_exceptions(trial, key, expected, actual)
             values = key in chosen or key.variation in FINITE
@@ -560,8 +589,10 @@ def _compiled_alone(
     chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
     expected = {key: call() for key, call in chosen(_guarded)}
     for key, call in chosen(_compiled_by_itself):
-        actual = call()
-        if key not in expected or dynamo.is_failure(actual.error):
+        if key not in expected:
+            continue
+        actual = trace.rounded(key.function, expected[key], call())
+        if dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
         if key not in trace.compiled_errors or actual.error != trace.compiled_errors[key]:
