@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,7 @@ _SETTING = re.compile(
     r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}|(?:[a-z]\w*\.)*[a-z]\w*))?", re.ASCII
 )
 """As `fix` writes it, or its name alone."""
+OVERLAPS = "it overlaps another change: run fix again"
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
@@ -377,20 +379,55 @@ def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
 def read_only(
     names: Sequence[str], settings: Settings, torch: tuple[int, int], rules: RuleSet, wanted: FixOptions
 ) -> Fixed:
-    """The changes to what the source alone shows; nothing is run. Of several for one place the first stands."""
+    """The changes to what the source alone shows; nothing is run. Of several for one place the first stands, and the
+    changed text is read again for the others."""
     root = settings.root
     reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
-    read = driver.read(
+    static = driver.read(
         names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs
-    )
-    static = read.result
-    by_code = {rule.code: rule for rule in rules.load()}
+    ).result
     files = Files(root, ())
-    changes: list[FixChange] = []
-    refused: list[FixChange] = []
-    no_fix: list[NoFix] = []
+    found = _proposed(static.findings, files, rules, wanted)
+    changes = list(found.changes)
+    session = Session(reading, rules)
+    for number in range(2, ROUNDS + 1):
+        if not found.overlapping:
+            break
+        texts = {Path(path): text for path, text in files.now.items()}
+        again = session.check(names, texts, report=settings.report).result
+        found = _proposed(again.findings, files, rules, wanted)
+        changes += [dataclasses.replace(change, round=number) for change in found.changes]
+    left_out = [dataclasses.replace(each, reason=OVERLAPS) for each in found.overlapping]
+    changed_files = files.changed()
+    unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
+    # several operators of one test are several findings with one change, or none, for the same reason
+    result = FixResult(
+        changes=tuple(dict.fromkeys(changes)),
+        refused=tuple(dict.fromkeys([*found.refused, *left_out])),
+        no_fix=tuple(dict.fromkeys(found.no_fix)),
+        failure=unread or None,
+    )
+    return Fixed(with_patches(result, changed_files, root), changed_files)
+
+
+@dataclass
+class _Found:
+    """What one reading proposes, and what it leaves: lines are those before any change."""
+
+    changes: list[FixChange] = field(default_factory=list)
+    refused: list[FixChange] = field(default_factory=list)
+    no_fix: list[NoFix] = field(default_factory=list)
+    overlapping: list[FixChange] = field(default_factory=list)
+    """Left out for another change of the same place."""
+
+
+def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted: FixOptions) -> _Found:
+    """The changes for what a reading of the files as they are now found; they are carried out in `files`."""
+    by_code = {rule.code: rule for rule in rules.load()}
+    found = _Found()
     concrete: dict[str, Concrete] = {}
-    for finding in static.findings:
+    texts = dict(files.now)
+    for finding in findings:
         rule = by_code.get(finding.rule or "")
         path = files.path(finding.path)
         if rule is None or path is None or (finding.origin != "own" and not wanted.third_party):
@@ -398,16 +435,17 @@ def read_only(
         if wanted.select and not rule.code.startswith(wanted.select):
             continue
         if finding.path not in concrete:
-            concrete[finding.path] = Concrete(files.before(str(path)))
+            concrete[finding.path] = Concrete(files.source(str(path)))
+        line = files.stood(str(path), finding.line)
         cell = place_in(concrete[finding.path].source.cells, finding.line)
         if cell is not None:
             place = path_in(finding.path, cell)
-            no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
+            found.no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
             continue
         ways = list(wanted.kept(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]
         base = FixChange(
-            finding.path, finding.line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
+            finding.path, line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
         )
         made = [
             dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, settings=p.settings)
@@ -415,36 +453,27 @@ def read_only(
         ]
         usable = [change for change in made if change.unsafe is None or wanted.unsafe]
         try:
-            files.now.update(
-                files.with_edits([e for each in (*changes, *usable[:1]) for e in each.edits], anew=True)
-            )
+            texts |= files.with_edits([e for each in (*found.changes, *usable[:1]) for e in each.edits])
         except TcreadyError:
-            refused.append(dataclasses.replace(usable[0], reason="it overlaps another change: run fix again"))
+            found.overlapping += usable[:1]
             continue
-        changes += usable[:1]
+        found.changes += usable[:1]
         if not usable:
-            refused += [
+            found.refused += [
                 dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]
             ]
         if not made and finding.effect in BREAKS and finding.confidence != "low":
-            no_fix.append(
-                NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why_none(ways, [rule]))
-            )
+            found.no_fix.append(NoFix(finding.path, line, rule.code, finding.gb_ids, why_none(ways, [rule])))
     # what is written anew there takes the rest of the line along: another reading tells what is left of it
     anew = {
-        (e.path, line) for each in changes for e in each.edits for line in range(e.start_line, e.end_line + 1)
+        (each.path, files.stood(str(files.path(each.path)), line))
+        for each in found.changes
+        for e in each.edits
+        for line in range(e.start_line, e.end_line + 1)
     }
-    no_fix = [each for each in no_fix if (each.path, each.line) not in anew]
-    changed_files = files.changed()
-    unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
-    # several operators of one test are several findings with one change, or none, for the same reason
-    result = FixResult(
-        changes=tuple(dict.fromkeys(changes)),
-        refused=tuple(dict.fromkeys(refused)),
-        no_fix=tuple(dict.fromkeys(no_fix)),
-        failure=unread or None,
-    )
-    return Fixed(with_patches(result, changed_files, root), changed_files)
+    found.no_fix = [each for each in found.no_fix if (each.path, each.line) not in anew]
+    files.now |= texts
+    return found
 
 
 def proved_patch(

@@ -110,6 +110,10 @@ class Files:
     def text(self, path: str) -> str:
         return self.now.get(path, self.before(path).text)
 
+    def source(self, path: str) -> Source:
+        """A file as it is now."""
+        return source.of_text(Path(path), self.now[path]) if path in self.now else self.before(path)
+
     def original_line(self, path: str, line: int) -> int:
         """The line that a line of the text as it is now was; the line itself if it was written anew."""
         return self.original_lines(path, (line,))[0]
@@ -121,16 +125,20 @@ class Files:
         known = LineMap(self.before(path).text, self.now[path])
         return [known.came_from(line) or line for line in sorted(lines)]
 
-    def with_edits(self, edits: Sequence[Edit], *, anew: bool = False) -> dict[str, str]:
-        """Every file that differs from what it was, once these are carried out: on top of what was accepted, or `anew`.
+    def stood(self, path: str, line: int) -> int:
+        """Where a line of the text as it is now stood, or the first of those that it was written for."""
+        now = self.now.get(path)
+        return line if now is None else LineMap(self.before(path).text, now).stood(line)
+
+    def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
+        """Every file that differs from what it was, once these are carried out on top of what was accepted.
 
         Raises TcreadyError if two overlap.
         """
-        texts = {} if anew else dict(self.now)
+        texts = dict(self.now)
         for shown in dict.fromkeys(edit.path for edit in edits):
             path = str(self.path(shown))
-            text = self.before(path).text if anew else self.text(path)
-            texts[path] = applied(text, [edit for edit in edits if edit.path == shown])
+            texts[path] = applied(self.text(path), [edit for edit in edits if edit.path == shown])
         return texts
 
     def changed(self) -> tuple[ChangedFile, ...]:

@@ -1090,3 +1090,22 @@ def test_a_line_that_is_left_out_whole_is_not_left_over(tmp_path: Path) -> None:
     found = api.fix("model.py", root=tmp_path).result
     assert len(found.changes) == 1
     assert found.no_fix == ()
+
+
+def test_changes_of_one_line_are_written_one_after_the_other(tmp_path: Path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "from torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        '        y = x + 1; print("sum", y.sum()); z = y * 2; print("mean", z.mean())  # both\n'
+        '        print("max", z.max())\n'
+        "        return z\n"
+    )
+    done = tcready(tmp_path, "fix", "model.py", "--apply", "--allow-dirty", "--output-format", "json")
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, SCHEMA)
+    assert [(each["line"], each["round"]) for each in told["changes"]] == [(6, 1), (7, 1), (6, 2)]
+    assert (told["refused"], told["no_fix"], done.returncode) == ([], [], 0)
+    assert model.read_text().count("if not torch.compiler.is_compiling():") == 3
+    assert '            print("mean", z.mean())  # both\n        if not' in model.read_text()
+    again = tcready(tmp_path, "fix", "model.py")
+    assert (again.returncode, again.stdout) == (0, "")

@@ -683,3 +683,8 @@ class LineMap:
         # an empty block starts where the next one does
         begin, _, first, last, same = self._blocks[at]
         return begin + line - first if same and first < line <= last else None
+
+    def stood(self, line: int) -> int:
+        """The same; of one that was written anew the first line of those that it was written for."""
+        begin = self._blocks[bisect.bisect_right(self._starts, line - 1) - 1][0]
+        return self.came_from(line) or begin + 1
