@@ -10,7 +10,7 @@ import codecs
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ from tcready.schema import (
     Observation,
     Progressing,
     Report,
+    Skipped,
     TcreadyError,
     is_installed,
     path_in,
@@ -111,7 +112,8 @@ def proved(
     """
     root = settings.root
     plan.refuse_contradictions(names, settings, True, ())
-    failures: list[tuple[str, str]] = []
+    read = driver.read(names, settings.read, rules, settings.report, cache=settings.work.cache).result
+    failures = [(each.path, _unread(each)) for each in read.skipped if each.path not in names]
     due: dict[str, PlannedRun] = {}
     for name in dict.fromkeys(names):
         try:
@@ -387,19 +389,22 @@ def read_only(
         names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs
     ).result
     files = Files(root, ())
-    found = _proposed(static.findings, files, rules, wanted)
+    found = latest = _proposed(static.findings, files, rules, wanted)
     changes = list(found.changes)
     session = Session(reading, rules)
     for number in range(2, ROUNDS + 1):
-        if not found.overlapping:
+        anew = {edit.path for change in latest.changes for edit in change.edits}
+        if not anew:
             break
         texts = {Path(path): text for path, text in files.now.items()}
-        again = session.check(names, texts, report=settings.report).result
-        found = _proposed(again.findings, files, rules, wanted)
-        changes += [dataclasses.replace(change, round=number) for change in found.changes]
+        again = session.check([*_named(names, texts)], texts, report=settings.report)
+        left = [finding for finding in again.result.findings if finding.path in anew]
+        latest = _proposed(left, files, rules, wanted)
+        changes += [dataclasses.replace(change, round=number) for change in latest.changes]
+        found = found.renewed(anew, latest)
     left_out = [dataclasses.replace(each, reason=OVERLAPS) for each in found.overlapping]
     changed_files = files.changed()
-    unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
+    unread = "; ".join(map(_unread, static.skipped))
     # several operators of one test are several findings with one change, or none, for the same reason
     result = FixResult(
         changes=tuple(dict.fromkeys(changes)),
@@ -408,6 +413,17 @@ def read_only(
         failure=unread or None,
     )
     return Fixed(with_patches(result, changed_files, root), changed_files)
+
+
+def _named(names: Sequence[str], changed: Iterable[Path]) -> Iterator[str]:
+    """What is to be read again: in place of each folder the files below it that are changed."""
+    changed = list(changed)
+    for name in names:
+        if not Path(name).is_dir():
+            yield name
+            continue
+        folder = Path(name).resolve()
+        yield from (str(path) for path in changed if path.is_relative_to(folder))
 
 
 @dataclass
@@ -419,6 +435,20 @@ class _Found:
     no_fix: list[NoFix] = field(default_factory=list)
     overlapping: list[FixChange] = field(default_factory=list)
     """Left out for another change of the same place."""
+
+    def renewed(self, paths: Set[str], other: _Found) -> _Found:
+        """What is left where some files were read again: of them by the other reading alone."""
+
+        return _Found(
+            [],
+            [*(each for each in self.refused if each.path not in paths), *other.refused],
+            [*(each for each in self.no_fix if each.path not in paths), *other.no_fix],
+            [*(each for each in self.overlapping if each.path not in paths), *other.overlapping],
+        )
+
+
+def _unread(file: Skipped) -> str:
+    return f"{file.path} cannot be judged: {file.reason}"
 
 
 def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted: FixOptions) -> _Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,47 @@ def _fresh(value: cst.BaseExpression) -> cst.BaseExpression:
     return value
 
 
+def _fresh_where_compiled(value: cst.BaseExpression, torch: str) -> cst.BaseExpression:
+    """The same where it is compiled: eager code gives what it gave, which may be no tensor."""
+    made = _fresh(value)
+    if made is value:
+        return value
+    return cst.IfExp(body=made, test=_compiling(torch), orelse=value)
+
+
+def _from_elsewhere(place: Located, sides: Sequence[cst.BaseStatement]) -> str | None:
+    """A method or module of self that a side calls, and that a class of the file which derives from this one gives
+    otherwise, or the constructor is given."""
+    around = place.class_around
+    for node in (each for side in sides for each in walk(side)):
+        func = node.func if isinstance(node, cst.Call) else None
+        if around is None or not isinstance(func, cst.Attribute) or text(func.value) != "self":
+            continue
+        name = func.attr.value
+        others = [each for each in place.source.classes if _derives(each, around.name, place.source.classes)]
+        if any(getattr(member, "name", "") == name for each in others for member in each.body):
+            return name
+        stores = [
+            each.value
+            for each in ast.walk(around)
+            if isinstance(each, ast.Assign)
+            and any(ast.unparse(target) == f"self.{name}" for target in each.targets)
+        ]
+        if any(not isinstance(each, ast.Call) for each in stores):
+            return name
+        init = place.method("__init__")
+        given = {each.arg for each in ast.walk(init[0].args) if isinstance(each, ast.arg)} if init else set()
+        if any(ast.unparse(each.func) in given for each in stores if isinstance(each, ast.Call)):
+            return name
+    return None
+
+
+def _derives(cls: ast.ClassDef, base: str, classes: Sequence[ast.ClassDef], deep: int = 8) -> bool:
+    names = {ast.unparse(each).rpartition(".")[2] for each in cls.bases}
+    above = [each for each in classes if each.name in names and each is not cls]
+    return base in names or (deep > 0 and any(_derives(each, base, classes, deep - 1) for each in above))
+
+
 def _grouped(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if node.lpar else node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
@@ -124,6 +166,11 @@ def as_cond(
         return
     if returning != ends_in_return(no):
         return
+    if (name := _from_elsewhere(place, (*yes, *no))) is not None:
+        yield Declined(
+            f"what `self.{name}` does is not written in this class: `torch.cond` takes no side that changes"
+        )
+        return
     if any(has_effect(each) for each in (*yes, *no)):
         yield Declined("a side writes to what is not its own: `torch.cond` takes no such side")
         return
@@ -173,7 +220,8 @@ def as_cond(
         for base in ("if_true", "if_false")
     ]
     functions = [
-        _function(name, params, side, results, returning) for name, side in zip(names, (yes, no), strict=True)
+        _function(name, params, side, results, returning, torch)
+        for name, side in zip(names, (yes, no), strict=True)
     ]
     operands = f"({''.join(f'{p}, ' for p in params)})".replace(", )", ",)" if len(params) == 1 else ")")
     call = expression(f"{torch}.cond(test, {names[0]}, {names[1]}, {operands})", test=test)
@@ -209,6 +257,7 @@ def _function(
     side: Sequence[cst.BaseStatement],
     results: Sequence[str],
     returning: bool,
+    torch: str,
 ) -> cst.BaseStatement:
     body = list(side)
     if returning:
@@ -217,19 +266,20 @@ def _function(
         final = last.body[-1]
         assert isinstance(final, cst.Return)
         if final.value is not None and not isinstance(final.value, cst.Tuple):
-            body[-1] = last.with_changes(
-                body=[*last.body[:-1], final.with_changes(value=_fresh(final.value))]
-            )
+            value = _fresh_where_compiled(final.value, torch)
+            body[-1] = last.with_changes(body=[*last.body[:-1], final.with_changes(value=value)])
     else:
         values = last_values(side)
         parts = [
-            f"{result}.clone()"
+            _fresh_where_compiled(cst.Name(result), torch)
             if result not in values
             or (values[result] is not None and _fresh(values[result]) is not values[result])  # type: ignore[arg-type]
-            else result
+            else cst.Name(result)
             for result in results
         ]
-        body.append(cst.parse_statement(f"return {', '.join(parts)}"))
+        several = [cst.Element(_grouped(each) if isinstance(each, cst.IfExp) else each) for each in parts]
+        whole = parts[0] if len(parts) == 1 else cst.Tuple(several, lpar=(), rpar=())
+        body.append(line_of(cst.Return(value=whole)))
     made = cst.parse_statement(f"def {name}({', '.join(params)}): pass")
     blank = [cst.EmptyLine(indent=False)]
     return made.with_changes(body=cst.IndentedBlock(body), leading_lines=blank)

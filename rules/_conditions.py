@@ -297,6 +297,35 @@ def overridable(place: Located, tree: Tree) -> Declined | None:
     return None
 
 
+def given_otherwise(place: Located, tree: Tree) -> Declined | None:
+    """Why a parameter that is asked may be no tensor: a call in the file hands a constant for it."""
+    if isinstance(tree, Joined):
+        return next((why for part in tree.parts if (why := given_otherwise(place, part)) is not None), None)
+    if not isinstance(tree.node, cst.Name):
+        return None
+    line = place.piece.lines(place.node)[0]
+    around = [
+        each
+        for each in ast.walk(place.source.tree)
+        if isinstance(each, ast.FunctionDef) and each.lineno <= line <= (each.end_lineno or line)
+    ]
+    function = max(around, key=lambda each: each.lineno, default=None)
+    params = [each.arg for each in (*function.args.posonlyargs, *function.args.args)] if function else []
+    name = tree.node.value
+    if function is None or name not in params:
+        return None
+    for call in ast.walk(place.source.tree):
+        if not isinstance(call, ast.Call) or ast.unparse(call.func).rpartition(".")[2] != function.name:
+            continue
+        is_bound = isinstance(call.func, ast.Attribute) and params[0] in ("self", "cls")
+        at = params.index(name) - is_bound
+        values = [each.value for each in call.keywords if each.arg == name]
+        values += call.args[at : at + 1] if at >= 0 else []
+        if any(isinstance(value, (ast.Constant, ast.List, ast.Tuple, ast.Dict)) for value in values):
+            return Declined(f"a call of this file hands a constant for `{name}`, which is no tensor")
+    return None
+
+
 ASKED_OF_NOTHING = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"}
 )
@@ -383,7 +412,8 @@ def asked(place: Located, test: cst.BaseExpression) -> Asked | Declined:
     parts = apart(tree_of(place, test))
     if parts is None:
         return Declined(MIXED)
-    return overridable(place, parts[1]) or Asked(*torch, *parts)
+    why = overridable(place, parts[1]) or given_otherwise(place, parts[1])
+    return why or Asked(*torch, *parts)
 
 
 def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:

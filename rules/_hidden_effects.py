@@ -220,6 +220,7 @@ class _Members:
                 return func.attr == name  # a class of the file that has it too is asked as well
             known = func.attr in (PURE_METHODS | OF_WEIGHTS) - OF_MODULES or func.attr == "getLogger"
             known = known and self._plain(name, func.value) and not self._may_be_module(call, func)
+            known = known and (func.attr != "join" or isinstance(func.value, (ast.Constant, ast.JoinedStr)))
         else:
             return False
         takes = _last(func) in TAKING_ITEMS and len(call.args) == 1

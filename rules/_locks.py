@@ -11,7 +11,7 @@ from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported, text
-from tcready.static.concrete import names_given
+from tcready.static.concrete import is_module
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def unlocked(place: Located) -> Ways:
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
         yield Declined("what the lock gives is used")
         return
-    if name in place.piece.bound or (name not in known and name in names_given(place.source.tree)):
+    if name in place.piece.bound or (name == "contextlib" and not is_module(place.source.tree, name)):
         yield Declined(f"`{name}` means something else here")
         return
     fills = list(_fills(block.body))

@@ -38,6 +38,7 @@ SETTING = "`torch._dynamo.config.capture_dynamic_output_shape_ops` keeps that in
 BY_VALUE = Declined(f"how many items come out depends on the mask: {SETTING}")
 OVER_ALL = "It is worked out over all items, and what the mask leaves out counts as nothing"
 UNSAFE = "sums over more items may be rounded otherwise, and it has to be a mask of booleans"
+OF_NO_DIMENSION = "of a condition of no dimension, the first row alone was written to"
 LATER = "the tensor that the mask is made of may have changed since"
 TWICE = Declined("the mask or the tensor would be worked out twice, by a call that may have an effect")
 
@@ -545,5 +546,5 @@ def _written_through(place: Located, node: cst.Call, condition: cst.BaseExpressi
     yield Rewrite(
         "It is written through the mask itself",
         (Change((node,), (made,)),),
-        None if nodes == [node] else LATER,
+        OF_NO_DIMENSION if nodes == [node] else LATER,
     )

@@ -11,6 +11,7 @@ from tcready.rules._conditions import value_of
 from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect
 from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
+from tcready.rules._statements import text
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -46,11 +47,18 @@ TAKING_MESSAGES = frozenset(
     __warningregistry__ addFilter formatwarning MemoryHandler QueueHandler setLoggerClass setLogRecordFactory showwarning
     """.split()
 )
+WARNING = frozenset("warn warn_explicit".split())
+HARMLESS = frozenset("always all default ignore module once".split())
+"""What a filter does with warnings, unless it raises them."""
+HANDED = frozenset("filename handlers stream".split())
+"""To `logging.basicConfig`: where records go."""
 EFFECT = "`{}` may do more than give a value: it would be left out of what is compiled"
 SEVERAL = "its test may be a tensor of several values, of which Python raises"
 GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
 READ = "`{}` of this file may take what is told, and gets nothing from compiled code"
 WRITTEN = "what it is printed to may be read, and gets nothing from compiled code"
+OTHER_MAKER = "`{}` gives what it is called by, and that may do more than log"
+MAKERS = frozenset("getLogger get_logger getChild LoggerAdapter".split())
 LOST = "{} is a call or an item, whose effect may be lost"
 
 
@@ -141,7 +149,24 @@ def why_kept(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
         hidden_effect(place, *nodes, *call.args, called=call.func)
         or changes_module(place, *nodes, *call.args)
         or _taken(place, call)
+        or _made_otherwise(place, call)
     )
+
+
+def _made_otherwise(place: Located, call: cst.Call) -> str | None:
+    """Why what a message is called by may be no logger: the file makes it by no function of logging."""
+    tree = place.source.tree
+    owner = text(call.func.value) if isinstance(call.func, cst.Attribute) else None
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if value is None or not any(each is not None and ast.unparse(each) == owner for each in targets):
+            continue
+        made = ast.unparse(value.func) if isinstance(value, ast.Call) else ast.unparse(value)
+        own = any(isinstance(each, ast.FunctionDef) and each.name == made for each in tree.body)
+        if own or made.rpartition(".")[2] not in MAKERS:
+            return OTHER_MAKER.format(made)
+    return None
 
 
 def _taken(place: Located, call: cst.Call) -> str | None:
@@ -150,21 +175,32 @@ def _taken(place: Located, call: cst.Call) -> str | None:
     prints = _prints(call)
     takers = TAKING_OUTPUT if prints else TAKING_OUTPUT | TAKING_MESSAGES
     outputs = _outputs(place)
+    of_warnings = not prints and isinstance(call.func, cst.Attribute) and call.func.attr.value in WARNING
+    of_warnings = of_warnings or isinstance(call.func, cst.Name)
     for node in ast.walk(place.source.tree):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in takers:
             return READ.format(name)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            if ast.unparse(node) in outputs:
+            if ast.unparse(node) in outputs or (not prints and node.attr in LEVELS):
                 return READ.format(ast.unparse(node))
         if isinstance(node, ast.Call) and not prints:
             given = [*node.args, *(each.value for each in node.keywords)]
             taker = ast.unparse(node.func).rpartition(".")[2]
             of_record = taker == "catch_warnings" and bool(given)
             of_stream = taker == "StreamHandler" and any(ast.unparse(each) not in outputs for each in given)
-            if of_record or of_stream:
+            of_stream = of_stream or (
+                taker == "basicConfig" and any(each.arg in HANDED for each in node.keywords)
+            )
+            is_raised = of_warnings and taker in ("simplefilter", "filterwarnings") and not _is_told(given)
+            if of_record or of_stream or is_raised:
                 return READ.format(taker)
     return None
+
+
+def _is_told(given: Sequence[ast.expr]) -> bool:
+    """Whether a filter of warnings raises none, by what it is made with."""
+    return bool(given) and isinstance(given[0], ast.Constant) and given[0].value in HARMLESS
 
 
 def _prints(call: cst.Call) -> bool:
@@ -320,10 +356,23 @@ def unknown_call(*nodes: cst.CSTNode) -> cst.Call | None:
             isinstance(node, cst.Call)
             and not is_message(node)
             and not _speaks(node)
-            and not _only_gives(node.func)
+            and not (_only_gives(node.func) and not _waits(node))
         ):
             return node
     return None
+
+
+def _waits(call: cst.Call) -> bool:
+    """Whether a method called `join` or `get` may be that of a thread or a queue: texts are joined, and dicts asked for a
+    key."""
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    if call.func.attr.value == "join":
+        return not isinstance(call.func.value, cst.BaseString)
+    keys = (cst.BaseString, cst.Name, cst.Attribute)
+    asks = bool(call.args) and call.args[0].keyword is None and isinstance(call.args[0].value, keys)
+    is_truth = asks and text(call.args[0].value) in ("True", "False")
+    return call.func.attr.value == "get" and (not asks or is_truth)
 
 
 def _only_gives(func: cst.BaseExpression) -> bool:
@@ -404,7 +453,9 @@ def is_without_effect(value: cst.CSTNode) -> bool:
         return False  # an item may be made by being asked for
     if isinstance(value, cst.Call):
         known = (isinstance(value.func, cst.Name) and value.func.value in PURE) or (
-            isinstance(value.func, cst.Attribute) and value.func.attr.value in PURE_METHODS
+            isinstance(value.func, cst.Attribute)
+            and value.func.attr.value in PURE_METHODS
+            and not _waits(value)
         )
         if not known or (_takes_items(value.func) and any(_may_be_used_up(arg.value) for arg in value.args)):
             return False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._numbers import CONVERSIONS, UNSAFE, Uses, is_number, snapshot
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.static.concrete import is_module
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _by_math(place: Located, found: list[cst.Call]) -> Rewrite | Declined:
         and any(a.name == "math" and a.asname is None for a in statement.names)
         for statement in place.source.tree.body
     )
-    if "math" in place.piece.bound:
+    if not is_module(place.source.tree, "math"):
         return Declined("`math` means something else here")
     parents = place.piece.parents
     whole = all(_is_int(parents.get(parents[each])) for each in found)

@@ -126,7 +126,12 @@ def attention_kernels(place: Located, entered: cst.Call) -> Ways:
 def _defined(place: Located, defined: str, code: str, **words: str) -> tuple[str, tuple[str, ...]] | None:
     """The name `defined`, and the code that defines it if the file does not; None if the name means something else."""
     tree = place.source.tree
-    made = code.format(space=re.sub(r"\W", "_", Path(place.source.path).stem), **words)
+    space = re.sub(r"\W", "_", Path(place.source.path).stem)
+    if not space[:1].isalpha() or space.startswith(
+        ("aten", "prim")
+    ):  # torch refuses these, or has its own there
+        space = f"of_{space}"
+    made = code.format(space=space, **words)
     known = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == defined]
     if known:
         same = ast.unparse(known[0]) in ast.unparse(ast.parse(made))

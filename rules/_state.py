@@ -15,7 +15,7 @@ from tcready.rules._locks import is_lock, unlocked
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.static.concrete import name_of_torch
+from tcready.static.concrete import name_of_torch, names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -572,6 +572,9 @@ def scope_made_here(place: Located) -> Ways:
     if torch is None or len(values) != 1 or values[0] not in set(ast.walk(init[0])):
         yield Declined("what the context manager is, is not written in `__init__`")
         return
+    if _is_set_elsewhere(place, name):
+        yield Declined("the context manager may be set outside of its class")
+        return
     made = values[0]
     called = ast.unparse(made.func) if isinstance(made, ast.Call) else ""
     parts = [*made.args, *(word.value for word in made.keywords)] if isinstance(made, ast.Call) else []
@@ -582,6 +585,22 @@ def scope_made_here(place: Located) -> Ways:
     else:
         new = cst.parse_expression(ast.unparse(made))
         yield Rewrite("It is made where it is entered", (Change((place.node,), (new,)),), None)
+
+
+def _is_set_elsewhere(place: Located, name: str) -> bool:
+    """Whether the file gives an attribute of that name a value more than once, or may by `setattr`."""
+    stores = 0
+    for node in ast.walk(place.source.tree):
+        if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
+            stores += 1
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+            "setattr",
+            "__setattr__",
+        ):
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            if name in texts or not any(isinstance(each, str) for each in texts):
+                return True
+    return stores != 1
 
 
 CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
@@ -612,7 +631,7 @@ def own_list(place: Located) -> Ways:
         yield Rewrite(
             "It is copied into a list of its own",
             (Change((made,), (expression("list(t)", t=made),)),),
-            None if "list" not in place.piece.bound else "`list` means something else here",
+            None if "list" not in names_given(place.source.tree) else "`list` means something else here",
         )
 
 

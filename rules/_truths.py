@@ -27,6 +27,7 @@ from tcready.rules._statements import (
     text,
     times_read,
 )
+from tcready.static.concrete import names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def asserting_object(place: Located) -> Ways:
     """`assert rows` as `assert bool(rows)`: of a bool of Python's, Dynamo makes no tensor."""
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
-    if "bool" in place.piece.bound:
+    if "bool" in names_given(place.source.tree):
         yield Declined("`bool` means something else here")
         return
     made = expression("bool(a)", a=place.node)

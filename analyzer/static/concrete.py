@@ -262,17 +262,26 @@ def name_of_torch(tree: ast.Module) -> str | None:
 
 def names_given(tree: ast.AST) -> frozenset[str]:
     """Every name that a file gives a value anywhere: by assignments, definitions, parameters and imports."""
-    found: set[str] = set()
+    return frozenset(_given(tree))
+
+
+def _given(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            yield node.id
         elif isinstance(node, ast.arg):
-            found.add(node.arg)
+            yield node.arg
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
+            yield node.name
         elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-    return frozenset(found)
+            yield (node.asname or node.name).partition(".")[0]
+
+
+def is_module(tree: ast.AST, name: str) -> bool:
+    """Whether a file gives a name nothing but the module of that name, if it gives it anything."""
+    modules = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    plain = sum(each.asname is None and each.name.partition(".")[0] == name for each in modules)
+    return plain == sum(each == name for each in _given(tree))
 
 
 def _is_for_type_checkers(test: ast.expr) -> bool:

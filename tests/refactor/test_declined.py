@@ -213,6 +213,16 @@ DECLINED = {
         "math = 2\nreturn x.reshape(int(np.prod(x.shape))) * math",
         "`math` means something else here",
     ),
+    "a list of the file's own": (
+        "",
+        "bool = str\nrows = [r for r in x]\nassert rows\nreturn x",
+        "`bool` means something else here",
+    ),
+    "a side that the constructor is given": (
+        "self.act = kwargs.get('act') or nn.Tanh()",
+        "if x.sum() > 0:\n    x = self.act(x)\nreturn x",
+        "does is not written in this class: `torch.cond` takes no side that changes",
+    ),
     "more of numpy than a product": (
         "",
         "return x * float(np.sqrt(np.prod(x.shape)))",
@@ -240,6 +250,59 @@ DECLINED = {
 def test_it_is_declined(init: str, body: str, reason: str, tmp_path: Path) -> None:
     found = proposed(tmp_path, HEAD + forward(body, init=init))
     assert any(isinstance(each, Declined) and reason in each.reason for each in found), found
+
+
+SCOPE = forward("with self.quiet:\n    y = x * 2\nreturn y", init="self.quiet = torch.no_grad()")
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "def loud(model):\n    model.quiet = c.nullcontext()\n",
+        "def loud(model, name):\n    setattr(model, name, c.nullcontext())\n",
+        "def loud(model):\n    del model.quiet\n",
+    ],
+)
+def test_a_scope_that_is_set_elsewhere(elsewhere: str, tmp_path: Path) -> None:
+    other = "\n\ndef fit(model):\n    setattr(model, 'fitted', True)\n    model.n = 2\n"
+    assert [type(each) for each in proposed(tmp_path, HEAD + SCOPE + other)] == [Proposal]
+    (found,) = proposed(tmp_path, HEAD + SCOPE + "\n\n" + elsewhere)
+    assert isinstance(found, Declined)
+    assert found.reason == "the context manager may be set outside of its class"
+
+
+@pytest.mark.parametrize("line", ["def math(x):\n    return x\n", "import torch as math\n"])
+def test_a_module_whose_name_the_file_has_given(line: str, tmp_path: Path) -> None:
+    text = forward("return x.reshape(int(np.prod(x.shape)))")
+    assert any(isinstance(each, Proposal) for each in proposed(tmp_path, HEAD + "import math\n" + text))
+    (found,) = proposed(tmp_path, HEAD + line + text)
+    assert isinstance(found, Declined)
+    assert found.reason == "`math` means something else here"
+
+
+def test_a_side_that_a_class_below_gives_otherwise(tmp_path: Path) -> None:
+    text = (
+        forward("if x.sum() > 0:\n    x = self.post(x)\nreturn x")
+        + "\n    def post(self, x):\n        return x.sort()[0]\n"
+    )
+    below = "\n\nclass Counted(Model):\n    def post(self, x):\n        self.n += 1\n        return x\n"
+    taken = ["torch.cond" in each.how for each in proposed(tmp_path, text) if isinstance(each, Proposal)]
+    assert True in taken
+    reason = "what `self.post` does is not written in this class: `torch.cond` takes no side that changes"
+    found = proposed(tmp_path, text + below)
+    assert any(isinstance(each, Declined) and each.reason == reason for each in found)
+
+
+@pytest.mark.parametrize("given", ["y, False", "y, flag=None", "y, []"])
+def test_a_parameter_that_another_call_hands_a_constant_for(given: str, tmp_path: Path) -> None:
+    text = forward("return self.pick(x, x.sum() > 0)") + (
+        "\n    def pick(self, x, flag):\n        if flag:\n            x = x * 2\n        return x\n"
+    )
+    assert any(isinstance(each, Proposal) for each in proposed(tmp_path, text))
+    found = proposed(tmp_path, text + f"\n\ndef other(model, y):\n    return model.pick({given})\n")
+    assert [type(each) for each in found] == [Declined]
+    assert isinstance(found[0], Declined)
+    assert found[0].reason == "a call of this file hands a constant for `flag`, which is no tensor"
 
 
 def test_a_model_without_init_has_no_place_for_a_buffer(tmp_path: Path) -> None:

@@ -306,6 +306,9 @@ TAKEN = {
     "logger.addFilter(lambda record: SEEN.append(record))\n": (None, "addFilter"),
     "logger.addHandler(logging.StreamHandler(TEXT))\n": (None, "StreamHandler"),
     "import sys\nlogger.addHandler(logging.StreamHandler(sys.stdout))\n": (None, None),
+    "logging.basicConfig(stream=TEXT)\n": (None, "basicConfig"),
+    "logging.basicConfig(level=10)\n": (None, None),
+    "logger.warning = SEEN.append\n": (None, "logger.warning"),
 }
 
 
@@ -315,6 +318,63 @@ def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: 
     found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + around + forward(body)))]
     taken = "`{}` of this file may take what is told, and gets nothing from compiled code"
     assert found == [taken.format(name) if name else None for name in TAKEN[around]]
+
+
+@pytest.mark.parametrize(
+    ("line", "raises"),
+    [
+        ("warnings.simplefilter('error')", True),
+        ("warnings.filterwarnings(action='error')", True),
+        ("warnings.simplefilter('ignore')", False),
+    ],
+)
+def test_a_warning_may_be_raised(line: str, raises: bool, tmp_path: Path) -> None:
+    text = f"{LOGGER}{line}\n\n\n" + forward("logger.warning('a')\nwarnings.warn('a')\nreturn x")
+    name = line.partition(".")[2].partition("(")[0]
+    reason = f"`{name}` of this file may take what is told, and gets nothing from compiled code"
+    assert [each.unsafe for each in written(proposed(tmp_path, text))] == [None, reason if raises else None]
+
+
+@pytest.mark.parametrize(
+    ("made", "is_safe"),
+    [
+        ("logging.getLogger('a')", True),
+        ("transformers.utils.logging.get_logger(__name__)", True),
+        ("Logger()", False),
+        ("tracker.child()", False),
+    ],
+)
+def test_what_is_called_like_a_logger_may_be_none(made: str, is_safe: bool, tmp_path: Path) -> None:
+    text = f"import logging\nfrom tracking import Logger, tracker\n\nlogger = {made}\n\n\n"
+    found = written(proposed(tmp_path, text + forward("logger.info('a')\nreturn x")))
+    name = made.partition("(")[0]
+    reason = f"`{name}` gives what it is called by, and that may do more than log"
+    assert [each.unsafe for each in found] == [None if is_safe else reason]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_safe"),
+    [
+        ("self.worker.join()", False),
+        ("', '.join(['a'])", True),
+        ("f'{x}'.join(['a'])", True),
+    ],
+)
+def test_a_thread_may_be_waited_for(call: str, is_safe: bool, tmp_path: Path) -> None:
+    found = proposed(tmp_path, forward(f"print({call})\nreturn x"))
+    assert [each.unsafe for each in written(found)] == ([None] if is_safe else [])
+
+
+def test_a_queue_may_be_asked_in_a_test(tmp_path: Path) -> None:
+    for call, is_kept in {
+        "get()": False,
+        "get(True)": False,
+        "get(timeout=1)": False,
+        "get('a')": True,
+    }.items():
+        body = f"if x.sum() > self.left.{call}:\n    print('a')\nreturn x"
+        found = [each for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
+        assert any("is asked" in each.how for each in found) == is_kept
 
 
 @pytest.mark.parametrize(

@@ -610,6 +610,13 @@ def compiled_difference(
     )
 
 
+def left_by_exception(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
+    """What compiled code leaves otherwise where both raise: what Python wrote before may wait for the graph to end."""
+    if eager.error is None or compiled.error is None:
+        return None
+    return _state(eager, compiled, ignored) or _moved_names(_counters(eager), _counters(compiled), ignored)
+
+
 def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
     """What compiled code prints, logs or warns of that eager code does not, in one line.
 

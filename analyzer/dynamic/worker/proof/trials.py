@@ -25,6 +25,7 @@ from tcready.dynamic.worker.proof.behaviour import (
     compiled_difference,
     difference,
     ends_otherwise,
+    left_by_exception,
     noticed,
     restless,
     same_digits,
@@ -65,7 +66,7 @@ from tcready.dynamic.worker.proof.variations import (
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import SLOWER, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema import SLOWER, FunctionPlace, Mode, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
 REPEATS = 4
@@ -108,6 +109,8 @@ class Trace:
     compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
     """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
     compiled."""
+    left: Mapping[Key, str | None] = field(default_factory=dict)
+    """Of such calls of the model: what it leaves otherwise than eager code then."""
     seconds: float | None = None
     """What the shortest eager call costs."""
     threads: int = 1
@@ -204,7 +207,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace.shared = _shared(trace, sides)
         trace.threads = _threads(models, request, trace)
         trace.seconds = cost(models, request)
-        trace.compiled_errors = _compiled_errors(models, request, trace)
+        trace.compiled_errors, trace.left = _compiled_errors(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -314,7 +317,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     chooses = any(".cond(" in text for text in texts.values())
     trial = _compiled(models, request, trial, trace, speaks=speaks, chooses=chooses)
     if chooses and not trial.difference and "train" in request.modes:
-        trial = replace(trial, notice=_trained(models, trace) or trial.notice)
+        trial = _trained(models, request, trace, trial)
     if not trial.difference and fake_kernels.registers(variant):
         text = fake_kernels.disagreement(models, request, variant.sources, request.seconds * SHARE)
         trial = replace(trial, difference=text, differs="compiled" if text else None)
@@ -437,12 +440,16 @@ def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]
 class _Compiling:
     """A model in eager mode and compiled, both with the weights of the seed of each call."""
 
-    def __init__(self, models: Models, request: ProofRequest, trace: Trace) -> None:
+    def __init__(self, models: Models, request: ProofRequest, trace: Trace, mode: Mode | None = None) -> None:
+        """`mode`: None for that of the run."""
         self.models = models
+        self.mode = mode or models.context.work.options.mode
         self.watched = reached_modules({place.path for place in request.functions})
         self.restless = trace.restless
         self.ignored = trace.restless
         """And what torch notes in a module that it compiles."""
+        self.eager = Behaviour()
+        """What the eager one of the two did last."""
         self._seed: int | None = None
         self._eager: Any = None
         self._model: Any = None
@@ -451,7 +458,7 @@ class _Compiling:
 
     def called(self, key: Key) -> tuple[Behaviour, Behaviour]:
         """A call, eager and compiled."""
-        context, mode = self.models.context, self.models.context.work.options.mode
+        context, mode = self.models.context, self.mode
         if key.seed != self._seed:
             self._seed, self._eager = key.seed, self.models.built(mode, key.seed)
             if self._model is None or not _takes_over(self._model, self._eager, self.ignored):
@@ -464,6 +471,7 @@ class _Compiling:
         compiled = called(context, self._model, self._compiled, case, key, self.watched, counts=False)
         if eager.error is not None or compiled.error is not None:
             self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
+        self.eager = eager
         return eager, compiled
 
     def compiled(self, key: Key) -> Behaviour:
@@ -471,25 +479,31 @@ class _Compiling:
         return self.called(key)[1]
 
 
-def _compiled_errors(models: Models, request: ProofRequest, trace: Trace) -> dict[Key, str | None]:
+def _compiled_errors(
+    models: Models, request: ProofRequest, trace: Trace
+) -> tuple[dict[Key, str | None], dict[Key, str | None]]:
     """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
-    each type, those that take a side, and further ones as time allows."""
+    each type, those that take a side, and further ones as time allows; and what calls of the model leave otherwise
+    then."""
     mode = models.context.work.options.mode
     raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
     wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
     compiling = _Compiling(models, request, trace)
     until = time.monotonic() + request.seconds * SHARE
     found: dict[Key, str | None] = {}
+    left: dict[Key, str | None] = {}
     for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
         if key in wanted or time.monotonic() < until:
-            found[key] = _on_device(models.context, key, functools.partial(compiling.compiled, key)).error
+            compiled = _on_device(models.context, key, functools.partial(compiling.compiled, key))
+            found[key] = compiled.error
+            left[key] = left_by_exception(compiling.eager, compiled, compiling.ignored)
     own = {key for key, seen in trace.calls if seen.raised}
     raised_alone = [key for key in trace.alone if key in own]
     functions = tuple(dict.fromkeys(key.function for key in raised_alone if key.function is not None))
     if functions:
         for key, call in _chosen_alone(models, request, functions, raised_alone, _compiled_by_itself):
             found[key] = _on_device(models.context, key, call).error
-    return found
+    return found, left
 
 
 def _compiled(
@@ -535,6 +549,10 @@ def _compiled(
             actual = trace.rounded(None, expected, actual)
             if key in trace.compiled_errors and actual.error != trace.compiled_errors[key]:
                 trial = _with_exceptions(trial, key, expected, actual)
+            if expected.raised and key in trace.left and trace.left[key] is None:
+                if found := left_by_exception(expected, actual, compiling.ignored):
+                    text = f"where it is compiled and raises, what was written before is lost: {found} ({key.words})"
+                    trial = replace(trial, raises=trial.raises or text)
             values = key in chosen or key.variation in FINITE
             found = (
                 compiled_difference(expected, actual, compiling.ignored)
@@ -549,24 +567,32 @@ def _compiled(
     return replace(trial, compiled_calls=compared)
 
 
-def _trained(models: Models, trace: Trace) -> str | None:
-    """What compiled code raises in training alone, in one line: `torch.cond` takes less there."""
+def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
+    """The trial with what compiled code does in training alone: `torch.cond` takes less there, and works a side out anew
+    for gradients, with other random numbers."""
     context = models.context
     if context.work.options.mode == "train":
-        return None
+        return trial
     calls = [(k, seen) for k, seen in trace.calls if k.mode == "train" and k.function is None and not k.case]
     first = [(k, seen) for k, seen in calls if k.seed == calls[0][0].seed]
     wanted = [(k, seen) for k, seen in first if k.variation == GIVEN or k.variation in OTHER_NUMBERS]
     if not wanted:
-        return None
+        return trial
     dynamo.reset()
     model = context.build_as("train", wanted[0][0].seed)
     compiled = compile_callable(model, backend="aot_eager")
     for key, known in wanted:
         seen = called(context, model, compiled, models.drawn(key.seed)[0], key, counts=False)
         if seen.error and seen.error != known.error:
-            return f"compiled in training it raises {seen.error}"
-    return None
+            return replace(trial, notice=f"compiled in training it raises {seen.error}")
+    compiling = _Compiling(models, request, trace, "train")
+    taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
+    for key in dict.fromkeys([wanted[0][0], *taking_sides]):
+        expected, actual = compiling.called(key)
+        if found := compiled_difference(expected, trace.rounded(None, expected, actual), compiling.ignored):
+            text = f"compiled code differs from eager code: {found} ({key.words})"
+            return replace(trial, difference=text, differs="compiled")
+    return trial
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
