@@ -112,16 +112,20 @@ def proved(
     """
     root = settings.root
     plan.refuse_contradictions(names, settings, True, ())
-    read = driver.read(names, settings.read, rules, settings.report, cache=settings.work.cache).result
-    failures = [(each.path, _unread(each)) for each in read.skipped if each.path not in names]
+    failures: list[tuple[str, str]] = []
     due: dict[str, PlannedRun] = {}
     for name in dict.fromkeys(names):
         try:
-            due |= {run.target: run for run in _runs(name, settings, rules)}
+            runs, unread = _runs(name, settings, rules)
         except TcreadyError as error:
             if len(names) == 1:
                 raise
             failures.append((name, str(error)))
+        else:
+            due |= {run.target: run for run in runs}
+            failures += [(each.path, _unread(each)) for each in unread if each.path != name]
+    for _, why in failures:
+        tell(f"left out: {why}")
     done: list[Done] = []
     with observations.fork_server() as server:
         for run in due.values():
@@ -588,7 +592,7 @@ def _proving(
 def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
     """The one run that is due. Raises TcreadyError if there is none, or several."""
     plan.refuse_contradictions((name,), settings, True, ())
-    found = _runs(name, settings, rules)
+    found, _ = _runs(name, settings, rules)
     if len(found) > 1:
         every = ", ".join(each.target for each in found)
         raise TcreadyError(f"{name}: a proof takes one target: name one of {every}")
@@ -596,13 +600,13 @@ def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple
     return found[0].target, found[0].options(settings)[0]
 
 
-def _runs(name: str, settings: Settings, rules: RuleSet) -> list[PlannedRun]:
-    """The runs that are due. Raises TcreadyError if there is none."""
+def _runs(name: str, settings: Settings, rules: RuleSet) -> tuple[list[PlannedRun], tuple[Skipped, ...]]:
+    """The runs that are due, and the files that could not be read. Raises TcreadyError if no run is due."""
     read = driver.read((name,), settings.read, rules, settings.report, cache=settings.work.cache)
     found = list(plan.due((name,), True, settings, settings.tables or (), read.result))
     if not found or found[0].impossible:
         raise TcreadyError(f"{name}: {found[0].impossible if found else 'nothing here can be run'}")
-    return found
+    return found, read.result.skipped
 
 
 def _first_run(

@@ -118,7 +118,7 @@ def deciding(place: Located) -> Ways:
         made = _called(name, call)
         if call.func.value == "sorted":
             unsafe = "they must be single elements of one dtype"
-        elif isinstance(call.args[0].value, cst.ListComp):
+        elif call.args and isinstance(call.args[0].value, cst.ListComp):
             unsafe = f"{BOOL}, and of no items at all this raises"
         node = call
     if isinstance(parent, cst.CompIf):

@@ -1109,3 +1109,14 @@ def test_changes_of_one_line_are_written_one_after_the_other(tmp_path: Path) -> 
     assert '            print("mean", z.mean())  # both\n        if not' in model.read_text()
     again = tcready(tmp_path, "fix", "model.py")
     assert (again.returncode, again.stdout) == (0, "")
+
+
+@pytest.mark.dynamo
+def test_a_file_of_a_folder_that_cannot_be_read_is_told(project: Path) -> None:
+    (project / "broken.py").write_text("import torch\n\n\ndef f(:\n")
+    done = tcready(project, "fix", ".", "--verify", "--output-format", "json")
+    assert done.returncode == 2
+    assert "left out: broken.py cannot be judged: syntax error in line 4" in done.stderr
+    told = json.loads(done.stdout)
+    assert [each["target"] for each in told["targets"]] == ["broken.py", "model.py::Model"]
+    assert told["changes"] != []
