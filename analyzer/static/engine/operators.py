@@ -162,7 +162,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         other_plain = not any(
             isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
         )
-        return Tensor("bool", sure and (whole or other_plain or (lt is not None and rt is None)))
+        sure = sure and (whole or other_plain or (lt is not None and rt is None))
+        return Tensor("bool", sure, rank=layouts.of_elements((left, right)))
     values = (*options(left), *options(right))
     if K.ARRAY in values or K.NUMBER in values:
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
