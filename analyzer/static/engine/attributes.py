@@ -163,6 +163,8 @@ class Attributes(Room):
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
                 return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
+        if K.is_number_of_numpy(owner):
+            return _of_array(owner, name)
         if isinstance(owner, Plain):
             asked = owner.kind == "str" and hasattr(str, name)
             asked = asked or (owner.kind in (None, "dict") and name in VIEWS)
@@ -647,7 +649,7 @@ def _is_leaf(value: Value) -> bool:
     return tensor is not None and tensor.leaf
 
 
-def _of_array(array: ExternalInstance, name: str) -> Value:
+def _of_array(array: ExternalInstance | Plain, name: str) -> Value:
     """An attribute of an array of numpy that is made while Dynamo traces."""
     if name == "shape":
         return K.SHAPE

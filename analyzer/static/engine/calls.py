@@ -491,6 +491,8 @@ class Calls(Room):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
+        elif K.is_number_of_numpy(receiver):
+            result = K.cast_by_numpy(receiver, site.first("dtype")) if name == "astype" else receiver
         elif (
             isinstance(receiver, Plain) and name == "astype"
         ):  # of a number of numpy, which is an array from here on
