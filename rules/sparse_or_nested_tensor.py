@@ -21,11 +21,13 @@ ones that are used as any other where neither an annotation nor the documentatio
 
 from tcready.rules._names import method_of_tensor
 from tcready.static.engine.facts import Call, Sparse
-from tcready.static.engine.models.layouts import OF_SPARSE
 from tcready.static.engine.values import is_sparse, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})
+
+OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax"))
+"""Functions that are called for the sake of a sparse first argument."""
 SPARSE_METHODS = (
     "coalesce",
     "is_coalesced",

@@ -490,14 +490,6 @@ OF_SEVERAL = frozenset(
     "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
 )
 """Functions of numpy that give a row of arrays."""
-OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys("allclose array_equal array_equiv iscomplexobj isrealobj isscalar".split(), "bool"),
-        "ndim": "int",
-        "size": "int",
-    }
-)
-"""Functions of numpy that give a value of Python's own, and its type."""
 OF_TYPES = frozenset(
     "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
 )
@@ -508,8 +500,6 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     module, _, last = name.rpartition(".")
     if last in OF_TYPES:
         return Plain("bool" if last in ("can_cast", "issubdtype") else None)
-    if module == "numpy" and last in OF_PYTHON:
-        return Plain(OF_PYTHON[last], _origin(args))
     if module == "numpy.random":
         before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
         sized = len(args) > before_size and args[before_size] != NONE

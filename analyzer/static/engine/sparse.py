@@ -13,17 +13,14 @@ from dataclasses import replace
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.facts import undecided
-from tcready.static.engine.models.layouts import OF_SPARSE
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import Function, Tensor, Value, is_sparse
-from tcready.static.index import FunctionInfo, ModuleInfo
+from tcready.static.index import FunctionInfo
 
 TYPE = re.compile(r"`*(?:torch\.sparse\b|sparse (?:\w+ )?tensor\b)", re.IGNORECASE)
 """How the words begin that call it sparse."""
 OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
 """What may be dense as well."""
-
-NAMED = re.compile(r"\b(?:sparse\.(?:mm|sum|softmax|log_softmax)|h?spmm)\(")
 
 
 class Sparse(Room):
@@ -32,7 +29,6 @@ class Sparse(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._documented: dict[FunctionInfo, frozenset[str]] = {}
-        self._multiplying: dict[ModuleInfo, bool] = {}
         self._given_up: dict[int, ast.expr] = {}
         """The first use in each situation of a function that nothing but data decides: behind it runs no graph."""
 
@@ -66,17 +62,10 @@ class Sparse(Room):
                 env[name] = replace(value, sparse=True)
 
     def _sparse_parameters(self, info: FunctionInfo) -> frozenset[str]:
-        """The parameters that the documentation of a function calls sparse tensors, or that it multiplies as such."""
+        """The parameters that the documentation of a function calls sparse tensors."""
         if info not in self._documented:
-            used = _used_as_sparse(info) if self._multiplies(info.module) else frozenset()
-            self._documented[info] = _documented_sparse(info) | used
+            self._documented[info] = _documented_sparse(info)
         return self._documented[info]
-
-    def _multiplies(self, module: ModuleInfo) -> bool:
-        """Whether a file names a function for sparse tensors: to walk every function takes too long."""
-        if module not in self._multiplying:
-            self._multiplying[module] = NAMED.search(module.source.text) is not None
-        return self._multiplying[module]
 
 
 def _is_given(value: Value) -> bool:
@@ -89,22 +78,4 @@ def _documented_sparse(info: FunctionInfo) -> frozenset[str]:
         return frozenset()
     return frozenset(
         name for name, words in info.documented.items() if TYPE.match(words) and not OTHERS.search(words)
-    )
-
-
-def _used_as_sparse(info: FunctionInfo) -> frozenset[str]:
-    """The parameters that a function gives, as they come in, to functions that are there for sparse tensors."""
-    spec = info.node.args
-    names = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
-    for node in info.nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.discard(node.id)
-    return frozenset(
-        node.args[0].id
-        for node in info.nodes
-        if isinstance(node, ast.Call)
-        and node.args
-        and isinstance(node.args[0], ast.Name)
-        and node.args[0].id in names
-        and ast.unparse(node.func) in OF_SPARSE
     )

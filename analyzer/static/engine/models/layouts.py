@@ -22,14 +22,6 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
-OF_SPARSE = frozenset(
-    (
-        *(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax")),
-        "torch.spmm",
-        "torch.hspmm",
-    )
-)
-"""Functions that are called for the sake of a sparse first argument."""
 KEEPING = frozenset(
     "abs bfloat16 ceil clone coalesce contiguous copy cpu cuda detach detach_ double expm1 float floor half int log1p "
     "long mT neg negative pow relu requires_grad_ round sign sin sqrt square t tanh to transpose trunc T type "
