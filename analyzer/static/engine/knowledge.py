@@ -490,6 +490,14 @@ OF_SEVERAL = frozenset(
     "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
 )
 """Functions of numpy that give a row of arrays."""
+OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys("allclose array_equal array_equiv iscomplexobj isrealobj isscalar".split(), "bool"),
+        "ndim": "int",
+        "size": "int",
+    }
+)
+"""Functions of numpy that give a value of Python's own, and its type."""
 OF_TYPES = frozenset(
     "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
 )
@@ -500,6 +508,8 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     module, _, last = name.rpartition(".")
     if last in OF_TYPES:
         return Plain("bool" if last in ("can_cast", "issubdtype") else None)
+    if module == "numpy" and last in OF_PYTHON:
+        return Plain(OF_PYTHON[last], _origin(args))
     if module == "numpy.random":
         before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
         sized = len(args) > before_size and args[before_size] != NONE
@@ -531,10 +541,14 @@ def is_number_of_numpy(value: Value) -> TypeGuard[Plain]:
     return isinstance(value, Plain) and value.kind in (WHOLE, FRACTION)
 
 
-def cast_by_numpy(number: Plain, wanted: Value | None) -> Value:
-    """`number.astype(wanted)`."""
-    name = wanted.value if isinstance(wanted, Const) else wanted.name if isinstance(wanted, External) else ""
-    last = name.rpartition(".")[2] if isinstance(name, str) else ""
+def method_of_number(number: Plain, name: str, wanted: Value | None) -> Value:
+    """What a method of a number of numpy gives; `astype` makes it the `wanted` kind."""
+    if name in ("item", "tolist"):
+        return Plain("int" if number.kind == WHOLE else None, number.origin)
+    if name != "astype":
+        return number
+    given = wanted.value if isinstance(wanted, Const) else wanted.name if isinstance(wanted, External) else ""
+    last = given.rpartition(".")[2] if isinstance(given, str) else ""
     if last.startswith(("int", "uint", "long")):
         return Plain(WHOLE, number.origin)
     return Plain(FRACTION, number.origin) if last.startswith(("float", "double")) else ARRAY
