@@ -396,6 +396,17 @@ class Attributes(Room):
             return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
 
+    def read_by(self, owner: Instance, name: str) -> str:
+        """The method of Python's that a class of dicts has for `__getattr__`, if that finds the attribute."""
+        mro = self.engine.mro(owner.cls)
+        if not mro.is_dictionary or hasattr(dict, name):
+            return ""
+        thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
+        if holder is None or mro.functions(name) or mro.holder(name) or not (thing.outer or thing.assumed):
+            return ""
+        found = self.engine.class_attribute(holder, "__getattr__", owner)
+        return found.name if isinstance(found, External) else ""
+
     def _set_later(self, owner: Instance, mro: Mro, name: str, value: Const) -> Value:
         """What may stand where a constant is only the default: of None, what the methods make that set the attribute."""
         if value != NONE:
