@@ -544,7 +544,7 @@ def is_number_of_numpy(value: Value) -> TypeGuard[Plain]:
 def method_of_number(number: Plain, name: str, wanted: Value | None) -> Value:
     """What a method of a number of numpy gives; `astype` makes it the `wanted` kind."""
     if name in ("item", "tolist"):
-        return Plain("int" if number.kind == WHOLE else None, number.origin)
+        return Plain("int", "tensor") if number.kind == WHOLE else Plain(None, number.origin)
     if name != "astype":
         return number
     given = wanted.value if isinstance(wanted, Const) else wanted.name if isinstance(wanted, External) else ""
