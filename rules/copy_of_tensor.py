@@ -1,8 +1,8 @@
 """`copy.deepcopy` or `copy.copy` of tensors, modules or containers.
 
 ## What it does
-Finds `copy.deepcopy` of a tensor, a module or a container with tensors, and `copy.copy` of a tensor, list
-or dict; `dataclasses.asdict` and `astuple` of an object with tensors, which copy each of them.
+Finds `copy.deepcopy` of a tensor, a module, or an object or a container with tensors, and `copy.copy` of a tensor,
+list, dict or module of torch.nn; `dataclasses.asdict` and `astuple` of an object with tensors, which copy each of them.
 
 ## Why it hurts torch.compile
 The copy protocol reads storages and calls C code that Dynamo does not trace: the graph ends at the call. In
@@ -52,7 +52,8 @@ def check(fact: Call) -> Claim | None:
     what = fact.args[0]
     shallow = name == "copy.copy" and any(isinstance(v, Mapping) or _is_list(v) for v in options(what))
     deep = name == "copy.deepcopy" and any(is_module(v) or is_namespace(v) for v in options(what))
-    if shallow or deep or holds_tensor(what):
+    of_module = any(isinstance(v, ExternalInstance) and is_module(v) for v in options(what))
+    if shallow or deep or of_module or fact.gb_id or holds_tensor(what):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     return None
 
@@ -82,12 +83,33 @@ RULE = Rule(
     name="copy-of-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB4198", "GB0208", "GB0007", "GB0156"),
+    gb_ids=("GB4198", "GB0208", "GB0007", "GB0008", "GB0156"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class State:
+    def __init__(self, hidden):
+        self.hidden = hidden
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        layer = copy.copy(self.layer)  # BAD
+        before = State(layer(x).detach())
+        after = copy.deepcopy(before)  # BAD
+        return before.hidden + after.hidden
+""",
+            setup="""
+import copy
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -1,8 +1,8 @@
 """Seeds, generators or thread counts are set or read in compiled code.
 
 ## What it does
-Finds `torch.manual_seed`, the reading and writing of generator state, `torch.Generator()`, a generator given to
-an operator, and process-wide settings such as `torch.set_num_threads`.
+Finds `torch.manual_seed`, the reading and writing of generator state, `torch.Generator()`, methods of a
+generator, one given to an operator, and process-wide settings such as `torch.set_num_threads`.
 
 ## Why it hurts torch.compile
 They act on the process and not on tensors, so Dynamo skips them and the graph ends at the call.
@@ -34,10 +34,16 @@ def check(fact: Call) -> Claim | None:
     name = fact.constructed
     if fact.gb_id and name.startswith("torch.") and OF_PROCESS.search(name):
         return Claim(f"`{name}` in compiled code: the graph ends here")
+    if fact.method and fact.receiver is not None and _is_generator(fact.receiver):
+        return Claim(f"`{fact.method}` of a generator of random numbers: the graph ends here")
     generator = fact.keyword("generator")
-    if generator is not None and GENERATORS.intersection(options(likely(generator))):
+    if generator is not None and _is_generator(generator):
         return Claim("a generator of random numbers is given to an operator: the graph ends here")
     return None
+
+
+def _is_generator(value: Value) -> bool:
+    return bool(GENERATORS.intersection(options(likely(value))))
 
 
 RULE = Rule(
@@ -45,12 +51,25 @@ RULE = Rule(
     name="generator-state",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0208", "GB0363", "GB0046", "GB0055"),
+    gb_ids=("GB0007", "GB0208", "GB0363", "GB0046", "GB0055", "GB7650"),
     facts=(Call,),
     check=check,
     no_rewrite="A graph has no state of random numbers to read or set: do it before the call.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator = torch.Generator()
+
+    def forward(self, x):
+        y = x * 2
+        self.generator.manual_seed(0)  # BAD
+        return y + 1
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
-from tcready.static.engine.knowledge import ARRAY, NUMBER, WHOLE
+from tcready.static.engine.knowledge import ARRAY, NUMBER, WHOLE, is_number_of_numpy
 from tcready.static.engine.values import Plain, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -54,7 +54,7 @@ def check(fact: Call | Test | Index) -> Claim | None:
             return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
-        if fact.kind in ASKED and all(v in ARRAYS for v in options(fact.value)):
+        if fact.kind in ASKED and all(v in ARRAYS or is_number_of_numpy(v) for v in options(fact.value)):
             return Claim(
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
             )
@@ -70,10 +70,17 @@ def check(fact: Call | Test | Index) -> Claim | None:
         )
     if (name in CONVERSIONS or name == "range" or name.startswith("math.")) and any(map(whole, fact.args)):
         return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
+    if name.startswith("math.") and any(map(is_number_of_numpy, fact.args)):
+        return Claim(f"`{name}` of a number of numpy: Dynamo has no number of Python for it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
     if name in MAKERS and fact.args and _has_arrays_inside(fact.args[0]):
         return Claim(f"`{name}` of a list with arrays beside numbers: the graph ends here")
+    if fact.receiver is not None and (
+        (fact.method == "item" and whole(fact.receiver))
+        or (fact.method == "tolist" and is_number_of_numpy(fact.receiver))
+    ):
+        return Claim(f"`.{fact.method}()` of a number of numpy: Dynamo has no number of Python for it")
     if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
     return None
@@ -117,6 +124,23 @@ RULE = Rule(
     rewrite=rewrite,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if np.sqrt(y.shape[-1]) > 2:  # BAD
+            y = y + 1
+        half = math.floor(np.log2(5))  # BAD
+        most = np.ceil(np.log(8)).astype("int").item()  # BAD
+        return y * half * most
+""",
+            setup="""
+import math
+
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

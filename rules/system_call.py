@@ -3,7 +3,8 @@
 ## What it does
 Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
 writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection, progress
-bars, context variables, what is installed; files of numpy; and a call of a tensor whose class has a `__call__`.
+bars, context variables, what is installed; files of numpy, its functions that give no array (`np.isscalar`, `np.ndim`),
+`np.r_` and its like; and a call of a tensor whose class has a `__call__`.
 
 ## Why it hurts torch.compile
 Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from tcready.rules._names import RECURRENT, receiver_class
 from tcready.schema import Confidence
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
+from tcready.static.engine.knowledge import MADE_BY_INDEX
 from tcready.static.engine.values import External, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -72,6 +74,8 @@ def check(fact: Call | Index) -> Claim | None:
     if isinstance(fact, Index):
         if fact.mode == "store" and fact.base == External("os.environ"):
             return Claim("`os.environ` is written in compiled code: the graph ends here")
+        if isinstance(fact.base, External) and fact.base.name in MADE_BY_INDEX:
+            return Claim(f"`{fact.base.name}` in compiled code: the graph ends here", computes=True)
         return None
     name = fact.constructed or fact.name or f"{receiver_class(fact)}.{fact.method}"
     if name == BY_WHAT_IS_ENTERED or name in FOLDED:
@@ -103,7 +107,18 @@ RULE = Rule(
     name="system-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0008", "GB0059", "GB0092", "GB0142", "GB0147", "GB0156", "GB0294", "GB0299"),
+    gb_ids=(
+        "GB0007",
+        "GB0008",
+        "GB0059",
+        "GB0092",
+        "GB0142",
+        "GB0147",
+        "GB0156",
+        "GB0208",
+        "GB0294",
+        "GB0299",
+    ),
     facts=(
         Call,
         Index,
@@ -114,6 +129,19 @@ RULE = Rule(
     rewrite=rewrite,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if np.isscalar(y.shape[0]):  # BAD
+            y = y + 1
+        return y + torch.from_numpy(np.r_[0:8] / 2.0).float()  # BAD
+""",
+            setup="""
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Scale(nn.Parameter):

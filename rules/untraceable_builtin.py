@@ -1,13 +1,14 @@
 """A builtin that Dynamo does not trace: `breakpoint`, `exec`, `globals`, `dir` and their kin.
 
 ## What it does
-Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`,
-`object` (before torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an
-`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of an
-object and `list.append(items, x)`, methods that are asked of the type rather than of the list; `hasattr` of the function
-that a `__torch_function__` is given, where an attribute of a tensor is read; `fget`, `fset` and their like of a property
-(`Base.size.fget(self)`); `max` and `min` with `key`
-or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
+Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`, `object` (before
+torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an `operator.itemgetter`,
+`attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of an object and
+`list.append(items, x)`, methods that are asked of the type rather than of the list; attributes of a dict whose class
+has `__getattr__ = dict.get` or another method of Python's for it; `hasattr` of the function that a
+`__torch_function__` is given, where an attribute of a tensor is read; `fget`, `fset` and their like of a property
+(`Base.size.fget(self)`); `max` and `min` with `key` or `default`, and `math.prod` and `math.fsum`, over a generator,
+`map`, `zip` or a view of a dict.
 
 ## Why it hurts torch.compile
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
@@ -28,7 +29,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import instance_called
-from tcready.static.engine.facts import Call
+from tcready.static.engine.facts import Attribute, Call
 from tcready.static.engine.knowledge import GETTER, OF_PROPERTIES
 from tcready.static.engine.values import Instance, Partial, Plain, Sequence, Value, likely, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -48,7 +49,10 @@ ASKED_OF_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call | Attribute) -> Claim | None:
+    if isinstance(fact, Attribute):
+        message = f"an attribute that is found by `{fact.by}`: the function goes eager"
+        return Claim(message, effect="frame_skip") if fact.by else None
     name = fact.constructed
     builtin = (
         name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
@@ -102,13 +106,30 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193"),
-    facts=(Call,),
+    gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193", "GB0256"),
+    facts=(Call, Attribute),
     check=check,
     rewrite=rewrite,
     often_safe=True,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Settings(dict):
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.settings = Settings(scale=2, shift=1)
+
+    def forward(self, x):
+        y = x * 2
+        y = y * self.settings.scale  # BAD
+        return y + 1
+""",
+        ),
         Sample(
             """
 class Base(nn.Module):

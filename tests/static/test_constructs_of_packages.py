@@ -306,10 +306,10 @@ def test_a_view_of_a_dict_is_one_wherever_it_is_made(case: str, tmp_path: Path) 
     assert found["made"] == "view(1)"
 
 
-def test_a_number_of_numpy_that_is_converted_is_an_array(tmp_path: Path) -> None:
+def test_a_number_of_numpy_is_told_from_those_of_python(tmp_path: Path) -> None:
     body = "n = np.ceil(np.log(x.shape[0]))\nsee(n, 'n')\nsee(n.astype('int'), 'a')\nsee(n.astype(int).item(), 'i')"
     found = known(tmp_path, forward(body, before="import numpy as np"))
-    assert found == {"n": "plain@shape", "a": "ndarray", "i": "plain@tensor"}
+    assert found == {"n": "numpy.floating@shape", "a": "numpy.integer@shape", "i": "int@tensor"}
 
 
 def test_a_package_that_is_missing_leaves_the_handler(tmp_path: Path) -> None:

@@ -163,6 +163,8 @@ class Attributes(Room):
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
                 return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
+        if K.is_number_of_numpy(owner):
+            return _of_array(owner, name)
         if isinstance(owner, Plain):
             asked = owner.kind == "str" and hasattr(str, name)
             asked = asked or (owner.kind in (None, "dict") and name in VIEWS)
@@ -393,6 +395,17 @@ class Attributes(Room):
             statistic = self._statistic(owner, name, Method(owner, name))
             return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
+
+    def read_by(self, owner: Instance, name: str) -> str:
+        """The method of Python's that a class of dicts has for `__getattr__`, if that finds the attribute."""
+        mro = self.engine.mro(owner.cls)
+        if not mro.is_dictionary or hasattr(dict, name):
+            return ""
+        thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
+        if holder is None or mro.functions(name) or mro.holder(name) or not (thing.outer or thing.assumed):
+            return ""
+        found = self.engine.class_attribute(holder, "__getattr__", owner)
+        return found.name if isinstance(found, External) else ""
 
     def _set_later(self, owner: Instance, mro: Mro, name: str, value: Const) -> Value:
         """What may stand where a constant is only the default: of None, what the methods make that set the attribute."""
@@ -647,7 +660,7 @@ def _is_leaf(value: Value) -> bool:
     return tensor is not None and tensor.leaf
 
 
-def _of_array(array: ExternalInstance, name: str) -> Value:
+def _of_array(array: ExternalInstance | Plain, name: str) -> Value:
     """An attribute of an array of numpy that is made while Dynamo traces."""
     if name == "shape":
         return K.SHAPE

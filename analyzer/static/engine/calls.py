@@ -35,6 +35,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     comes_of_tensors,
+    holds_tensor,
     is_captured,
     is_none,
     join,
@@ -63,6 +64,8 @@ ASKS_THE_TYPE = frozenset(
     {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super", "torch.is_tensor"}
 )
 """Functions that are given an attribute by `super()` without a break."""
+TENSOR_COPIED = "GB4198"
+"""The break of a deep copy of what holds a tensor."""
 TENSOR_CALLED = "GB0147"
 """The break of a call of a tensor whose class has a `__call__`."""
 RECURRENT = "torch.nn.LSTM"
@@ -271,6 +274,8 @@ class Calls(Room):
                 reads = known.reads_of_arrays(operation, operands)
             if operation and not gb_id:
                 gb_id = known.break_of(operation, operands, site.keywords)
+            if operation == "copy.deepcopy" and operands and self._keeps_tensor(operands[0]):
+                gb_id = TENSOR_COPIED
             if operation == "torch.Tensor.requires_grad_" and self._leaks_nothing(receiver, site.frame):
                 gb_id = F.LEAKED_FLAG
             self.engine.tell(
@@ -292,6 +297,20 @@ class Calls(Room):
                     told_by,
                 )
             )
+
+    def _keeps_tensor(self, value: Value, depth: int = 3) -> bool:
+        """An object of the source that keeps a tensor and does not say itself how it is copied, or a row with one."""
+        for option in options(value):
+            inside: tuple[Value, ...] = ()
+            if isinstance(option, Instance) and not self.engine.mro(option.cls).functions("__deepcopy__"):
+                inside = (*self.engine.heap[option].attributes.values(),)
+                if any(map(holds_tensor, inside)):
+                    return True
+            elif isinstance(option, Sequence):
+                inside = members_of(option)
+            if depth and any(self._keeps_tensor(each, depth - 1) for each in inside):
+                return True
+        return False
 
     def _leaks_nothing(self, tensor: Value | None, frame: Frame) -> bool:
         """Whether a flag set on a tensor concerns that tensor alone: a torch that traces it breaks only if what comes of
@@ -491,6 +510,8 @@ class Calls(Room):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
+        elif K.is_number_of_numpy(receiver):
+            result = K.method_of_number(receiver, name, site.first("dtype"))
         elif (
             isinstance(receiver, Plain) and name == "astype"
         ):  # of a number of numpy, which is an array from here on

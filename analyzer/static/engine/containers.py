@@ -212,6 +212,8 @@ class Containers(Room):
             wanted = index.value if isinstance(index, Const) else None
             member = self.engine.module_member(base.info, wanted) if isinstance(wanted, str) else None
             return UNKNOWN if member is None else member
+        if isinstance(base, External) and base.name in K.MADE_BY_INDEX:
+            return K.ARRAY
         if isinstance(base, (Plain, Class, External)):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if base == K.ARRAY:

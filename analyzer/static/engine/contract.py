@@ -284,6 +284,9 @@ class Engine(Protocol):
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
 
+    def read_by(self, owner: Instance, name: str) -> str:
+        """The method of Python's that finds an attribute of a dict, if there is one."""
+
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
 

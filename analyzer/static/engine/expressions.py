@@ -103,6 +103,9 @@ class Expressions(Room):
         if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
             self.engine.tell_sparse(node, frame, owner)
+        by = "" if self.engine.quiet or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
+        if by:
+            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
         if (

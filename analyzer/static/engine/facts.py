@@ -228,12 +228,14 @@ class With:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a tensor is read."""
+    """An attribute of a tensor is read, or one that an object of a class of dicts has `by` a method of Python's:
+    `__getattr__ = dict.get`."""
 
     where: Where
     node: ast.Attribute
     owner: Value
     name: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

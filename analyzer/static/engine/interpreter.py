@@ -145,7 +145,7 @@ class Interpreter:
         self.assumed = annotations.assumed
         self.instance_value = annotations.instance_value
         self.attribute = attributes.attribute
-        self.member = attributes.member
+        self.member, self.read_by = attributes.member, attributes.read_by
         self.class_member = attributes.class_member
         self.get_attribute = attributes.get_attribute
         self.has_attribute = attributes.has_attribute

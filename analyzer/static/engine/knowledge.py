@@ -235,6 +235,8 @@ PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 ARRAY = ExternalInstance("numpy.ndarray")
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
+MADE_BY_INDEX = frozenset({"numpy.r_", "numpy.c_", "numpy.mgrid", "numpy.ogrid"})
+"""Objects of numpy that make arrays of what stands in their brackets; Dynamo traces none of them."""
 ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
 """Attributes of an array that say how large it is."""
 OF_EACH = frozenset("ceil floor round sqrt log log2 exp".split())
@@ -309,10 +311,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
     tainted = any(v == TAINTED for side in (left, right) for v in options(side))
     if any(isinstance(v, type(UNKNOWN)) for side in (left, right) for v in options(side)):
         return TAINTED if tainted else UNKNOWN
-    if any(_is_whole_of_numpy(v) for v in (left, right)) and (
-        op == "Div" or not (_is_whole(left) and _is_whole(right))
-    ):
-        return Plain(None, _origin((left, right)))
+    if any(map(is_number_of_numpy, (left, right))):
+        whole = op != "Div" and _is_whole(left) and _is_whole(right)
+        return Plain(WHOLE if whole else FRACTION, _origin((left, right)))
     origins = [v.origin for side in (left, right) for v in options(side) if isinstance(v, Plain)]
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
     if kinds_ == {"int"} and any(isinstance(v, Const) and isinstance(v.value, float) for v in (left, right)):
@@ -460,12 +461,21 @@ KEEPING_WHOLE = frozenset(
 """Functions of numpy that give a whole number for whole numbers."""
 WHOLE = "numpy.integer"
 """The kind of a whole number that numpy made while tracing: Dynamo keeps it, and cannot make an `int` of it."""
+FRACTION = "numpy.floating"
+"""The kind of any other: `int` and `float` of it are known. Neither tells a branch which way it goes."""
+ASKING = frozenset(
+    """
+    equal greater greater_equal isclose isfinite isinf isnan isneginf isposinf less less_equal logical_and logical_not
+    logical_or logical_xor not_equal signbit
+    """.split()
+)
+"""Functions of numpy that give an array of one truth even for a known number."""
 
 
 def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
     last = name.rpartition(".")[2]
-    if isinstance(made, Plain) and made.kind == WHOLE:
+    if is_number_of_numpy(made):
         made = Plain(None, made.origin)
     if last in OF_EACH and ARRAY in args:
         return ARRAY
@@ -480,6 +490,14 @@ OF_SEVERAL = frozenset(
     "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
 )
 """Functions of numpy that give a row of arrays."""
+OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys("allclose array_equal array_equiv iscomplexobj isrealobj isscalar".split(), "bool"),
+        "ndim": "int",
+        "size": "int",
+    }
+)
+"""Functions of numpy that give a value of Python's own, and its type."""
 OF_TYPES = frozenset(
     "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
 )
@@ -490,6 +508,8 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     module, _, last = name.rpartition(".")
     if last in OF_TYPES:
         return Plain("bool" if last in ("can_cast", "issubdtype") else None)
+    if module == "numpy" and last in OF_PYTHON:
+        return Plain(OF_PYTHON[last], _origin(args))
     if module == "numpy.random":
         before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
         sized = len(args) > before_size and args[before_size] != NONE
@@ -508,14 +528,30 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         and not of_a_row
         and all(_is_number(v) for a in args for v in options(a))
     ):
+        if last in ASKING:
+            return ARRAY
         whole = last in KEEPING_WHOLE and all(_is_whole(v) for a in args for v in options(a))
         # one known number stays known while tracing; a row of them does not
-        return Plain(WHOLE if whole else None, _origin(args))
+        return Plain(WHOLE if whole else FRACTION, _origin(args))
     return ARRAY
 
 
-def _is_whole_of_numpy(value: Value) -> bool:
-    return isinstance(value, Plain) and value.kind == WHOLE
+def is_number_of_numpy(value: Value) -> TypeGuard[Plain]:
+    """A number that numpy made of known ones while tracing."""
+    return isinstance(value, Plain) and value.kind in (WHOLE, FRACTION)
+
+
+def method_of_number(number: Plain, name: str, wanted: Value | None) -> Value:
+    """What a method of a number of numpy gives; `astype` makes it the `wanted` kind."""
+    if name in ("item", "tolist"):
+        return Plain("int", "tensor") if number.kind == WHOLE else Plain(None, number.origin)
+    if name != "astype":
+        return number
+    given = wanted.value if isinstance(wanted, Const) else wanted.name if isinstance(wanted, External) else ""
+    last = given.rpartition(".")[2] if isinstance(given, str) else ""
+    if last.startswith(("int", "uint", "long")):
+        return Plain(WHOLE, number.origin)
+    return Plain(FRACTION, number.origin) if last.startswith(("float", "double")) else ARRAY
 
 
 def _is_whole(value: Value) -> bool:

@@ -162,9 +162,10 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         other_plain = not any(
             isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
         )
-        return Tensor("bool", sure and (whole or other_plain or (lt is not None and rt is None)))
+        sure = sure and (whole or other_plain or (lt is not None and rt is None))
+        return Tensor("bool", sure, rank=layouts.of_elements((left, right)))
     values = (*options(left), *options(right))
-    if K.ARRAY in values or K.NUMBER in values:
+    if K.ARRAY in values or K.NUMBER in values or any(map(K.is_number_of_numpy, values)):
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
     if any(isinstance(v, Unknown) for v in values):
         return TAINTED if any(v == TAINTED for v in values) else UNKNOWN

@@ -534,8 +534,15 @@ def is_sparse(value: Value) -> bool:
 
 
 def is_place(value: Value) -> bool:
-    """A tensor of one integer that was worked out: as an index, its value is read."""
-    return isinstance(value, Tensor) and (value.rank, value.dtype, value.given) == (0, "int", False)
+    """A tensor of one integer that was worked out, alone or in a row with others: as an index, its value is read. What a
+    module holds comes in as an argument does."""
+    if isinstance(value, Sequence) and value.kind in ("list", "tuple"):
+        return any(isinstance(member, Tensor) and is_place(member) for member in members_of(value))
+    return (
+        isinstance(value, Tensor)
+        and (value.rank, value.dtype) == (0, "int")
+        and not (value.given or value.leaf)
+    )
 
 
 def is_captured(value: Value) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Mapping as Table
 from collections.abc import Sequence as Row
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 from tcready.static.engine.values import (
     NONE,
@@ -15,6 +17,7 @@ from tcready.static.engine.values import (
     Tensor,
     Value,
     is_sparse,
+    members_of,
     options,
     tensor_of,
 )
@@ -25,7 +28,7 @@ KEEPING = frozenset(
     "zero_".split()
 )
 """Methods and functions that give a sparse tensor of a sparse one."""
-OF_BOTH = frozenset("Add Sub MatMul add sub mm matmul".split())
+OF_BOTH = frozenset("Add Sub MatMult add sub mm matmul".split())
 """Operators and functions that give a sparse tensor of two."""
 OF_EITHER = frozenset("Mult Div mul multiply div".split())
 """Those that give one if one of the two is sparse."""
@@ -43,29 +46,45 @@ def makes_sparse(operation: str) -> bool:
 MOST = 2
 """Of more dimensions nothing is kept."""
 REDUCING = frozenset(
-    "all amax amin any argmax argmin count_nonzero max mean median min nanmean nansum prod std sum var".split()
+    "all amax amin any argmax argmin count_nonzero logsumexp max mean median min nanmean nansum prod std sum var".split()
 )
 """Operations that leave no dimension, or all but one."""
 SAME = frozenset(
-    "abs argsort bool ceil clamp clip clone contiguous cpu cuda cummax cummin cumprod cumsum detach double exp "
-    "expm1 fill_ flip float floor half int log log1p log2 log_softmax long neg relu round sigmoid sign softmax sort sqrt "
-    "square tanh to topk tril triu trunc type zeros_like ones_like empty_like full_like rand_like randn_like".split()
+    "abs argsort bitwise_not bool bucketize ceil chunk clamp clip clone contiguous cpu cuda cummax cummin cumprod "
+    "cumsum detach double dropout exp expm1 flip float floor gelu half index_add index_copy index_fill "
+    "index_select int isfinite isin isinf isnan linear log log1p log2 log_softmax logical_not long masked_fill "
+    "multinomial nan_to_num narrow neg normalize reciprocal relu roll round rsqrt scatter scatter_add sigmoid "
+    "sign softmax sort split sqrt square tanh tensor_split to topk transpose tril triu trunc type type_as "
+    "zeros_like ones_like empty_like full_like rand_like randn_like".split()
 )
 """Operations that keep the dimensions of their first operand, in all that they give."""
+RESHAPING = frozenset("resize_ set_ squeeze_ unsqueeze_".split())
+"""Of those that change their first operand in place, those that do not keep its dimensions."""
 ROWS = frozenset(
-    "arange bartlett_window bincount blackman_window hamming_window hann_window linspace logspace nonzero_static "
-    "randperm range ravel".split()
+    "arange bartlett_window bincount blackman_window hamming_window hann_window histc linspace logspace masked_select mv "
+    "nonzero_static randperm range ravel".split()
 )
 """Operations that give a row."""
-OF_SIZES = frozenset("empty new_empty new_ones new_zeros ones rand randn reshape resize view zeros".split())
-"""Operations that are given the sizes of what they give."""
+TABLES = frozenset(
+    "addmm argwhere cartesian_prod combinations eye ger mm outer tril_indices triu_indices".split()
+)
+"""Operations that give rows and columns."""
+NUMBERS = frozenset("det dot logdet trace vdot".split())
+"""Operations that give one number."""
+OF_SIZES = frozenset(
+    "broadcast_to empty expand new_empty new_ones new_zeros ones permute rand randn repeat reshape resize tile view "
+    "zeros".split()
+)
+"""Operations that are given a number for each dimension of what they give."""
 OF_ONE_ROW = frozenset("full new_full randint".split())
 """Those that are given them in one row, beside other numbers."""
 OPERATORS = frozenset(
     "Add Sub Mult Div FloorDiv Mod Pow BitAnd BitOr BitXor add sub mul div maximum minimum remainder fmod "
-    "floor_divide logical_and logical_or pow".split()
+    "floor_divide logical_and logical_or pow eq ne lt le gt ge isclose".split()
 )
 """What is worked out element by element."""
+OF_PYTHON = frozenset("tensor as_tensor new_tensor LongTensor IntTensor FloatTensor BoolTensor".split())
+"""Operations that make a tensor of numbers of Python."""
 NO_KEYWORDS: Table[str, Value] = MappingProxyType({})
 
 
@@ -79,6 +98,9 @@ def laid_out(
     if isinstance(result, Sequence) and result.kind == "tuple" and result.items:
         items = tuple(laid_out(operation, operands, item, keywords) or item for item in result.items)
         return result if items == result.items else replace(result, items=items)
+    if isinstance(result, Sequence) and result.items is None:
+        element = laid_out(operation, operands, result.element, keywords)
+        return result if element in (None, result.element) else replace(result, element=element)
     if not isinstance(result, Tensor):
         return result
     sparse, rank = _is_sparse(operation, operands), _rank(operation, operands, keywords)
@@ -109,28 +131,150 @@ def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Valu
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
     if last in OPERATORS:
-        return _of_elements(operands)
+        return of_elements(operands)
     if last in REDUCING:
         return _left(first, operands[1:], keywords) if first else None
-    if last in SAME:
+    if last in SAME or (last.endswith("_") and not last.startswith("_") and last not in RESHAPING):
         return first.rank if first else None
     if last in ROWS or (last == "flatten" and len(operands) == 1 and not keywords):
         return 1
+    if last in TABLES:
+        return 2
+    if last in NUMBERS:
+        return 0
     if last in OF_SIZES and not keywords.keys() - {"dtype", "device", "requires_grad"}:
         return _sized(operands[1:] if first else operands)
     if last in OF_ONE_ROW:
         rows = [v for v in (*operands, keywords.get("size")) if isinstance(v, Sequence)]
         return _sized(rows) if len(rows) == 1 else None
-    if last == "tensor" and operands:
-        return _of_python(operands[0])
-    if last == "cartesian_prod":
-        return 2
-    if last == "unsqueeze":
-        return first.rank + 1 if first and first.rank is not None else None
-    return None
+    if last in OF_PYTHON and operands:
+        given = operands[1] if first and last == "new_tensor" and len(operands) > 1 else operands[0]
+        known = tensor_of(given)
+        whole = last.endswith("Tensor") and not isinstance(given, Sequence)  # that many elements
+        return None if whole else known.rank if known else _of_python(given)
+    found = OTHERS.get(last)
+    return found(first, operands, keywords) if found is not None else None
 
 
-def _of_elements(operands: tuple[Value, ...]) -> int | None:
+_Rank: TypeAlias = "Callable[[Tensor | None, tuple[Value, ...], Table[str, Value]], int | None]"
+
+
+def _one_more(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    return first.rank + 1 if first and first.rank is not None else None
+
+
+def _one_less(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    return first.rank - 1 if first and first.rank else None
+
+
+def _flipped(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    """`t()` takes no more than rows and columns, and is asked of nothing less."""
+    return 2 if first and first.rank is None else first.rank if first else None
+
+
+def _multiplied(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
+    ranks = [tensor.rank for value in operands[:2] if (tensor := tensor_of(value))]
+    if len(ranks) != 2 or ranks[0] is None or ranks[1] is None:
+        return None
+    return max(ranks[0] + ranks[1] - 2, 0) if min(ranks[0], ranks[1]) < 2 else max(ranks[0], ranks[1])
+
+
+def _joined(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    ranks = {tensor.rank if (tensor := tensor_of(v)) else None for v in _members(operands)}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _stacked(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    rank = _joined(None, operands, NO_KEYWORDS)
+    return None if rank is None else rank + 1
+
+
+def _members(operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The tensors that an operation is given in one row."""
+    return members_of(operands[0]) if operands and isinstance(operands[0], Sequence) else ()
+
+
+def _repeated(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    along = operands[2:3] or tuple(keywords[name] for name in ("dim",) if name in keywords)
+    return 1 if not along or along[0] == NONE else first.rank if first else None
+
+
+def _picked(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """`gather(input, dim, index)` is as its index."""
+    index = tensor_of(operands[2] if len(operands) > 2 else keywords.get("index", NONE))
+    return index.rank if index else None
+
+
+def _like_second(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
+    other = tensor_of(operands[1]) if len(operands) > 1 else None
+    return other.rank if other else None
+
+
+def _length(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """`norm(input, p, dim)`."""
+    if not first or len(operands) > 2:
+        return None
+    return _left(first, (), {name: value for name, value in keywords.items() if name not in ("p", "ord")})
+
+
+def _different(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """`unique` of all elements."""
+    return 1 if first and len(operands) == 1 and not keywords.keys() - {"sorted"} else None
+
+
+def _found(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """The places that `nonzero` gives: a row of each dimension, or one table of all."""
+    return 1 if Const(True) in (*operands[1:], keywords.get("as_tuple")) else 2
+
+
+def _chosen(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """`where`: of a condition alone, the places where it holds."""
+    return of_elements(operands) if len(operands) == 3 else 1 if not keywords and operands else None
+
+
+def _summed(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    """`einsum("ij,kj->ik", ...)` names the dimensions of what it gives."""
+    written = operands[0].value if operands and isinstance(operands[0], Const) else None
+    given, arrow, made = written.partition("->") if isinstance(written, str) else ("", "", "")
+    return len(made.replace(" ", "")) if arrow and "..." not in given else None
+
+
+OTHERS: Table[str, _Rank] = MappingProxyType(
+    {
+        "unsqueeze": _one_more,
+        "embedding": _one_more,
+        "one_hot": _one_more,
+        "unbind": _one_less,
+        "select": _one_less,
+        "t": _flipped,
+        "matmul": _multiplied,
+        "MatMult": _multiplied,
+        "cat": _joined,
+        "concat": _joined,
+        "concatenate": _joined,
+        "stack": _stacked,
+        "repeat_interleave": _repeated,
+        "gather": _picked,
+        "searchsorted": _like_second,
+        "view_as": _like_second,
+        "reshape_as": _like_second,
+        "expand_as": _like_second,
+        "norm": _length,
+        "unique": _different,
+        "unique_consecutive": _different,
+        "nonzero": _found,
+        "where": _chosen,
+        "einsum": _summed,
+    }
+)
+"""How many dimensions other operations give, by their names."""
+
+
+def of_elements(operands: tuple[Value, ...]) -> int | None:
     ranks = [tensor.rank for value in operands if (tensor := tensor_of(value)) is not None]
     if len(operands) > len(ranks) and not all(
         isinstance(v, (Const, Plain)) for value in operands if not tensor_of(value) for v in options(value)
@@ -145,12 +289,12 @@ def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int |
     if not where or where == [NONE]:
         return 0 if not keywords.keys() & {"dim", "axis", "keepdim", "other"} or where == [NONE] else None
     kept = rest[1] if len(rest) > 1 else keywords.get("keepdim", keywords.get("keepdims", Const(False)))
-    one = (
-        isinstance(where[0], Const)
-        and isinstance(where[0].value, int)
-        and not isinstance(where[0].value, bool)
-    )
-    return first.rank - 1 if one and kept == Const(False) and first.rank is not None else None
+    gone = where[0].items if isinstance(where[0], Sequence) else (where[0],)
+    if first.rank is None or gone is None or not all(isinstance(each, Const) for each in gone):
+        return None
+    if any(isinstance(each, Const) and type(each.value) is not int for each in gone):
+        return None
+    return first.rank - len(gone) if kept == Const(False) else first.rank if kept == Const(True) else None
 
 
 def _sized(sizes: Row[Value]) -> int | None:
@@ -162,29 +306,38 @@ def _sized(sizes: Row[Value]) -> int | None:
 
 
 def _of_python(value: Value) -> int | None:
-    """The number of dimensions of what `torch.tensor` makes of a number, or of a row of them."""
+    """The number of dimensions of what `torch.tensor` makes of a number, or of numbers in rows."""
     if isinstance(value, (Const, Plain)):
         return 0 if isinstance(value, Const) or value.kind in ("int", "float", "bool") else None
-    if isinstance(value, Sequence) and value.items and all(isinstance(v, Const) for v in value.items):
-        return 1
-    return None
+    if not isinstance(value, Sequence) or value.kind not in ("list", "tuple") or value.items == ():
+        return None
+    inside = {_of_python(member) for member in members_of(value)}
+    rank = inside.pop() if len(inside) == 1 else None
+    return None if rank is None else rank + 1
 
 
 def indexed(base: Tensor, parts: Row[Value]) -> int | None:
     """The number of dimensions of what an index gives, part by part."""
-    rank, rows = base.rank, 0
+    rank = base.rank
     if rank is None:
         return None
+    given: list[int] = []
     for part in parts:
-        tensor = part if isinstance(part, Tensor) else None
         if part == NONE:
             rank += 1
-        elif tensor is not None and tensor.rank is not None and tensor.dtype == "int" and not rows:
-            rank, rows = rank - 1 + tensor.rank, 1
+        elif isinstance(part, Tensor):
+            if part.rank is None or part.dtype not in ("int", "bool"):
+                return None
+            rank -= part.rank if part.dtype == "bool" else 1
+            given.append(1 if part.dtype == "bool" else part.rank)
+        elif isinstance(part, Sequence) and part.kind == "list":
+            rank -= 1
+            given.append(1)
         elif (isinstance(part, Plain) and part.kind == "int") or (
             isinstance(part, Const) and type(part.value) is int
         ):
             rank -= 1
         elif part not in (Plain("slice"), Const(...)):
             return None
+    rank += max(given, default=0)
     return rank if 0 <= rank <= MOST else None

@@ -52,8 +52,10 @@ SKIPPED = "GB0007"
 """What a call of a function gives that Dynamo skips."""
 OF_NUMPY = "GB0294"
 """What a function of numpy gives that torch has none for."""
+GIVES_NO_TENSOR = "GB0208"
+"""What a function gives that Dynamo would put into the graph, if it gives no tensor."""
 SPLIT_BY_RECURRENT = "GB0014"
-OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0208"})
+OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", GIVES_NO_TENSOR})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
 DONE_BY = MappingProxyType({"textwrap": "re.sub"})
 """Modules whose functions do what they do by another's, but for the arguments they were tried with: torch 2.11 breaks in
@@ -321,7 +323,8 @@ class Operations:
             return ""
         if root == "numpy":
             drawn = name.startswith("numpy.random.") and call.gb_id in (SKIPPED, "GB0156")
-            return call.gb_id if call.gb_id == OF_NUMPY or drawn else ""
+            asked = function and name.count(".") == 1 and call.gb_id == GIVES_NO_TENSOR
+            return call.gb_id if call.gb_id == OF_NUMPY or drawn or asked else ""
         return call.gb_id
 
     def is_method_of_tensor(self, name: str) -> bool:
