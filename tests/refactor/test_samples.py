@@ -14,6 +14,9 @@ from sample_runner import eager, run
 from tcready import api
 from tcready.installed import page_of
 from tcready.refactor.example import example, rewritten
+from tcready.refactor.suggest import at_line
+from tcready.static import source
+from tcready.static.concrete import Concrete
 from tcready.static.rule import Rule, Sample
 
 REWRITING = [rule for rule in RULES if rule.rewrite is not None]
