@@ -96,3 +96,25 @@ def test_tests_in_another_order_are_wanted_on_both_sides(tmp_path: Path) -> None
 def test_a_function_that_is_left_out_of_what_is_compiled_is_declared_as_it_was(tmp_path: Path) -> None:
     found = differs(tmp_path, "    @torch.no_grad()\n", "    @torch.no_grad()\n    @torch.compiler.disable\n")
     assert (found.declared, found.gone, found.once) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("block", "differs"),
+    [
+        ("        with torch.no_grad():\n            y = x * 2\n            return y\n", False),
+        ("        with torch.no_grad():\n            y = x * 3\n            return y\n", True),
+        ("        with torch.enable_grad():\n            y = x * 2\n            return y\n", True),
+        ("        with torch.no_grad():\n            y = x * 2\n        return y\n", True),
+        ("        y = x * 2\n        return y\n", True),
+    ],
+)
+def test_a_block_without_gradients_is_what_its_decorator_is(block: str, differs: bool) -> None:
+    head = "import torch\n\n\nclass A:\n"
+    before = f'{head}    @torch.no_grad()\n    def f(self, x):\n        """Doubles."""\n        y = x * 2\n        return y\n'
+    after = f'{head}    def f(self, x):\n        """Doubles."""\n{block}'
+    path = Path("m.py")
+    found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
+    empty = changed("m.py", source.of_text(path, before), source.of_text(path, before))
+    assert (found != empty) == differs
+    back = changed("m.py", source.of_text(path, after), source.of_text(path, before))
+    assert (back != empty) == differs

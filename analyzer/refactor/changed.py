@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import bisect
+import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
 from tcready.schema import FunctionPlace, Span
+from tcready.static.concrete import name_of_torch
 from tcready.static.source import Source, lines_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -94,7 +96,8 @@ class _Scope:
 
 def changed(path: str, before: Source, after: Source) -> Changed:
     """What the second text of the file `path`, absolute, no longer has as the first had it."""
-    defined = [*_functions(before.tree)], [*_functions(after.tree)]
+    trees = _as_blocks(before.tree, after.tree)
+    defined = [*_functions(trees[0])], [*_functions(trees[1])]
     earlier, later = map(dict, defined)
     often = {
         name for each in defined for name, count in Counter(name for name, _ in each).items() if count > 1
@@ -108,7 +111,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     compiled: list[Span] = []
     once: list[Span] = []
     takes: list[Span] = []
-    declared = [_span(path, before, each, 1) for each in _classes_otherwise(before.tree, after.tree)]
+    declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
     nothing = _Scope([], [], [], [])
     pairs: list[tuple[_Scope, _Scope]] = []
@@ -132,7 +135,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         for name, function in later.items()
         if name not in earlier and not function.decorator_list
     ]
-    ahead, behind = _scope(before.tree), _scope(after.tree)
+    ahead, behind = map(_scope, trees)
     for one, two in [*pairs, (ahead, behind)]:
         found = _compared(one, two)
         tests += [_test_span(path, before, each) for each in found.tests]
@@ -181,6 +184,46 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(declared),
         tuple(dict.fromkeys(numbers))[:NUMBERS],
     )
+
+
+def _as_blocks(one: ast.Module, two: ast.Module) -> tuple[ast.Module, ast.Module]:
+    """The trees of both texts, where `@torch.no_grad()` of a function in one is a block around its body in the other:
+    with that block in both, since each does what the other does."""
+    around = f"{name_of_torch(one)}.no_grad()"
+    first, second = dict(_functions(one)), dict(_functions(two))
+    names = {
+        name
+        for name in first.keys() & second.keys()
+        if _forms(first[name], around) ^ _forms(second[name], around) == {"decorator", "block"}
+    }
+    return (_with_blocks(one, names), _with_blocks(two, names)) if names else (one, two)
+
+
+def _forms(node: ast.AST, context: str) -> frozenset[str]:
+    """Whether a context manager is the one decorator of a function that gives no generator, or is entered around all of
+    the body of one without decorators."""
+    if not isinstance(node, ast.FunctionDef):
+        return frozenset()
+    body = node.body[int(ast.get_docstring(node) is not None) :]
+    if not body or any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(node)):
+        return frozenset()
+    if [*map(ast.unparse, node.decorator_list)] == [context]:
+        return frozenset({"decorator"})
+    is_block = len(body) == 1 and isinstance(body[0], ast.With) and not node.decorator_list
+    entered = [ast.unparse(item) for item in body[0].items] if isinstance(body[0], ast.With) else []
+    return frozenset({"block"}) if is_block and entered == [context] else frozenset()
+
+
+def _with_blocks(tree: ast.Module, names: Set[str]) -> ast.Module:
+    tree = copy.deepcopy(tree)
+    for name, node in _functions(tree):
+        if name in names and node.decorator_list:
+            kept = int(ast.get_docstring(node) is not None)
+            (entered,) = node.decorator_list
+            block = ast.With([ast.withitem(entered)], node.body[kept:])
+            node.body[kept:] = [ast.copy_location(block, entered)]
+            node.decorator_list = []
+    return tree
 
 
 def _each(spans: Iterable[Span]) -> tuple[Span, ...]:
