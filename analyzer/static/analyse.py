@@ -25,6 +25,7 @@ from tcready.static.unmet import Site, Unmet
 
 NAMES = "_names"
 """The attribute of a class's node that holds the bare names in it."""
+NOT_READ = "the sources of torch, and what is no Python, are not read: name code of another package"
 _INNER_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
 
 
@@ -66,7 +67,7 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
         if program.find(unit.module) is None:
             hint = hints.for_module(unit.module, unit.name or "", program.root)
             raise TcreadyError(f"{unit.target}: no module {unit.module!r} on the search path; {hint}")
-        reason = next(iter(program.skipped.values()), "its source is not read")
+        reason = next(iter(program.skipped.values()), NOT_READ)
         raise TcreadyError(f"{unit.target}: {reason}")
     yield _named(unit, found)
 
