@@ -158,9 +158,7 @@ def test_what_is_not_there_is_told_in_one_line(target: str, words: Sequence[str]
 def test_sources_of_torch_are_not_read(tmp_path: Path) -> None:
     _write(tmp_path, "torch/__init__.py", "", head="")
     _write(tmp_path, "torch/nn.py", NET)
-    with pytest.raises(
-        TcreadyError, match="torch.nn::Net: the sources of torch, and what is no Python, are not read"
-    ):
+    with pytest.raises(TcreadyError, match=r"torch\.nn::Net: the sources of torch, and what is no"):
         _lint(tmp_path, "torch.nn::Net")
 
 
