@@ -10,7 +10,7 @@ import codecs
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -401,7 +401,7 @@ def read_only(
         if not anew:
             break
         texts = {Path(path): text for path, text in files.now.items()}
-        again = session.check([*_named(names, texts)], texts, report=settings.report)
+        again = session.check([*_named(names, texts, root)], texts, report=settings.report)
         left = [finding for finding in again.result.findings if finding.path in anew]
         latest = _proposed(left, files, rules, wanted)
         changes += [dataclasses.replace(change, round=number) for change in latest.changes]
@@ -419,15 +419,14 @@ def read_only(
     return Fixed(with_patches(result, changed_files, root), changed_files)
 
 
-def _named(names: Sequence[str], changed: Iterable[Path]) -> Iterator[str]:
+def _named(names: Sequence[str], changed: Collection[Path], root: Path) -> Iterator[str]:
     """What is to be read again: in place of each folder the files below it that are changed."""
-    changed = list(changed)
     for name in names:
-        if not Path(name).is_dir():
+        folder = (root / name).resolve()
+        if folder.is_dir():
+            yield from (str(path) for path in changed if path.is_relative_to(folder))
+        else:
             yield name
-            continue
-        folder = Path(name).resolve()
-        yield from (str(path) for path in changed if path.is_relative_to(folder))
 
 
 @dataclass
@@ -442,7 +441,6 @@ class _Found:
 
     def renewed(self, paths: Set[str], other: _Found) -> _Found:
         """What is left where some files were read again: of them by the other reading alone."""
-
         return _Found(
             [],
             [*(each for each in self.refused if each.path not in paths), *other.refused],

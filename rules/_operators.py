@@ -127,10 +127,8 @@ def _defined(place: Located, defined: str, code: str, **words: str) -> tuple[str
     """The name `defined`, and the code that defines it if the file does not; None if the name means something else."""
     tree = place.source.tree
     space = re.sub(r"\W", "_", Path(place.source.path).stem)
-    if not space[:1].isalpha() or space.startswith(
-        ("aten", "prim")
-    ):  # torch refuses these, or has its own there
-        space = f"of_{space}"
+    if not space[:1].isalpha() or space.startswith(("aten", "prim")):
+        space = f"of_{space}"  # torch refuses the others, or has operators of its own there
     made = code.format(space=space, **words)
     known = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == defined]
     if known:

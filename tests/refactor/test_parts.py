@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from rewriting import assert_same, change, forward, loaded, proposed
-from tcready.refactor.suggest import Proposal
+from tcready import api
+from tcready.edits import applied
+from tcready.refactor.suggest import Proposal, at_line
+from tcready.static import source
+from tcready.static.concrete import Concrete
 from tcready.static.rule import Declined
 
 ATTEND = "def attend(q, k, v, attention_mask=None, is_causal=False):\n"
@@ -153,3 +157,18 @@ def test_a_module_made_in_compiled_code_is_traced_with_its_method_without_gradie
     assert "# all of it" in after
     assert "@torch.no_grad()" not in after
     assert_same(before, after, lambda: (torch.ones(2, 8, requires_grad=True),))
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("stem", ["model", "2d-model", "prim", "_net", "aten_net"])
+def test_torch_takes_the_name_of_an_operator(stem: str, tmp_path: Path) -> None:
+    """It is the file's, with letters before what torch refuses, or keeps for itself."""
+    import torch
+
+    text = forward(CHECK.format(kind="ValueError"))
+    path = tmp_path / f"{stem}.py"
+    path.write_text(text)
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if "if " in each)
+    ways = at_line(Concrete(source.of_text(path, text)), path.name, line, api.load_rules())
+    found = next(each for each in ways if isinstance(each, Proposal) and "operator" in each.how)
+    assert loaded(applied(text, found.edits))(torch.ones(4)).shape == (4,)
