@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._conditions import walk
+from tcready.rules._conditions import value_of, walk
 from tcready.rules._copied_modules import copied_module, is_called
 from tcready.rules._locks import is_lock, unlocked
 from tcready.rules._numbers import Uses
@@ -257,8 +257,15 @@ def copied(place: Located) -> Ways:
     if name == "deepcopy" and is_called(place):
         yield from copied_module(place, what)
         return
-    if not isinstance(what, cst.Name):
-        yield Declined("what is copied may be a container or a module: it has to be made before")
+    made = value_of(place, what.value) if isinstance(what, cst.Name) else None
+    classes = {each.name for each in place.source.classes}
+    is_object = isinstance(made, cst.Call) and _written(made.func) in classes
+    if (
+        not isinstance(what, cst.Name)
+        or is_object
+        or isinstance(made, (cst.List, cst.Dict, cst.Set, cst.Tuple))
+    ):
+        yield Declined("what is copied may be a container, an object or a module: it has to be made before")
         return
     copy = ".clone()" if name == "deepcopy" else ""
     how = "The tensor is copied by torch" if copy else "Another tensor is made over the same memory"

@@ -94,7 +94,12 @@ DECLINED = {
         "self.e = self.e.to(x.dtype)\nif x.dim() > 1:\n    self.e = self.e.to(x.dtype)\nreturn x + self.e",
         "a second time",
     ),
-    "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "container or a module"),
+    "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "what is copied may be a container"),
+    "a copied list with a name": (
+        "",
+        "y = [x]\nz = copy.deepcopy(y)\nreturn z[0]",
+        "an object or a module: it",
+    ),
     "a copied module that is kept": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nself.last = y\nreturn y(x)",
