@@ -459,6 +459,12 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
     found = _Found()
     concrete: dict[str, Concrete] = {}
     texts = dict(files.now)
+    maps = files.maps()
+
+    def stood(path: Path | None, line: int) -> int:
+        known = maps.get(str(path))
+        return line if known is None else known.stood(line)
+
     for finding in findings:
         rule = by_code.get(finding.rule or "")
         path = files.path(finding.path)
@@ -468,7 +474,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             continue
         if finding.path not in concrete:
             concrete[finding.path] = Concrete(files.source(str(path)))
-        line = files.stood(str(path), finding.line)
+        line = stood(path, finding.line)
         cell = place_in(concrete[finding.path].source.cells, finding.line)
         if cell is not None:
             place = path_in(finding.path, cell)
@@ -498,7 +504,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             found.no_fix.append(NoFix(finding.path, line, rule.code, finding.gb_ids, why_none(ways, [rule])))
     # what is written anew there takes the rest of the line along: another reading tells what is left of it
     anew = {
-        (each.path, files.stood(str(files.path(each.path)), line))
+        (each.path, stood(files.path(each.path), line))
         for each in found.changes
         for e in each.edits
         for line in range(e.start_line, e.end_line + 1)

@@ -125,10 +125,9 @@ class Files:
         known = LineMap(self.before(path).text, self.now[path])
         return [known.came_from(line) or line for line in sorted(lines)]
 
-    def stood(self, path: str, line: int) -> int:
-        """Where a line of the text as it is now stood, or the first of those that it was written for."""
-        now = self.now.get(path)
-        return line if now is None else LineMap(self.before(path).text, now).stood(line)
+    def maps(self) -> dict[str, LineMap]:
+        """Where the lines of each file that differs now stood."""
+        return {path: LineMap(self.before(path).text, text) for path, text in self.now.items()}
 
     def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
         """Every file that differs from what it was, once these are carried out on top of what was accepted.

@@ -175,8 +175,7 @@ def _taken(place: Located, call: cst.Call) -> str | None:
     prints = _prints(call)
     takers = TAKING_OUTPUT if prints else TAKING_OUTPUT | TAKING_MESSAGES
     outputs = _outputs(place)
-    of_warnings = not prints and isinstance(call.func, cst.Attribute) and call.func.attr.value in WARNING
-    of_warnings = of_warnings or isinstance(call.func, cst.Name)
+    of_warnings = not isinstance(call.func, cst.Attribute) or call.func.attr.value in WARNING
     for node in ast.walk(place.source.tree):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if name in takers:

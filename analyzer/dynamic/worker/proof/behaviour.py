@@ -605,8 +605,7 @@ def compiled_difference(
         _of(eager.outputs, compiled.outputs)
         or _named(eager.gradients, compiled.gradients, "gradient of ")
         or _of(eager.inputs, compiled.inputs)
-        or _state(eager, compiled, ignored)
-        or _moved_names(_counters(eager), _counters(compiled), ignored)
+        or _left_behind(eager, compiled, ignored)
     )
 
 
@@ -614,6 +613,10 @@ def left_by_exception(eager: Behaviour, compiled: Behaviour, ignored: frozenset[
     """What compiled code leaves otherwise where both raise: what Python wrote before may wait for the graph to end."""
     if eager.error is None or compiled.error is None:
         return None
+    return _left_behind(eager, compiled, ignored)
+
+
+def _left_behind(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
     return _state(eager, compiled, ignored) or _moved_names(_counters(eager), _counters(compiled), ignored)
 
 
