@@ -14,7 +14,7 @@ from tcready.rules._messages import is_message, is_tried, is_without_effect, unk
 from tcready.rules._module_methods import changes_module
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
-from tcready.rules._statements import full_name, text
+from tcready.rules._statements import full_name, text, values_given
 from tcready.static.concrete import names_given
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -238,11 +238,7 @@ class _Timing:
         owner = text(message.func.value)
         if self.known.get(owner) in ("logging", "warnings", "pprint"):
             return True
-        given = [
-            each.value
-            for each in ast.walk(self.place.source.tree)
-            if isinstance(each, ast.Assign) and any(ast.unparse(to) == owner for to in each.targets)
-        ]
+        given = [*values_given(self.place.source.tree, owner)]
         makers = [full_name(each.func, self.known) for each in given if isinstance(each, ast.Call)]
         defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
         return len(makers) == len(given) > 0 and all(

@@ -23,6 +23,7 @@ from tcready.rules._statements import (
     rest_of,
     text,
     times_read,
+    values_given,
 )
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -88,12 +89,7 @@ def _from_elsewhere(place: Located, sides: Sequence[cst.BaseStatement]) -> str |
         others = [each for each in place.source.classes if _derives(each, around.name, place.source.classes)]
         if any(getattr(member, "name", "") == name for each in others for member in each.body):
             return name
-        stores = [
-            each.value
-            for each in ast.walk(around)
-            if isinstance(each, ast.Assign)
-            and any(ast.unparse(target) == f"self.{name}" for target in each.targets)
-        ]
+        stores = [*values_given(around, f"self.{name}")]
         if any(not isinstance(each, ast.Call) for each in stores):
             return name
         init = place.method("__init__")

@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported, text
+from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported, text, values_given
 from tcready.static.concrete import is_module
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -73,10 +73,8 @@ def _values(place: Located) -> Iterator[ast.expr]:
         tree = place.class_around
     elif not isinstance(node, cst.Name) or node.value in place.piece.bound:
         return
-    wanted = text(node)
-    for each in ast.walk(tree) if tree is not None else ():
-        if isinstance(each, ast.Assign) and any(ast.unparse(target) == wanted for target in each.targets):
-            yield each.value
+    if tree is not None:
+        yield from values_given(tree, text(node))
 
 
 def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> str | None:

@@ -11,7 +11,7 @@ from tcready.rules._conditions import value_of
 from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect
 from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
-from tcready.rules._statements import text
+from tcready.rules._statements import text, values_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -157,11 +157,7 @@ def _made_otherwise(place: Located, call: cst.Call) -> str | None:
     """Why what a message is called by may be no logger: the file makes it by no function of logging."""
     tree = place.source.tree
     owner = text(call.func.value) if isinstance(call.func, cst.Attribute) else None
-    for node in ast.walk(tree):
-        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if value is None or not any(each is not None and ast.unparse(each) == owner for each in targets):
-            continue
+    for value in values_given(tree, owner, (ast.Assign, ast.AnnAssign)):
         made = ast.unparse(value.func) if isinstance(value, ast.Call) else ast.unparse(value)
         own = any(isinstance(each, ast.FunctionDef) and each.name == made for each in tree.body)
         if own or made.rpartition(".")[2] not in MAKERS:

@@ -41,6 +41,17 @@ def full_name(node: ast.expr, known: Mapping[str, str]) -> str:
     return f"{known.get(first, first)}{dot}{rest}"
 
 
+def values_given(
+    tree: ast.AST, written: str | None, kinds: tuple[type[ast.Assign | ast.AnnAssign], ...] = (ast.Assign,)
+) -> Iterator[ast.expr]:
+    """What assignments of these kinds give the target that is `written` so, each by itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(ast.unparse(target) == written for target in targets):
+                yield node.value
+
+
 def is_torch(node: cst.BaseExpression) -> bool:
     return text(node) in (
         "torch",
