@@ -259,7 +259,11 @@ class _Unguarded:
 
 
 def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
-    """The text of the mask that has no true element where the test is false, and of the one that has no false one."""
+    """The text of the mask that has no true element where the test is false, and of the one that has no false one.
+
+    An integer mask that is nonzero everywhere need not be 1 everywhere, one whose sum is zero need not be zero
+    everywhere, and `~` of one is no mask: those hold for booleans alone.
+    """
     if not isinstance(tensors, Leaf):
         return "", ""
     node = kept_tensor(torch, tensors.node)
@@ -268,14 +272,10 @@ def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
         node = kept_tensor(torch, node)
     if tensors.negated:
         mask = _asked_of(node, "all")
-        if mask is None:
-            return "", ""
-        if isinstance(mask, cst.UnaryOperation) and isinstance(mask.operator, cst.BitInvert):
-            return text(mask.expression), text(mask)
-        return text(expression("~a", a=mask)), text(mask)
+        return _pair(mask)[::-1] if mask is not None and is_mask(place, mask) else ("", "")
     found = asked_of_any(node)
     if found is not None:
-        return _pair(found)
+        return _pair(found) if is_mask(place, found) else (text(found), "")
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
         (only,) = node.comparisons
         left = node.left
@@ -286,7 +286,7 @@ def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
                 and isinstance(only.operator, (cst.GreaterThan, cst.NotEqual))
                 and text(only.comparator) == "0"
             ):
-                return _pair(of)
+                return _pair(of) if is_mask(place, of) else ("", "")
             greater = isinstance(only.operator, (cst.GreaterThan, cst.GreaterThanEqual))
             less = isinstance(only.operator, (cst.LessThan, cst.LessThanEqual))
             if (name == "max" and greater) or (name == "min" and less):

@@ -24,7 +24,7 @@ from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
 from tcready.refactor.judgement import Judgement, judged
-from tcready.schema import Progress, ProofRequest, ProofResult, Span, Trial, Variant
+from tcready.schema import Mode, Progress, ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.static import source
 
 MODEL = """\
@@ -663,6 +663,111 @@ def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_pa
     )
     assert [(trial.difference, trial.raises) for trial in found.trials] == [(None, None), (None, None)]
     assert [trial.observation.break_sites for trial in found.trials] == [(), ()]
+
+
+SQUEEZING = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x, count):
+        x = self.lin(x)
+        BODY
+        return x * y.dim() + y.sum()
+
+
+def get_inputs():
+    return [torch.randn(4, 8), torch.tensor(3)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        ("y = (x[:, 0] > -9).nonzero().squeeze()", True),
+        ("y = torch.squeeze(x[x > -9])", True),
+        ("y = torch.zeros(int(count * 1), 8).squeeze(dim=0)", True),
+        ("y = x[None, x[:, 0] > -9].squeeze((0, 1))", True),
+        ("y = (x[:, 0] > -9).nonzero().squeeze(1)", False),
+        ("y = torch.zeros(1, int(count * 1)).squeeze(0)", False),
+        ("y = x[x > -9].sum().squeeze()", False),
+    ],
+)
+def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
+    body: str, refused: bool, tmp_path: Path
+) -> None:
+    """Of one item compiled code keeps the dimension that eager code drops, and no call shows it that has more."""
+    (tmp_path / "model.py").write_text(SQUEEZING.replace("BODY", body))
+    settings = ("capture_dynamic_output_shape_ops", "capture_scalar_outputs")
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((Variant("settings", settings=settings),)),
+    )
+    (trial,) = found.trials
+    assert trial.observation.break_sites == ()
+    assert (trial.difference is not None) == refused, trial.difference
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(
+    ("body", "mode", "difference", "notice"),
+    [
+        ("y = x[x > 0].std()", "train", "with a backend that works on operators it raises", None),
+        ("y = x[x > 0].std()", "infer", None, "compiled in training it raises"),
+        ("y = x[x > 0].sum()", "infer", None, None),
+    ],
+)
+def test_a_setting_works_with_a_backend_that_works_on_operators_too(
+    body: str, mode: Mode, difference: str | None, notice: str | None, tmp_path: Path
+) -> None:
+    """The gradient of `std` asks for a size that data decides: inductor raises, `eager` does not."""
+    (tmp_path / "model.py").write_text(SQUEEZING.replace("BODY", body))
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs", mode=mode), str(tmp_path)),
+        ProofRequest((Variant("settings", settings=("capture_dynamic_output_shape_ops",)),)),
+    )
+    (trial,) = found.trials
+    assert trial.observation.break_sites == ()
+    for text, words in ((trial.difference, difference), (trial.notice, notice)):
+        assert text == (None if words is None else f"{words} BackendCompilerFailed")
+
+
+ONE_ROW = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x, rows, valid):
+        return self.lin(x) + rows[valid]
+
+
+def get_inputs():
+    return [torch.randn(2, 8), torch.randn(4, 8), torch.tensor([True, False, False, True])]
+"""
+
+
+@pytest.mark.dynamo
+def test_a_setting_is_tried_with_a_mask_of_one_item(tmp_path: Path) -> None:
+    """One row broadcasts; a graph that was made for a size that data decides takes two rows alone from then on."""
+    (tmp_path / "model.py").write_text(ONE_ROW)
+    found = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((Variant("settings", settings=("capture_dynamic_output_shape_ops",)),)),
+    )
+    (trial,) = found.trials
+    assert trial.observation.break_sites == ()
+    assert "inputs masks with one true" in (trial.difference or "")
 
 
 REPLACED = """\

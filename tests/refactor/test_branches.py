@@ -79,6 +79,8 @@ SAME = {
     "mask written": "y = x * 2\nm = y > 4\nif m.any():\n    y[m] = 0.0\nreturn y",
     "mask filled": "y = x * 2\nm = x[:, 0] > 1\nif m.any():\n    y = y.masked_fill(m.unsqueeze(-1), 7.0)\nreturn y",
     "mask multiplied": "m = x[:, 0] > 1\nif not m.all():\n    x = x * m[:, None]\nreturn x",
+    "integers multiplied": "m = (x[:, 0] * 3).long()\nif not m.all():\n    x = x * m[:, None]\nreturn x",
+    "integers that sum to zero": "m = (x * 3).long()\nm[0] = -m[1]\nif m.sum() != 0:\n    x = x.masked_fill(m.bool(), 7.0)\nreturn x",
     "mask chosen": "y = x * 1\nif (x > 1).any():\n    y = torch.where(x > 1, x * 2, y)\nreturn y",
     "limit": "if (x > 100).any():\n    x = x.clamp(max=100)\nreturn x",
     "largest": "y = x * 2\nif y.max() > 5:\n    y[y > 5] = 5\nreturn y",

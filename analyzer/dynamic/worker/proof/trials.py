@@ -56,6 +56,8 @@ from tcready.dynamic.worker.proof.variations import (
     LONGER,
     LONGER_COMPILED,
     OF_PYTHON,
+    ONE_TRUE,
+    ONES,
     OTHER_NUMBERS,
     RESIZED,
     RETYPED,
@@ -65,6 +67,7 @@ from tcready.dynamic.worker.proof.variations import (
 )
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import SLOWER, FunctionPlace, Mode, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
@@ -302,8 +305,9 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     texts = dict(variant.sources)
     sides = Sides(variant.asked, variant.written)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
-    for name in variant.settings:
-        dynamo.set_flag(name)
+    usual: dict[str, Any] = {}
+    for name, value in map(dynamo.set_flag, variant.settings):
+        usual.setdefault(name, value)
     with sides:
         trial, trace, models = _eager(context, request, variant, trace_path, sides)
         overlay.unmark()
@@ -313,9 +317,29 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
+    squeezed: list[str] = []
+    with squeezes_seen(squeezed.append):
+        trial = _captured(models, request, variant, trial, trace)
+    if usual and not trial.difference:
+        trial = _lowered(models, request, trial, trace, usual)
+    if squeezed and not trial.difference:
+        trial = replace(trial, difference=SQUEEZED, differs="compiled")
+    return trial
+
+
+SQUEEZED = "`squeeze` of a size that data decides: of one item, eager code alone drops the dimension"
+
+
+def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace) -> Trial:
+    """The trial with what comes of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
-    chooses = any(".cond(" in text for text in texts.values())
-    trial = _compiled(models, request, trial, trace, speaks=speaks, chooses=chooses)
+    chooses = any(".cond(" in text for _, text in variant.sources)
+    telling: tuple[str, ...] = (
+        (*OTHER_NUMBERS,) if chooses else ()
+    )  # what `torch.cond` captures may not change
+    if variant.settings:  # Dynamo takes a size that data decides for more than one
+        telling += (ONES, ONE_TRUE)
+    trial = _compiled(models, request, trial, trace, telling, speaks=speaks)
     if chooses and not trial.difference and "train" in request.modes:
         trial = _trained(models, request, trace, trial)
     if not trial.difference and fake_kernels.registers(variant):
@@ -507,17 +531,22 @@ def _compiled_errors(
 
 
 def _compiled(
-    models: Models, request: ProofRequest, trial: Trial, trace: Trace, *, speaks: bool, chooses: bool
+    models: Models,
+    request: ProofRequest,
+    trial: Trial,
+    trace: Trace,
+    variations: Sequence[str],
+    *,
+    speaks: bool,
 ) -> Trial:
-    """Compiled against eager: with the inputs as given, and with those that took each side; what is printed too where a
-    compiled model `speaks`; with other numbers too where it `chooses` by `torch.cond`."""
+    """Compiled against eager: with the inputs as given, with those that took each side and in these `variations`; what is
+    printed too where a compiled model `speaks`."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
         replace(key, mode=mode) for key in trace.telling
     }  # the mode that came first saw every side first
-    if chooses:  # what `torch.cond` captures may not change
-        telling |= {key for key in calls if key.variation in OTHER_NUMBERS}
+    telling |= {key for key in calls if key.variation in variations}
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
@@ -578,13 +607,8 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     wanted = [(k, seen) for k, seen in first if k.variation == GIVEN or k.variation in OTHER_NUMBERS]
     if not wanted:
         return trial
-    dynamo.reset()
-    model = context.build_as("train", wanted[0][0].seed)
-    compiled = compile_callable(model, backend="aot_eager")
-    for key, known in wanted:
-        seen = called(context, model, compiled, models.drawn(key.seed)[0], key, counts=False)
-        if seen.error and seen.error != known.error:
-            return replace(trial, notice=f"compiled in training it raises {seen.error}")
+    if error := _raised_below(models, "train", wanted):
+        return replace(trial, notice=f"compiled {IN['train']} it raises {error}")
     compiling = _Compiling(models, request, trace, "train")
     taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
@@ -593,6 +617,46 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial
+
+
+def _lowered(
+    models: Models, request: ProofRequest, trial: Trial, trace: Trace, usual: Mapping[str, Any]
+) -> Trial:
+    """The trial with what its settings do to a backend that works on operators, as inductor does: there a size that data
+    decides may be asked for, which the backend `eager` never does. With the `usual` settings it may raise as well: then
+    they are not to blame."""
+    for mode in request.modes:
+        calls = [(k, seen) for k, seen in trace.calls if k.mode == mode and k.function is None]
+        given = [(k, seen) for k, seen in calls if k.seed == request.seeds[0] and k.variation == GIVEN]
+        error = _raised_below(models, mode, given) if given else None
+        if error is None:
+            continue
+        with dynamo.settings(usual):
+            if _raised_below(models, mode, given):
+                continue
+        if mode != models.context.work.options.mode:
+            return replace(trial, notice=f"compiled {IN[mode]} it raises {error}")
+        text = f"with a backend that works on operators it raises {error}"
+        return replace(trial, difference=text, differs="compiled")
+    return trial
+
+
+IN = {"train": "in training", "infer": "in inference"}
+"""How a mode is named."""
+
+
+def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behaviour]]) -> str | None:
+    """The first exception of calls of one seed where `aot_eager` compiles them, and eager code raises another or none."""
+    context, seed = models.context, calls[0][0].seed
+    dynamo.reset()
+    model = context.build_as(mode, seed)
+    compiled = compile_callable(model, backend="aot_eager")
+    for key, known in calls:
+        case = models.drawn(key.seed)[key.case]
+        error = called(context, model, compiled, case, key, counts=False).error
+        if error and error != known.error:
+            return error
+    return None
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:

@@ -201,6 +201,11 @@ def _padded(tensor: torch.Tensor) -> torch.Tensor:
     return (torch.arange(length, device=tensor.device) < length - row[:, None] % length).reshape(tensor.shape)
 
 
+def _one_true(tensor: torch.Tensor) -> torch.Tensor:
+    """Flags of which the first alone is true."""
+    return _first(1)(torch.zeros_like(tensor))
+
+
 def _turned(tensor: torch.Tensor) -> torch.Tensor:
     """The same values, in memory in another order."""
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
@@ -222,12 +227,15 @@ def _more(times: float, by: int) -> VaryOne:
 
 
 GIVEN = "given"
+ONES = "ones"
+ONE_TRUE = "masks with one true"
 OF_MASKS: dict[str, Vary] = {
     "masks true": _kinds(_same, _same, torch.ones_like),
     "masks false": _kinds(_same, _same, torch.zeros_like),
     "masks turned": _kinds(_same, _same, torch.logical_not),
     "masks in part": _masks_in_part,
     "masks of padding": _kinds(_same, _same, _padded),
+    ONE_TRUE: _kinds(_same, _same, _one_true),
 }
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
@@ -237,7 +245,7 @@ VARIATIONS: dict[str, Vary] = {
     "small": _floats(lambda t: t * 0.01),
     "shifted up": _floats(lambda t: t + 3),
     "shifted down": _floats(lambda t: t - 3),
-    "ones": _kinds(torch.ones_like, torch.ones_like, torch.ones_like),
+    ONES: _kinds(torch.ones_like, torch.ones_like, torch.ones_like),
     "zeros": _kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
     **OF_MASKS,
 }

@@ -10,7 +10,7 @@ import os
 import pkgutil
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -138,18 +138,26 @@ SPEAKS = "reorderable_logging_functions"
 """The setting by which compiled code prints when a graph has run."""
 
 
-def set_flag(name: str) -> None:
+def set_flag(name: str) -> tuple[str, Any]:
     """Sets one of Dynamo's settings to True, or to its number (`name=64`), or puts a function into it (`name=print`), for
-    the rest of the process.
+    the rest of the process; gives its name and what it was.
 
     Raises AttributeError if it is none.
     """
     of, value = setting_of(name)
+    usual = getattr(torch._dynamo.config, of)
     if isinstance(value, str):
         function = pkgutil.resolve_name(value if "." in value else f"builtins.{value}")
         setattr(torch._dynamo.config, of, {*getattr(torch._dynamo.config, of), function})
     else:
         setattr(torch._dynamo.config, of, value)
+    return of, usual
+
+
+def settings(values: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """Settings of Dynamo have these values meanwhile."""
+    found: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(dict(values))
+    return found
 
 
 def optimize_ddp() -> str:

@@ -41,16 +41,37 @@ class Bucket:
 
 @contextlib.contextmanager
 def graphs_seen(seen: Callable[[tuple[Operation, ...]], None]) -> Iterator[None]:
-    """Tells the operations of every graph that a `torch.compile` gives to its backend meanwhile, in order.
+    """Tells the operations of every graph that a `torch.compile` gives to its backend meanwhile, in order."""
+    with _every_graph(lambda graph: seen(operations(graph))):
+        yield
 
-    Every backend is called by `OutputGraph.call_user_compiler`.
+
+@contextlib.contextmanager
+def squeezes_seen(seen: Callable[[str], None]) -> Iterator[None]:
+    """Tells of each `squeeze` of a size that data decides, in the graphs that are compiled meanwhile.
+
+    Dynamo takes such a size for not one and keeps the dimension, without a guard; eager code drops it where it is one
+    (measured with torch 2.11 and 2.13: `x.nonzero().squeeze()` with `capture_dynamic_output_shape_ops`).
     """
+
+    def look(graph: torch.fx.GraphModule) -> None:
+        for node in graph.graph.nodes:
+            if node.op.startswith("call_") and _squeezes_unknown(node):
+                seen(_stack(node))
+
+    with _every_graph(look):
+        yield
+
+
+@contextlib.contextmanager
+def _every_graph(seen: Callable[[torch.fx.GraphModule], None]) -> Iterator[None]:
+    """Every backend is called by `OutputGraph.call_user_compiler`."""
     from torch._dynamo.output_graph import OutputGraph
 
     call_user_compiler = OutputGraph.call_user_compiler
 
     def watched(self: Any, graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        seen(operations(graph))
+        seen(graph)
         return call_user_compiler(self, graph, *args, **kwargs)
 
     OutputGraph.call_user_compiler = watched
@@ -58,6 +79,19 @@ def graphs_seen(seen: Callable[[tuple[Operation, ...]], None]) -> Iterator[None]
         yield
     finally:
         OutputGraph.call_user_compiler = call_user_compiler
+
+
+def _squeezes_unknown(node: torch.fx.Node) -> bool:
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    name = str(getattr(node.target, "__name__", node.target)).split(".")[0].rstrip("_")
+    if name != "squeeze" or not node.all_input_nodes:
+        return False
+    shape = getattr(node.all_input_nodes[0].meta.get("example_value"), "shape", ())
+    given = [*node.args[1:], *(value for key, value in node.kwargs.items() if key == "dim")]
+    chosen = [each for part in given for each in (part if isinstance(part, (tuple, list)) else (part,))]
+    sizes = [shape[each] for each in chosen if isinstance(each, int)] if chosen else shape
+    return any(free_unbacked_symbols(size) for size in sizes)
 
 
 def operations(graph: torch.fx.GraphModule) -> tuple[Operation, ...]:
