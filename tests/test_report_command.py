@@ -380,6 +380,8 @@ def test_a_text_that_is_not_what_was_run_is_told(project: Path, capsys: pytest.C
     assert "net.py is not the same in net.json and moved.json" in " ".join(
         combine(["net.json", "moved.json"]).warnings
     )
+    texts = {source.path: source.text for source in combine(["net.json", "moved.json"]).sources}
+    assert texts["net.py"] == "", "its lines would stand beside the findings of both"
     assert run("gpu.json") == 0
     assert "NOT READY" in capsys.readouterr().out
 

@@ -132,6 +132,8 @@ def _hidden_before(reports: Sequence[Report]) -> Iterator[str]:
 
 
 def _sources(reports: Sequence[tuple[str, Report]]) -> tuple[tuple[SourceText, ...], list[str]]:
+    """The files of all reports, and what is to be said of them. Of one that two of them read otherwise no text is kept:
+    it would stand beside the findings of both."""
     known: dict[str, tuple[str, SourceText]] = {}
     unlike = []
     for name, report in reports:
@@ -139,8 +141,9 @@ def _sources(reports: Sequence[tuple[str, Report]]) -> tuple[tuple[SourceText, .
             first, other = known.setdefault(source.path, (name, source))
             if other.sha256 != source.sha256:
                 unlike.append(
-                    f"{source.path} is not the same in {first} and {name}: its lines may have moved"
+                    f"{source.path} is not the same in {first} and {name}: its lines may have moved, and none is shown"
                 )
+                known[source.path] = first, dataclasses.replace(other, text="")
         if report.narrowed is not None:
             unlike.append(f"{name} leaves findings out: it was made with a baseline or --diff-base")
     return tuple(known[path][1] for path in sorted(known)), unlike

@@ -89,6 +89,22 @@ def test_missing_class_names_those_there_are(tmp_path: Path) -> None:
     assert stage.detail == "model.py has no 'Modle'; did you mean Model? It defines get_inputs, Model"
 
 
+def test_inputs_that_are_not_there_name_values_too(tmp_path: Path) -> None:
+    text = forward("return x") + "\n\nSAMPLE = [torch.ones(2)]\n"
+    stage = failed(run(tmp_path, text, "model.py::Model", inputs="model.py::nope"))
+    assert stage.detail == "model.py has no 'nope'; it defines get_inputs, Model, SAMPLE"
+
+
+def test_inputs_that_raise_are_not_taken_for_the_model(tmp_path: Path) -> None:
+    text = forward("return x").replace("return [", "raise ValueError('no data here')\n    return [")
+    asked = failed(run(tmp_path, text, "model.py::Model", inputs="model.py::get_inputs"))
+    assert asked.stage == "build"
+    assert asked.detail.startswith("--inputs model.py::get_inputs raises ValueError: no data here (model.py:")
+    by_name = failed(run(tmp_path, text, "model.py::Model"))
+    assert "raises ValueError: no data here" in by_name.detail
+    assert by_name.detail.endswith("; --inputs names others")
+
+
 def test_build_error_and_eager_error_say_where(tmp_path: Path) -> None:
     source = forward("return x") + "    def __init__(self, width):\n        super().__init__()\n"
     stage = failed(run(tmp_path, source))

@@ -134,13 +134,18 @@ def _is_static(owner: Any, name: str) -> bool:
 
 
 def public_names(owner: Any) -> list[str]:
-    """Classes and functions defined by a module itself, in order of their definition."""
+    """What a module itself defines and a target or inputs may be, in order: classes, functions, models, and values as
+    inputs are."""
     own = getattr(owner, "__name__", None)
     return [
         name
         for name, value in vars(owner).items()
         if not name.startswith("_")
-        and (inspect.isclass(value) or inspect.isfunction(value) or isinstance(value, torch.nn.Module))
+        and (
+            inspect.isclass(value)
+            or inspect.isfunction(value)
+            or isinstance(value, (torch.nn.Module, torch.Tensor, tuple, list, Mapping))
+        )
         and getattr(value, "__module__", own) == own
     ]
 

@@ -95,7 +95,12 @@ def _built(context: Context) -> None:
 
             def draw(seed: int) -> tuple[Case, ...]:
                 sizes = work.options.sizes
-                given = inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
+                try:
+                    given = inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
+                except RunError:
+                    raise
+                except Exception as error:
+                    raise RunError(_no_inputs(context, error)) from error
                 return cases(*given, work)
 
         context.build, context.build_as, context.draw = build_anew, build_as, draw
@@ -110,6 +115,15 @@ def _built(context: Context) -> None:
     if patched := replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
+
+
+def _no_inputs(context: Context, error: Exception) -> str:
+    """That what gives the inputs raises, and what to do if nobody asked for it."""
+    why = one_line(error, context.work.root)
+    if context.inputs is not None:
+        return f"--inputs {context.work.options.inputs} raises {why}"
+    label = context.convention.label if context.convention is not None else "what gives the inputs"
+    return f"{label} raises {why}; --inputs names others"
 
 
 def _announced(context: Context) -> str:
