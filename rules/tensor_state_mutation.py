@@ -52,7 +52,11 @@ def check(fact: Call | Store) -> Claim | None:
     if fact.method == "requires_grad_":
         if receiver_class(fact).startswith("torch.nn."):
             return Claim("`requires_grad_` on a module: the graph ends here")
-        if method_of_tensor(fact, "requires_grad_") and not (fact.args and fact.args[0] == Const(False)):
+        given = fact.args[0] if fact.args else fact.keyword("requires_grad")
+        tensor = tensor_of(fact.receiver) if fact.receiver is not None else None
+        # only a parameter has the flag for sure, which it then loses
+        keeps = given == Const(False) and not (tensor is not None and tensor.leaf and not tensor.buffer)
+        if method_of_tensor(fact, "requires_grad_") and not keeps:
             leaked = fact.gb_id == LEAKED_FLAG
             return Claim("`requires_grad_` on a tensor: the graph ends here", "low" if leaked else "medium")
     return None
@@ -134,6 +138,19 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         self.layer.requires_grad_(False)  # BAD
+        return self.layer(y)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        self.layer.weight.requires_grad_(False)  # BAD
         return self.layer(y)
 """
         ),
