@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -113,16 +113,18 @@ def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]
 
 def uses_third_party(program: Program) -> bool:
     """Whether what has been read imports a package that is installed, not the user's own, and can be followed."""
-    roots = {
-        name.partition(".")[0]
+    imported = {
+        name
         for module in program.modules()
         for found in module.bound().values()
         for binding in found
         if (name := getattr(binding, "module", None)) and isinstance(name, str)
-    }
+    }.union(*(module.stars for module in program.modules()))
     return any(
-        not locate.is_opaque(root) and (path := program.find(root)) is not None and not program.is_own(path)
-        for root in sorted(roots)
+        not locate.is_opaque(name)
+        and (path := program.package_of(name)) is not None
+        and not program.is_own(path)
+        for name in sorted(imported)
     )
 
 
@@ -192,6 +194,8 @@ class Interpretation:
         assert entry.name is not None
         first, *rest = entry.name.split(".")
         interpreter = self.interpreter
+        if any(isinstance(binding, ast.AST) for binding in entry.module.bindings.get(first, ())):
+            interpreter.ask(entry.module)
         value = interpreter.global_value(entry.module, first)
         for name in rest:
             if isinstance(value, Class) and interpreter.mro(value.info).functions(name):
@@ -235,9 +239,11 @@ class Interpretation:
     def _given(self, value: Function) -> Value:
         """What a callable gives that is called without arguments."""
         interpreter = self.interpreter
+        # what a module makes at import is followed less deep than a model that was asked for
+        frame = replace(interpreter.module_frame(value.info.module), depth=0)
         interpreter.quiet += 1
         try:
-            return interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
+            return interpreter.invoke(value, (), {}, frame, "high")
         finally:
             interpreter.quiet -= 1
 

@@ -851,6 +851,11 @@ class Program:
             self.lookups[name] = self.library.disk.find(name, self.search_path)
         return self.lookups[name]
 
+    def package_of(self, name: str) -> Path | None:
+        """The file of the outermost package that a module is in; of a namespace package, which has no file, that of the
+        module itself. None if neither is found."""
+        return self.find(name.partition(".")[0]) or self.find(name)
+
     def is_native(self, name: str) -> bool:
         """Whether a dotted name stands in a compiled extension module of a package that may be read."""
         if name not in self._native:

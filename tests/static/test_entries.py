@@ -312,3 +312,52 @@ def test_what_is_no_model_is_no_target(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(HEAD + HELD)
     with pytest.raises(TcreadyError, match=r"number is no nn\.Module class with a forward"):
         read(["model.py::number"], ReadOptions(root=tmp_path, search_path=(tmp_path,)))
+
+
+NESTED = "".join(
+    f"""
+class Level{level}(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.inner = {f"Level{level - 1}(size)" if level else "nn.LSTM(size, size)"}
+    def forward(self, x):
+        return self.inner(x)
+"""
+    for level in range(8)
+)
+
+
+@pytest.mark.parametrize("name", ["Level7", "build", "model", "by_another"])
+def test_a_model_is_followed_as_deep_however_it_is_named(name: str, tmp_path: Path) -> None:
+    """What runs at import is followed less deep; a model that was asked for is not."""
+    made = "\ndef build():\n    return Level7(8)\nmodel = Level7(8)\ndef by_another():\n    return build()\n"
+    (tmp_path / "net.py").write_text(HEAD + NESTED + made)
+    found = read([f"{tmp_path / 'net.py'}::{name}"], ReadOptions(root=tmp_path)).findings
+    assert [finding.rule for finding in found] == ["TCR406"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "is_namespace"),
+    [
+        ("from parts.net import Net", False),
+        ("from parts.net import Net", True),
+        ("from parts.net import *", False),
+        ("from parts.net import *", True),
+        ("import parts.net\nNet = parts.net.Net", False),
+    ],
+)
+def test_a_model_of_an_installed_package_is_read_however_it_is_imported(
+    imports: str, is_namespace: bool, tmp_path: Path
+) -> None:
+    installed = tmp_path / "site-packages"
+    (installed / "parts").mkdir(parents=True)
+    (installed / "parts" / "net.py").write_text(
+        f"{HEAD}class Net(nn.Module):\n    def forward(self, x):\n        return x[x > 0]\n"
+    )
+    if not is_namespace:
+        (installed / "parts" / "__init__.py").touch()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "made.py").write_text(f"{imports}\n\n\ndef build():\n    return Net()\n")
+    options = ReadOptions(root=tmp_path / "own", search_path=(installed,))
+    found = read([f"{tmp_path / 'own' / 'made.py'}::build"], options).findings
+    assert [finding.rule for finding in found] == ["TCR204"]

@@ -126,7 +126,7 @@ class Interpreter:
         objects = Objects(self)
         functions = Functions(self)
         entries = Entries(self)
-        self.module_frame = names.module_frame
+        self.module_frame, self.ask = names.module_frame, names.ask
         self.named, self.global_value = names.named, names.global_value
         self.imported = names.imported
         self.module_member = names.module_member

@@ -56,6 +56,10 @@ class Names(Room):
             self._module_frames[module] = Frame(module, None, -1, "high", {}, depth=IMPORT_DEPTH)
         return self._module_frames[module]
 
+    def ask(self, module: ModuleInfo) -> None:
+        """A model that a module makes at import is what was asked for: it is followed as deep as any other."""
+        self._module_frames[module] = Frame(module, None, -1, "high", {})
+
     def named(self, name: str, frame: Frame) -> Value:
         """What a bare name stands for: a variable, a name of the module, a builtin."""
         env = frame.env
@@ -144,10 +148,10 @@ class Names(Room):
 
     def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""
-        root = module.partition(".")[0]
-        if root in sys.stdlib_module_names or self.engine.program.find(root) is not None:
+        program = self.engine.program
+        if module.partition(".")[0] in sys.stdlib_module_names or program.package_of(module) is not None:
             return False
-        return self.engine.program.find("torch") is not None
+        return program.find("torch") is not None
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
         """A top-level name is given another value while the module is imported."""
@@ -217,7 +221,7 @@ class Names(Room):
 
     def _note_missing(self, name: str, importer: ModuleInfo) -> None:
         root = name.partition(".")[0]
-        if not root or is_opaque(root) or self.engine.program.find(root) is not None:
+        if not root or is_opaque(root) or self.engine.program.package_of(name) is not None:
             return
         if (
             self.engine.again is not None and not self._busy
