@@ -26,6 +26,7 @@ import json
 import multiprocessing
 import random
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,9 +50,24 @@ class Model:
     statistics: dict[str, Any] = field(default_factory=dict)
 
 
-def analyse(job: tuple[dict[str, Any], str, str, bool]) -> Model:
-    """Lints one record's target."""
-    record, site, mode, plain_call = job
+def building(record: dict[str, Any], folder: Path) -> str:
+    """The target that stands for the call by which a record's model was made: a function in a file of its own, with what
+    zoo_unseen.py has in sight. Raises KeyError if the record is of another zoo."""
+    spec = record["spec"]["kwargs"]
+    imports, before = (
+        [each.strip() for each in spec.get(key, "").split(";") if each.strip()]
+        for key in ("imports", "before")
+    )
+    lines = ["import torch", "from torch import nn, rand as U, randint as RI, randn as R", *imports, "B = 2"]
+    lines += ["def model():", *(f"    {each}" for each in before), f"    return {spec['model']}"]
+    path = folder / "made_as_recorded.py"
+    path.write_text("\n".join(lines) + "\n")
+    return f"{path}::model"
+
+
+def analyse(job: tuple[dict[str, Any], str, str, bool, bool]) -> Model:
+    """Lints one record's target, or, `as_built`, what makes it."""
+    record, site, mode, plain_call, as_built = job
     from tcready import rules
     from tcready.options import ReadOptions
     from tcready.schema import BREAKING, Tool
@@ -70,7 +86,9 @@ def analyse(job: tuple[dict[str, Any], str, str, bool]) -> Model:
             plain_call=plain_call,
         )
         rule_set = RuleSet(rules.load, lambda: Tool("tcready", "0"))
-        result = read([record["target"]], options, rule_set).result
+        with tempfile.TemporaryDirectory() as folder:
+            target = building(record, Path(folder)) if as_built else record["target"]
+            result = read([target], options, rule_set).result
     except Exception as error:
         model.error = f"{type(error).__name__}: {error}"
         return model
@@ -286,6 +304,11 @@ def main() -> None:
     parser.add_argument("--site", required=True, help="the site-packages folder the records were made from")
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
     parser.add_argument("--plain-call", action="store_true", help="the models were called without targets")
+    parser.add_argument(
+        "--as-built",
+        action="store_true",
+        help="read the call that made each model: what its arguments decide is known",
+    )
     parser.add_argument("--every", type=int, default=1, help="score only every n-th record")
     parser.add_argument("--package", help="score only this package")
     parser.add_argument("--list", action="store_true", help="list misses, false alarms and wrong verdicts")
@@ -300,7 +323,9 @@ def main() -> None:
     records = [json.loads(line) for text in texts for line in text.splitlines() if line]
     records = [r for r in records if not args.package or r["package"] == args.package][:: args.every]
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=25) as pool:
-        models = pool.map(analyse, [(r, site, args.mode, args.plain_call) for r in records], chunksize=5)
+        models = pool.map(
+            analyse, [(r, site, args.mode, args.plain_call, args.as_built) for r in records], chunksize=5
+        )
     failed = [m for m in models if m.error]
     packages: dict[str, list[Model]] = defaultdict(list)
     for model in models:
