@@ -334,9 +334,9 @@ def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Tr
     """The trial with what comes of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
     chooses = any(".cond(" in text for _, text in variant.sources)
-    telling: tuple[str, ...] = (
-        (*OTHER_NUMBERS,) if chooses else ()
-    )  # what `torch.cond` captures may not change
+    telling: list[str] = []
+    if chooses:  # what `torch.cond` captures may not change
+        telling += OTHER_NUMBERS
     if variant.settings:  # Dynamo takes a size that data decides for more than one
         telling += (ONES, ONE_TRUE)
     trial = _compiled(models, request, trial, trace, telling, speaks=speaks)
@@ -608,7 +608,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     if not wanted:
         return trial
     if error := _raised_below(models, "train", wanted):
-        return replace(trial, notice=f"compiled {IN['train']} it raises {error}")
+        return replace(trial, notice=f"compiled {IN_MODE['train']} it raises {error}")
     compiling = _Compiling(models, request, trace, "train")
     taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
@@ -635,13 +635,13 @@ def _lowered(
             if _raised_below(models, mode, given):
                 continue
         if mode != models.context.work.options.mode:
-            return replace(trial, notice=f"compiled {IN[mode]} it raises {error}")
+            return replace(trial, notice=f"compiled {IN_MODE[mode]} it raises {error}")
         text = f"with a backend that works on operators it raises {error}"
         return replace(trial, difference=text, differs="compiled")
     return trial
 
 
-IN = {"train": "in training", "infer": "in inference"}
+IN_MODE = {"train": "in training", "infer": "in inference"}
 """How a mode is named."""
 
 
