@@ -8,8 +8,8 @@ Printing is a side effect that a graph cannot hold: Dynamo ends the graph, print
 behind it. Inside a loop, a `try` or a `with` block the whole function runs eagerly.
 
 ## Use instead
-Guard it by `if not torch.compiler.is_compiling():`, as `tcready fix` does; print outside of the compiled region;
-remove it; or set `torch._dynamo.config.reorderable_logging_functions.add(print)` to print after the graph.
+Guard it by `if not torch.compiler.is_compiling():`; print outside of the compiled region; remove it; or set
+`torch._dynamo.config.reorderable_logging_functions.add(print)` to print after the graph.
 
 ## Limits
 A `print` behind a flag that is false, or guarded by `is_compiling()`, is harmless.
