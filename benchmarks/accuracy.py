@@ -86,9 +86,11 @@ def analyse(job: tuple[dict[str, Any], str, str, bool, bool]) -> Model:
             plain_call=plain_call,
         )
         rule_set = RuleSet(rules.load, lambda: Tool("tcready", "0"))
-        with tempfile.TemporaryDirectory() as folder:
-            target = building(record, Path(folder)) if as_built else record["target"]
-            result = read([target], options, rule_set).result
+        if as_built:
+            with tempfile.TemporaryDirectory() as folder:
+                result = read([building(record, Path(folder))], options, rule_set).result
+        else:
+            result = read([record["target"]], options, rule_set).result
     except Exception as error:
         model.error = f"{type(error).__name__}: {error}"
         return model

@@ -18,7 +18,7 @@ from tcready.rules._conditions import (
 )
 from tcready.rules._rewrites import Ways, expression, in_place_of
 from tcready.rules._shapes import ELEMENTWISE, Shapes, is_pure
-from tcready.rules._sides import Chooser, Refused, asked_of_any, condition_name, operator_of
+from tcready.rules._sides import Chooser, Refused, asked_of, condition_name, operator_of
 from tcready.rules._statements import block_of, text
 from tcready.static.rule import Declined, Rewrite
 
@@ -271,9 +271,9 @@ def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
         node = value_of(place, node.value) or node
         node = kept_tensor(torch, node)
     if tensors.negated:
-        mask = _asked_of(node, "all")
+        mask = asked_of(node, "all")
         return _pair(mask)[::-1] if mask is not None and is_mask(place, mask) else ("", "")
-    found = asked_of_any(node)
+    found = asked_of(node, "any")
     if found is not None:
         return _pair(found) if is_mask(place, found) else (text(found), "")
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
@@ -298,14 +298,6 @@ def _pair(mask: cst.BaseExpression) -> tuple[str, str]:
     if isinstance(mask, cst.UnaryOperation) and isinstance(mask.operator, cst.BitInvert):
         return text(mask), text(mask.expression)
     return text(mask), text(expression("~a", a=mask))
-
-
-def _asked_of(test: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
-    if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == name:
-        if text(test.func.value) != "torch":
-            return test.func.value if not test.args else None
-        return test.args[0].value if len(test.args) == 1 else None
-    return None
 
 
 def _indexes(node: cst.Subscript) -> list[cst.BaseExpression]:

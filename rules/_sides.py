@@ -308,7 +308,7 @@ def mean_of_selected(
     index = taken.slice[0].slice if len(taken.slice) == 1 else None
     if not isinstance(index, cst.Index):
         return None
-    mask = asked_of_any(test)
+    mask = asked_of(test, "any")
     if mask is None or text(mask) != text(index.value) or float(no.value) != 0:
         return None
     total = f"{torch}.where(m, x, 0).sum()"
@@ -317,9 +317,9 @@ def mean_of_selected(
     return expression(total, m=index.value, x=taken.value)
 
 
-def asked_of_any(test: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The mask in `mask.any()` and `torch.any(mask)`."""
-    if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == "any":
+def asked_of(test: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+    """The mask in `mask.any()` and `torch.any(mask)`, or in those of `all`."""
+    if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == name:
         if not is_torch(test.func.value):
             return test.func.value if not test.args else None
         return test.args[0].value if len(test.args) == 1 else None

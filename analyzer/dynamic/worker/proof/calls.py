@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -66,8 +66,11 @@ class Key:
     def words(self) -> str:
         """How a person would say it."""
         what = f"{self.function.name} alone, " if self.function else ""
-        mode = "training" if self.mode == "train" else "inference"
-        return f"{what}{mode}, seed {self.seed}, inputs {self.variation}"
+        return f"{what}{MODES[self.mode]}, seed {self.seed}, inputs {self.variation}"
+
+
+MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inference"})
+"""How a person would name a mode."""
 
 
 def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:

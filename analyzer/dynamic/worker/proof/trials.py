@@ -34,6 +34,7 @@ from tcready.dynamic.worker.proof.behaviour import (
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import (
+    MODES,
     Key,
     Made,
     alone,
@@ -608,7 +609,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     if not wanted:
         return trial
     if error := _raised_below(models, "train", wanted):
-        return replace(trial, notice=f"compiled {IN_MODE['train']} it raises {error}")
+        return replace(trial, notice=f"compiled in {MODES['train']} it raises {error}")
     compiling = _Compiling(models, request, trace, "train")
     taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
@@ -635,14 +636,10 @@ def _lowered(
             if _raised_below(models, mode, given):
                 continue
         if mode != models.context.work.options.mode:
-            return replace(trial, notice=f"compiled {IN_MODE[mode]} it raises {error}")
+            return replace(trial, notice=f"compiled in {MODES[mode]} it raises {error}")
         text = f"with a backend that works on operators it raises {error}"
         return replace(trial, difference=text, differs="compiled")
     return trial
-
-
-IN_MODE = {"train": "in training", "infer": "in inference"}
-"""How a mode is named."""
 
 
 def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behaviour]]) -> str | None:

@@ -99,7 +99,7 @@ def _built(context: Context) -> None:
                     given = inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
                 except RunError:
                     raise
-                except Exception as error:
+                except Exception as error:  # whatever the user's own code raises
                     raise RunError(_no_inputs(context, error)) from error
                 return cases(*given, work)
 

@@ -82,11 +82,11 @@ def _every_graph(seen: Callable[[torch.fx.GraphModule], None]) -> Iterator[None]
 
 
 def _squeezes_unknown(node: torch.fx.Node) -> bool:
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
     name = str(getattr(node.target, "__name__", node.target)).split(".")[0].rstrip("_")
     if name != "squeeze" or not node.all_input_nodes:
         return False
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
     shape = getattr(node.all_input_nodes[0].meta.get("example_value"), "shape", ())
     given = [*node.args[1:], *(value for key, value in node.kwargs.items() if key == "dim")]
     chosen = [each for part in given for each in (part if isinstance(part, (tuple, list)) else (part,))]
