@@ -33,9 +33,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 Site = tuple[str, int]
+Read = Literal["class", "built", "called"]
 Measure = Callable[[Sequence["Tally"], int], float | None]
 
 
@@ -50,24 +51,29 @@ class Model:
     statistics: dict[str, Any] = field(default_factory=dict)
 
 
-def building(record: dict[str, Any], folder: Path) -> str:
+def building(record: dict[str, Any], folder: Path, *, called: bool) -> str:
     """The target that stands for the call by which a record's model was made: a function in a file of its own, with what
-    zoo_unseen.py has in sight. Raises KeyError if the record is of another zoo."""
+    zoo_unseen.py has in sight; if `called`, the file gives the inputs of the record too. Raises KeyError if the record
+    is of another zoo."""
     spec = record["spec"]["kwargs"]
     imports, before = (
         [each.strip() for each in spec.get(key, "").split(";") if each.strip()]
         for key in ("imports", "before")
     )
     lines = ["import torch", "from torch import nn, rand as U, randint as RI, randn as R", *imports, "B = 2"]
-    lines += ["def model():", *(f"    {each}" for each in before), f"    return {spec['model']}"]
+    before = [f"    {each}" for each in before]
+    lines += ["def model():", *before, f"    return {spec['model']}"]
+    if called:
+        given = f"({spec['args']},)" if spec.get("args") else "()"
+        lines += ["def get_inputs():", *before, f"    return {given}, dict({spec.get('kwargs', '')})"]
     path = folder / "made_as_recorded.py"
     path.write_text("\n".join(lines) + "\n")
     return f"{path}::model"
 
 
-def analyse(job: tuple[dict[str, Any], str, str, bool, bool]) -> Model:
-    """Lints one record's target, or, `as_built`, what makes it."""
-    record, site, mode, plain_call, as_built = job
+def analyse(job: tuple[dict[str, Any], str, str, bool, Read]) -> Model:
+    """Lints one record's target, or a file that makes it."""
+    record, site, mode, plain_call, how = job
     from tcready import rules
     from tcready.options import ReadOptions
     from tcready.schema import BREAKING, Tool
@@ -86,9 +92,11 @@ def analyse(job: tuple[dict[str, Any], str, str, bool, bool]) -> Model:
             plain_call=plain_call,
         )
         rule_set = RuleSet(rules.load, lambda: Tool("tcready", "0"))
-        if as_built:
+        if how != "class":
             with tempfile.TemporaryDirectory() as folder:
-                result = read([building(record, Path(folder))], options, rule_set).result
+                result = read(
+                    [building(record, Path(folder), called=how == "called")], options, rule_set
+                ).result
         else:
             result = read([record["target"]], options, rule_set).result
     except Exception as error:
@@ -307,9 +315,10 @@ def main() -> None:
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
     parser.add_argument("--plain-call", action="store_true", help="the models were called without targets")
     parser.add_argument(
-        "--as-built",
-        action="store_true",
-        help="read the call that made each model: what its arguments decide is known",
+        "--read",
+        default="class",
+        choices=get_args(Read),
+        help="the class alone; the call that made the model too; or its inputs too, given by `get_inputs()`",
     )
     parser.add_argument("--every", type=int, default=1, help="score only every n-th record")
     parser.add_argument("--package", help="score only this package")
@@ -326,7 +335,7 @@ def main() -> None:
     records = [r for r in records if not args.package or r["package"] == args.package][:: args.every]
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=25) as pool:
         models = pool.map(
-            analyse, [(r, site, args.mode, args.plain_call, args.as_built) for r in records], chunksize=5
+            analyse, [(r, site, args.mode, args.plain_call, args.read) for r in records], chunksize=5
         )
     failed = [m for m in models if m.error]
     packages: dict[str, list[Model]] = defaultdict(list)

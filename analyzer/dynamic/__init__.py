@@ -1,5 +1,6 @@
 """The dynamic half: a target to an Observation, in a process of its own."""
 
+from tcready.convention import Convention, find_convention, find_target
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import ForkServer
 from tcready.dynamic.launch import (
@@ -13,7 +14,6 @@ from tcready.dynamic.launch import (
     signals_wait,
 )
 from tcready.dynamic.live import Standing, measuring_given, observe_given, observe_live, standing
-from tcready.dynamic.worker.convention import Convention, find_convention, find_target
 from tcready.dynamic.worker.frames import is_cell
 
 __all__ = [

@@ -34,6 +34,7 @@ def bundle_files() -> dict[str, bytes]:
         *(dynamic / name for name in LAUNCHER),
         *(PACKAGE / "schema").glob("*.py"),
         *(PACKAGE / "events").glob("*.py"),
+        PACKAGE / "convention.py",
         PACKAGE / "options.py",
         PACKAGE / "placing.py",
         PACKAGE / "target.py",

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, TypeAlias, TypeVar
 
+from tcready.convention import find_convention
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import NAME_LENGTH, Copy, ForkServer
 from tcready.dynamic.ranks import (
@@ -37,7 +38,6 @@ from tcready.dynamic.ranks import (
     where,
     without_a_word,
 )
-from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
     DROPPED_PREFIXES,

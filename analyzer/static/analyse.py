@@ -13,9 +13,11 @@ from typing import cast
 from tcready.schema import TcreadyError
 from tcready.static import hints, locate
 from tcready.static.break_effect import BreakEffects
+from tcready.static.cases import Giving, cases_in, giving
 from tcready.static.concrete import Concrete
+from tcready.static.engine.contract import CallSite, Case
 from tcready.static.engine.interpreter import Interpreter
-from tcready.static.engine.values import Class, Function, Instance, Unknown, Value, options
+from tcready.static.engine.values import UNKNOWN, Class, Function, Instance, Unknown, Value, join, options
 from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program, nodes_in
 from tcready.static.settings import Settings, settings_of
@@ -176,16 +178,17 @@ class Interpretation:
             yield from self._whole_file(entry)
             return
         found = self._resolve(entry)
+        by = giving(entry.module, entry.name)
         for value in options(found):
             if isinstance(value, Class):
-                yield from self._class(value.info, entry.target)
+                yield from self._class(value.info, entry.target, by)
             elif isinstance(value, Instance) and self.interpreter.is_module(value):
-                yield from self._object(value, entry.target)
+                yield from self._object(value, entry.target, by)
             elif isinstance(value, Function) and isinstance(value.bound, Instance):
                 called = self.interpreter.run_function(value, value.info, 1, value.bound)
                 yield Analysis(entry.target, called or 0, None)
             elif isinstance(value, Function):
-                yield from self._function(value, entry.target)
+                yield from self._function(value, entry.target, by)
             elif self.interpreter.is_module(value) or isinstance(value, Unknown):
                 made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
                 yield self._called(value, entry.target, entry.module, made[-1] if made else None)
@@ -207,15 +210,46 @@ class Interpretation:
             raise TcreadyError(f"{entry.target}: no {entry.name!r} in {entry.module.path.name}")
         return value
 
-    def _class(self, cls: ClassInfo, target: str) -> Iterator[Analysis]:
-        yield from self._object(self.interpreter.build(cls), target)
+    def _class(self, cls: ClassInfo, target: str, by: Giving | None) -> Iterator[Analysis]:
+        built = self._built_as_given(cls, by) if by is not None and by.convention.init else None
+        yield from self._object(built or self.interpreter.build(cls), target, by)
 
-    def _object(self, root: Instance, target: str) -> Iterator[Analysis]:
-        context = self.interpreter.run_forward(root)
+    def _built_as_given(self, cls: ClassInfo, by: Giving) -> Instance | None:
+        """An object of the class made with what the `get_init_inputs()` of the file gives; None if that is not known."""
+        interpreter = self.interpreter
+        cases = cases_in(self._called_bare(by.module, "get_init_inputs"), interpreter)
+        if len(cases) != 1:
+            return None
+        node = ast.copy_location(ast.Call(ast.Name(cls.name, ast.Load()), [], []), cls.node)
+        frame = replace(interpreter.module_frame(cls.module), depth=0)
+        with interpreter.quietly():
+            site = CallSite(node, cases[0].args, dict(cases[0].keywords), frame, "high")
+            made = interpreter.call(Class(cls), site)
+        return made if isinstance(made, Instance) else None
+
+    def _cases(self, by: Giving | None, root: Instance | None) -> tuple[Case, ...]:
+        """The calls that a file gives by its convention; none if it gives none, or none that are known."""
+        if by is None:
+            return ()
+        of = None if by.convention.source == "function" else root
+        return cases_in(self._called_bare(by.module, by.convention.inputs, of), self.interpreter)
+
+    def _called_bare(self, module: ModuleInfo, name: str, root: Instance | None = None) -> Value:
+        """What a name of a module, or an attribute of an object, gives that is called without arguments if it is a
+        function."""
+        interpreter = self.interpreter
+        if root is None:
+            found = interpreter.global_value(module, name) or UNKNOWN
+        else:
+            found = interpreter.attribute(root, name, interpreter.module_frame(module))
+        return join(*(self._given(each) if isinstance(each, Function) else each for each in options(found)))
+
+    def _object(self, root: Instance, target: str, by: Giving | None) -> Iterator[Analysis]:
+        context = self.interpreter.run_forward(root, self._cases(by, root))
         if context is not None:
             yield Analysis(target, context, root)
 
-    def _function(self, value: Function, target: str) -> Iterator[Analysis]:
+    def _function(self, value: Function, target: str, by: Giving | None) -> Iterator[Analysis]:
         """A callable that returns a module is a way to build it; any other is what gets compiled."""
         made = self._given(value)
         roots = self._modules(made)
@@ -225,11 +259,13 @@ class Interpretation:
             roots = [each for each in options(made) if isinstance(each, Unknown)]
         for root in roots:
             if isinstance(root, Instance):
-                yield from self._object(root, target)
+                yield from self._object(root, target, by)
             else:
                 yield self._called(root, target, value.info.module, value.info.node)
         if not roots:
-            yield Analysis(target, self.interpreter.run_function(value, value.info) or 0, None)
+            cases = self._cases(by, None)
+            called = self.interpreter.run_function(value, value.info, cases=cases)
+            yield Analysis(target, called or 0, None)
 
     def _called(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
         """A module of torch.nn, which calls what it holds, or a model whose source is not there."""
@@ -253,6 +289,7 @@ class Interpretation:
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
         """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
         interpreter = self.interpreter
+        by = giving(entry.module, None)
         classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
         classes = [c for c in classes if interpreter.mro(c).has_forward]
         used = _named_by_others(classes)
@@ -262,13 +299,14 @@ class Interpretation:
                 not forward or any(c.function is forward[0] for c in interpreter.contexts)
             ):
                 continue
-            yield from self._class(cls, f"{entry.target}::{cls.name}")
+            gives = by is not None and by.convention.target == cls.name
+            yield from self._class(cls, f"{entry.target}::{cls.name}", by if gives else None)
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
             if any(context.function is maker for context in interpreter.contexts):
                 continue  # a model that was read builds it
             for root in self._modules(self._given(Function(maker))):
                 if isinstance(root, Instance):
-                    yield from self._object(root, f"{entry.target}::{maker.name}")
+                    yield from self._object(root, f"{entry.target}::{maker.name}", None)
         for name, value in self._compiled_functions(entry.module, bool(classes)):
             yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
 

@@ -239,6 +239,7 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     assert rest == {
         "__main__.py",
         "tcready/__init__.py",
+        "tcready/convention.py",
         "tcready/options.py",
         "tcready/placing.py",
         "tcready/target.py",

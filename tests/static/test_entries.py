@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from probing import HEAD
 from reading import read
+from tcready import installed
 from tcready.options import ReadOptions
 from tcready.schema import TcreadyError
+from tcready.static.session import Session
+from tcready.static.units import Unit
 
 GATES_A_LOSS = {
     "given": "if wanted is not None:\n            return F.cross_entropy(x, wanted[wanted > 0])",
@@ -361,3 +364,110 @@ def test_a_model_of_an_installed_package_is_read_however_it_is_imported(
     options = ReadOptions(root=tmp_path / "own", search_path=(installed,))
     found = read([f"{tmp_path / 'own' / 'made.py'}::build"], options).findings
     assert [finding.rule for finding in found] == ["TCR204"]
+
+
+CALLED = (
+    "class Model(nn.Module):\n"
+    "    def __init__(self, n=2, flag=False):\n        super().__init__()\n        self.n, self.flag = n, flag\n"
+    "    def forward(self, x, mask=None, *more, limit=None, **others):\n"
+    "        if self.flag:\n            print(1)\n"
+    "        if mask is not None:\n            x = x[mask]\n"
+    "        for each in more:\n            x = x + each.item()\n"
+    "        if limit is not None:\n            x = x + x.nonzero()[limit]\n"
+    "        if 'loud' in others:\n            print(others['loud'])\n"
+    "        return x\n"
+)
+X, MASK, ITEM, NONZERO, LOUD = "torch.randn(2)", "TCR204", "TCR201", "TCR205", "TCR301"
+GIVEN = {
+    "one tensor": (f"def get_inputs():\n    return {X}\n", []),
+    "one argument": (f"def get_inputs():\n    return [{X}]\n", []),
+    "by position": (f"def get_inputs():\n    return {X}, {X} > 0\n", [MASK]),
+    "an index": (f"def get_inputs():\n    return {X}, torch.arange(2)\n", []),
+    "more than it names": (f"def get_inputs():\n    return {X}, None, {X}\n", [ITEM]),
+    "by name": (f"def get_inputs():\n    return dict(x={X}, limit=0)\n", [NONZERO]),
+    "a name that it does not have": (f"def get_inputs():\n    return dict(x={X}, loud=True)\n", [LOUD]),
+    "both": (f"def get_inputs():\n    return ({X}, {X} > 0), dict(limit=0)\n", [MASK, NONZERO]),
+    "two tensors in lists": (f"def get_inputs():\n    return [[{X}], {{}}]\n", []),
+    "cases": (
+        f"def get_inputs():\n    x = {X}\n"
+        "    return {'cases': {'a': (x, x > 0), 'b': dict(x=x, limit=0)}, 'weights': {'a': 2}}\n",
+        [MASK, NONZERO],
+    ),
+    "the other name": (f"def get_example_inputs(n=2):\n    return torch.randn(n), {X} > 0\n", [MASK]),
+    "a helper's": (
+        f"def made(n):\n    return {X}, torch.zeros(n, dtype=torch.bool)\n"
+        "def get_inputs():\n    return made(2)\n",
+        [MASK],
+    ),
+    "a method's": (
+        f"class Model(Base):\n    def get_example_inputs(self):\n        return torch.randn(self.n), {X} > 0\n",
+        [MASK],
+    ),
+    "an attribute's": (f"class Model(Base):\n    example_input_array = {X}, {X} > 0\n", [MASK]),
+    "how it is built": (
+        f"def get_init_inputs():\n    return dict(flag=True)\ndef get_inputs():\n    return [{X}]\n",
+        [LOUD],
+    ),
+}
+
+
+def called(gives: str) -> str:
+    """The model, or what it derives from if that gives the inputs."""
+    return CALLED.replace("Model", "Base") if "(Base)" in gives else CALLED
+
+
+@pytest.mark.parametrize("named", ["model.py", "model.py::Model", "model.py::build"])
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_file_that_gives_inputs_says_how_its_model_is_called(name: str, named: str, tmp_path: Path) -> None:
+    gives, rules = GIVEN[name]
+    if named.endswith("build") and ("init" in gives or "(Base)" in gives):
+        pytest.skip("a function makes it with arguments of its own")
+    text = HEAD + called(gives) + gives + "def build():\n    return Model()\n"
+    (tmp_path / "model.py").write_text(text)
+    found = read([named], ReadOptions(root=tmp_path)).findings
+    assert [f.rule for f in found if f.confidence != "low"] == rules
+
+
+UNKNOWN_INPUTS = {
+    "nothing": "def get_inputs():\n    pass\n",
+    "what nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return batch()\n",
+    "arguments nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return [*batch()]\n",
+    "names nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return {**batch()}\n",
+    "an argument nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return batch(), batch()\n",
+    "a text": "def get_inputs():\n    return 'x'\n",
+    "itself": "def get_inputs():\n    return get_inputs()\n",
+    "a required argument": "def get_inputs(size):\n    return torch.randn(size)\n",
+    "asynchronously": "async def get_inputs():\n    return torch.randn(2)\n",
+    "too few": "def get_inputs():\n    return []\n",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_INPUTS)
+def test_inputs_that_are_not_known_leave_a_usual_call(name: str, tmp_path: Path) -> None:
+    model = "class Model(nn.Module):\n    def forward(self, x, mask=None):\n        return x.item()\n"
+    (tmp_path / "model.py").write_text(HEAD + model + UNKNOWN_INPUTS[name])
+    found = read(["model.py"], ReadOptions(root=tmp_path)).findings
+    assert [finding.rule for finding in found] == ["TCR201"]
+
+
+def test_inputs_are_for_the_model_that_the_file_is_about(tmp_path: Path) -> None:
+    """Its other classes are called by it, or like any other."""
+    other = CALLED.replace("Model", "Other")
+    text = f"{HEAD}{CALLED}{other}def get_inputs():\n    return {X}, {X} > 0\n"
+    (tmp_path / "model.py").write_text(text)
+    options = ReadOptions(root=tmp_path)
+    lines = {line for line, each in enumerate(text.splitlines(), 1) if "x[mask]" in each}
+    assert len(lines) == 2
+    assert [f.line for f in read(["model.py"], options).findings if f.rule == MASK] == [min(lines)]
+    assert [f.line for f in read(["model.py::Other"], options).findings if f.rule == MASK] == [max(lines)]
+
+
+def test_an_edit_of_the_inputs_is_seen(tmp_path: Path) -> None:
+    rules, options = installed.rule_set(), ReadOptions(root=tmp_path)
+    file = tmp_path / "model.py"
+    warm = Session(options, rules)
+    unit = Unit("model.py", file, None)
+    for gives, expected in [*GIVEN.values(), *GIVEN.values()]:
+        text = HEAD + called(gives) + gives
+        found = warm.check([unit], {file: text}).result.findings
+        assert [f.rule for f in found if f.confidence != "low"] == expected

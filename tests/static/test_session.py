@@ -94,7 +94,8 @@ def edited(text: str, dice: random.Random) -> str:
             indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
             lines.insert(at, f"{indent}print(x)\n")
         case _:
-            return damaged(text.encode(), dice.randrange(10**6)).decode("utf-8", "replace")
+            cut = damaged(text.encode(), dice.randrange(10**6)).decode("utf-8", "replace")
+            return cut.replace("coding:", "coded:")  # an editor's text has no bytes to decode
     return "".join(lines)
 
 

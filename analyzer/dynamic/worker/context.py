@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from tcready.convention import Convention
 from tcready.dynamic.worker.case import Case, RunError
-from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.observed_calls import SeenCalls

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from tcready.convention import Convention
 from tcready.dynamic.worker.case import Case, NoInputsError, RunError
-from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema import Sizes, import_name, source_folders

@@ -15,8 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
+from tcready.convention import find_convention
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.request import LAUNCHER, Work, read_work

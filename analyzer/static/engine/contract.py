@@ -83,6 +83,14 @@ class CallSite:
         return self.args[position] if len(self.args) > position else self.keywords.get(name)
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The arguments of one call of a model that its file gives."""
+
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+
 class Notes(Protocol):
     """What is told to who notes what a reading does."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Context, Engine, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Case, Context, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, positional
@@ -29,6 +29,8 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     join,
+    lift,
+    likely,
     members_of,
     options,
     prefer,
@@ -52,25 +54,28 @@ class Entries(Room):
         self._purposes = Purposes(engine)
         self._uses = Uses(engine)
 
-    def run_forward(self, root: Value) -> int | None:
-        """Interprets `forward` of a module object as the compiled entry; its context, None if it has none."""
+    def run_forward(self, root: Value, cases: tuple[Case, ...] = ()) -> int | None:
+        """Interprets `forward` of a module object as the compiled entry; its context, None if it has none.
+
+        `cases` are the calls that its file gives; without, a usual call is assumed.
+        """
         if not isinstance(root, Instance):
             return None
         mro = self.engine.mro(root.cls)
         defined = mro.functions("forward") or (mro.functions("__call__") if mro.is_module else [])
         if not defined:
-            context = self._run_set(root)
+            context = self._run_set(root, cases)
             return self._run_inherited(root, mro) if context is None else context
         name = "__call__" if mro.functions("__call__") else "forward"
         called = self.engine.member(root, name, self.engine.module_frame(root.cls.module))
-        return self.run_function(called, defined[0], 1, root)
+        return self.run_function(called, defined[0], 1, root, cases)
 
-    def _run_set(self, root: Instance) -> int | None:
+    def _run_set(self, root: Instance, cases: tuple[Case, ...]) -> int | None:
         """A module whose `forward` its constructor or its class assigns."""
         set_to = self.engine.member(root, "forward", self.engine.module_frame(root.cls.module))
         for option in options(set_to):
             if isinstance(option, Function):
-                return self.run_function(set_to, option.info, int(option.bound is not None), root)
+                return self.run_function(set_to, option.info, int(option.bound is not None), root, cases)
         return None
 
     def _run_inherited(self, root: Instance, mro: Mro) -> int | None:
@@ -110,13 +115,21 @@ class Entries(Room):
         return frame
 
     def run_function(
-        self, value: Value, parameters: FunctionInfo, skip: int = 0, root: Instance | None = None
+        self,
+        value: Value,
+        parameters: FunctionInfo,
+        skip: int = 0,
+        root: Instance | None = None,
+        cases: tuple[Case, ...] = (),
     ) -> int | None:
         """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
-        args, keywords = self._entry_arguments(parameters, skip, root)
+        if cases:
+            args, keywords = self._arguments_given(parameters, skip, root, cases)
+        else:
+            args, keywords = self._entry_arguments(parameters, skip, root)
         self.engine.switched = frozenset()
         frame = self._entry_frame(parameters.module)
-        rest = Tensor(sure=False) if parameters.node.args.vararg is not None else None
+        rest = Tensor(sure=False) if parameters.node.args.vararg is not None and not cases else None
         self._run_hooks(root, HOOKS_BEFORE, (Sequence("tuple", args, UNKNOWN),), frame)
         for option in options(value):
             if isinstance(option, Function):
@@ -164,6 +177,42 @@ class Entries(Room):
             )
         }
         return args, keywords
+
+    def _arguments_given(
+        self, info: FunctionInfo, skip: int, root: Instance | None, cases: tuple[Case, ...]
+    ) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        """What the calls pass that the file gives: what one leaves out has its default, and what is not known of an
+        argument is taken for what any call passes."""
+        takes = info.node.args
+        pairs = positional(takes)[skip:]
+        names = [arg.arg for arg, _ in pairs]
+        passed = [{**dict(zip(names, case.args, strict=False)), **dict(case.keywords)} for case in cases]
+        usual = frozenset(name for each in passed for name in each)
+
+        def parameter(arg: ast.arg, default: ast.expr | None) -> Value:
+            without = self._entry_parameter(arg, default, info, usual, usual, frozenset(), root)
+            values = [each[arg.arg] for each in passed if arg.arg in each]
+            if not values:
+                return without
+            entered = _entered(join(*values), without)
+            return entered if len(values) == len(passed) else join(entered, likely(without))
+
+        by_name = {arg.arg: parameter(arg, default) for arg, default in pairs}
+        more = max((case.args[len(pairs) :] for case in cases), key=len)
+        only_position = len(takes.posonlyargs) - skip
+        args = [
+            by_name.pop(arg.arg)
+            for index, (arg, default) in enumerate(pairs)
+            if default is None or index < only_position or more
+        ]
+        for arg, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True):
+            by_name[arg.arg] = parameter(arg, default)
+        others = {name: value for each in passed for name, value in each.items()}
+        known = {*names, *(arg.arg for arg in takes.kwonlyargs)}
+        by_name.update(
+            {name: _entered(value, UNKNOWN) for name, value in others.items() if name not in known}
+        )
+        return (*args, *(_entered(value, UNKNOWN) for value in more)), by_name
 
     def _inputs(self, info: FunctionInfo, root: Instance | None) -> frozenset[str]:
         """The parameters that every call gives, though they have a default: what a model names as its main input."""
@@ -417,6 +466,26 @@ def _of_tensors(value: Value) -> Value:
     if isinstance(value, Mapping) and value.element is not None:
         return Mapping(value.entries, _of_tensors(value.element))
     return value
+
+
+def _entered(value: Value, otherwise: Value) -> Value:
+    """An argument that a file gives, as the compiled call takes it; `otherwise` is what any call passes."""
+    if any(isinstance(option, Unknown) for option in options(value)):
+        return otherwise
+    if isinstance(value, Choice):
+        return lift(lambda option: _entered(option, otherwise), value)
+    if isinstance(value, Const):
+        others = otherwise if value == NONE else Plain(type(value.value).__name__, "call")
+        return prefer(value, others)
+    if isinstance(value, Plain):
+        return replace(value, origin="call")
+    if isinstance(value, Sequence):
+        items = None if value.items is None else tuple(_entered(item, UNKNOWN) for item in value.items)
+        return Sequence(value.kind, items, _entered(value.element, UNKNOWN))
+    if isinstance(value, Mapping):
+        entries = tuple((key, _entered(item, UNKNOWN)) for key, item in value.entries)
+        return Mapping(entries, None if value.element is None else _entered(value.element, UNKNOWN))
+    return given(value)
 
 
 def given(value: Value) -> Value:

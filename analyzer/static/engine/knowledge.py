@@ -331,6 +331,8 @@ UNUSUAL = frozenset(
     "torch.sparse_coo torch.sparse_csr torch.sparse_csc torch.sparse_bsr torch.sparse_bsc torch.jagged".split()
 )
 """Data types and layouts that a model does not see unless asked to."""
+USUAL = frozenset(("torch.float32", "torch.float"))
+"""The data type that a model computes in unless asked not to."""
 UNUSUAL_KINDS = frozenset("is_sparse is_sparse_csr is_quantized is_mkldnn is_nested".split())
 """Attributes of a tensor that are False unless somebody made it so."""
 

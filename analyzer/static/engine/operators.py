@@ -120,6 +120,9 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             return prefer(Const(False), Plain("bool"))
         if unusual:
             return prefer(Const(True), Plain("bool"))
+        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, Sequence) and right.items:
+            if any(isinstance(each, External) and each.name in K.USUAL for each in right.items):
+                return prefer(Const(isinstance(op, ast.In)), Plain("bool"))
     if isinstance(op, (ast.In, ast.NotIn)):
         if tensor_of(left) and holds_tensor(right):
             return Tensor("bool")  # `==` with each member, left for whoever asks
@@ -131,6 +134,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             return prefer(usually, Plain("bool")) if right == ENVIRONMENT else Plain("bool")
         answer = Const(inside == isinstance(op, ast.In))
         changeable = isinstance(right, (Sequence, Mapping)) and right.outer
+        changeable = changeable or (isinstance(right, Mapping) and right.extra)
         return prefer(answer, Plain("bool")) if changeable else answer
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold_compare(op, left.value, right.value)
@@ -232,7 +236,7 @@ def _contains(item: Value, container: Value) -> bool | None:
     if isinstance(item, (Class, External)) and isinstance(container, Sequence) and container.items:
         answers = [same(item, member) for member in container.items]
         return True if True in answers else None if None in answers else False
-    if is_key(item) and isinstance(container, Mapping) and container.element is None:
+    if is_key(item) and isinstance(container, Mapping) and (container.element is None or container.extra):
         return any(key == key_of(item) for key, _ in container.entries)
     if not isinstance(item, Const):
         return None

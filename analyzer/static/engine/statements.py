@@ -58,6 +58,8 @@ class Statements(Room):
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
         self._filling: dict[ast.If, bool] = {}
+        self._tests: dict[ast.pattern, ast.expr | None] = {}
+        """What the cases of match statements ask, as a comparison."""
         self._demanded: dict[int, frozenset[str]] = {}
         """What a constructor asks of an object from outside: attributes that are not None."""
 
@@ -489,6 +491,7 @@ class Statements(Room):
         if compared is not None:  # Python asks whether the subject equals the first value
             self.engine.tell_test(compared.value, "match", subject, frame)
         before, confidence, conditional = frame.env, frame.confidence, frame.conditional
+        conditions = frame.conditions
         lower = self.engine.improbable(frame)
         several = sum(not _is_irrefutable(case) for case in node.cases) > 1
         settled: bool | None = None
@@ -511,6 +514,10 @@ class Statements(Room):
                 (lower or "low") if unusual or (passed_by and answer.likely is None) else confidence
             )
             frame.conditional = conditional or answer.decided is None
+            under = self._case_condition(node.subject, case.pattern, answer, frame)
+            if under and under[0].about == "size" and frame.confidence == "high":
+                frame.confidence = "medium"  # who knows what sizes it is given
+            frame.conditions = (*conditions, *under)
             with self.engine.heap.way() as stored:
                 ends.append(frame.env if self.block(case.body, frame) else None)
             ways.append(stored)
@@ -520,13 +527,27 @@ class Statements(Room):
         else:
             ends.append(dict(before))
             ways.append(set())
-        frame.confidence, frame.conditional = confidence, conditional
+        frame.confidence, frame.conditional, frame.conditions = confidence, conditional, conditions
         self.engine.heap.join(*ways, set())
         merged = join_envs(*ends)
         if merged is None:
             return False
         frame.env = merged
         return True
+
+    def _case_condition(
+        self, subject: ast.expr, pattern: ast.pattern, answer: Answer, frame: Frame
+    ) -> tuple[F.Condition, ...]:
+        """What is known to hold in a case that asks for values."""
+        if pattern not in self._tests:
+            self._tests[pattern] = _as_test(subject, pattern)
+        test = self._tests[pattern]
+        if test is None:
+            return ()
+        frame.asked = None
+        with self.engine.quietly():
+            self.engine.test(test, "if", frame)
+        return self.engine.condition(test, True, answer, frame)
 
     def _fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Answer:
         """Whether a subject matches a pattern, as far as the source tells."""
@@ -631,6 +652,20 @@ class Statements(Room):
 
     def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
         frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _as_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
+    """`subject == value` for a case of a match statement that asks for values; None for any other."""
+    if isinstance(pattern, ast.MatchOr):
+        values = [each.value for each in pattern.patterns if isinstance(each, ast.MatchValue)]
+        if len(values) < len(pattern.patterns):
+            return None
+        test = ast.Compare(subject, [ast.In()], [ast.Tuple(values, ast.Load())])
+    elif isinstance(pattern, ast.MatchValue):
+        test = ast.Compare(subject, [ast.Eq()], [pattern.value])
+    else:
+        return None
+    return ast.fix_missing_locations(ast.copy_location(test, pattern))
 
 
 def _is_irrefutable(case: ast.match_case) -> bool:

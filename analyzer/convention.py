@@ -1,4 +1,4 @@
-"""Which convention of a file gives a run its target and inputs, read from the source alone."""
+"""Which convention of a file gives its model inputs, read from the source alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Literal
 Source = Literal["function", "method", "attribute"]
 FACTORIES = ("get_model", "model")
 """Module-level names that stand for the model where no class `Model` does; small on purpose."""
+GIVING = ("get_inputs", "get_example_inputs", "example_input_array")
+"""The names that give inputs: a text without them has no convention."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,21 @@ class Convention:
 def find_convention(path: Path, name: str | None) -> Convention | None:
     """The convention by which `path` (or its member `name`) gives inputs without being asked, or None.
 
-    Read by ast; nothing is executed. None as well where the file cannot be read or parsed. In this order:
-    `get_inputs()` and `get_example_inputs()` of the module, `get_example_inputs()` of the class, Lightning's
-    `example_input_array`. Without `name` the target is the class `Model`, else a module-level `get_model` or
-    `model`, else the file's only nn.Module class that no other class of the file uses; otherwise None.
+    Nothing is executed. None as well where the file cannot be read or parsed.
     """
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
+    return convention_in(tree, name)
+
+
+def convention_in(tree: ast.Module, name: str | None) -> Convention | None:
+    """The convention by which a file of this tree (or its member `name`) gives inputs, or None. In this order:
+    `get_inputs()` and `get_example_inputs()` of the module, `get_example_inputs()` of the class, Lightning's
+    `example_input_array`. Without `name` the target is the class `Model`, else a module-level `get_model` or
+    `model`, else the file's only nn.Module class that no other class of the file uses; otherwise None.
+    """
     functions = {
         node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }

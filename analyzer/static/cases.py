@@ -1,0 +1,73 @@
+"""What the inputs that a file gives its model say of the call: read like any other source, nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcready.convention import GIVING, Convention, convention_in
+from tcready.static.engine.contract import Case
+from tcready.static.engine.interpreter import Interpreter
+from tcready.static.engine.values import Const, Instance, Mapping, Sequence, Unknown, Value, options
+from tcready.static.index import ModuleInfo
+
+DICTS = frozenset({"dict", "collections.OrderedDict", "collections.UserDict", "collections.abc.Mapping"})
+
+
+@dataclass(frozen=True)
+class Giving:
+    """A file that gives its model inputs, and by which convention."""
+
+    module: ModuleInfo
+    convention: Convention
+
+
+def giving(module: ModuleInfo, name: str | None) -> Giving | None:
+    """How the file of the module gives its model, or what `name` names, inputs; None if it does not."""
+    if not any(each in module.source.text for each in GIVING):  # the text is quick to search
+        return None
+    convention = convention_in(module.source.tree, name)
+    return None if convention is None else Giving(module, convention)
+
+
+def cases_in(value: Value, interpreter: Interpreter) -> tuple[Case, ...]:
+    """The calls that inputs of this value stand for, as a run takes them (`worker.loading.cases`); none if it is not
+    known what is given."""
+    found = [case for option in options(value) for case in _cases(option, interpreter)]
+    return () if None in found else tuple(case for case in found if case is not None)
+
+
+def _cases(value: Value, interpreter: Interpreter) -> Iterator[Case | None]:
+    if isinstance(value, Mapping):
+        named = dict(value.entries).get("cases")
+        if isinstance(named, Mapping) and {key for key, _ in value.entries} <= {"cases", "weights"}:
+            for _, each in named.entries:
+                yield from (_case(option, interpreter) for option in options(each))
+            return
+    yield _case(value, interpreter)
+
+
+def _case(value: Value, interpreter: Interpreter) -> Case | None:
+    if isinstance(value, Sequence) and value.kind in ("tuple", "list"):
+        items = value.items
+        if items is not None and len(items) == 2 and value.kind == "tuple":
+            first, second = items
+            if isinstance(first, Sequence) and isinstance(second, Mapping) and _by_name(second) is not None:
+                return None if first.items is None else Case(first.items, _by_name(second) or ())
+        return None if items is None else Case(items)
+    if isinstance(value, Mapping):
+        keywords = _by_name(value)
+        return None if keywords is None else Case((), keywords)
+    if isinstance(value, Unknown) or (
+        isinstance(value, Const) and isinstance(value.value, (str, bytes, type(None)))
+    ):
+        return None
+    if isinstance(value, Instance) and DICTS & set(interpreter.mro(value.cls).external):
+        return None
+    return Case((value,))
+
+
+def _by_name(value: Mapping) -> tuple[tuple[str, Value], ...] | None:
+    """The entries of a dict as keyword arguments; None if other entries may be there."""
+    named = tuple((key, each) for key, each in value.entries if isinstance(key, str))
+    return named if value.element is None and len(named) == len(value.entries) else None
