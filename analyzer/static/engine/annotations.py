@@ -203,12 +203,15 @@ class Annotations(Room):
 
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
         """What `isinstance(x, node)` makes of x; None if the class is not understood."""
-        if isinstance(node, ast.Tuple):
-            values = [self.instance_value(item, frame) for item in node.elts]
+        with self.engine.quietly():
+            return self.instance_of(self.engine.eval(node, frame))
+
+    def instance_of(self, value: Value) -> Value | None:
+        """What an object is of this class, or one of these classes; None if one of them is not understood."""
+        if isinstance(value, Sequence) and value.kind == "tuple" and value.items:
+            values = [self.instance_of(item) for item in value.items]
             known = [v for v in values if v is not None]
             return join(*known) if len(known) == len(values) else None
-        with self.engine.quietly():
-            value = self.engine.eval(node, frame)
         if (
             isinstance(value, External)
             and value.name.startswith("torch.nn.")

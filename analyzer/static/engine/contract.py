@@ -286,6 +286,10 @@ class Engine(Protocol):
     def assumed(self, cls: ClassInfo) -> Instance:
         """An object of a class that comes from outside, as nobody said more of it than its class."""
 
+    def instance_of(self, value: Value) -> Value | None:
+        """What an object is of this class, or one of these classes; None if one of them is not understood."""
+        ...
+
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
         """What `isinstance(x, node)` makes of x; None if the class is not understood."""
 

@@ -143,7 +143,7 @@ class Interpreter:
         self.class_attribute = classes.class_attribute
         self.annotation, self.documented = annotations.annotation, annotations.documented
         self.assumed = annotations.assumed
-        self.instance_value = annotations.instance_value
+        self.instance_value, self.instance_of = annotations.instance_value, annotations.instance_of
         self.attribute = attributes.attribute
         self.member, self.read_by = attributes.member, attributes.read_by
         self.class_member = attributes.class_member

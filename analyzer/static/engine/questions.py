@@ -321,26 +321,40 @@ class Questions(Room):
         return kinds.pop() if len(kinds) == 1 else None
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
-        wanted = self.engine.instance_value(node, frame)
-        if wanted is None:
-            if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
-                return agreed({_is_type(option) for option in options(value)})
-            if is_property(value) and isinstance(node, ast.Name):
-                if self.engine.named(node.id, frame) == PROPERTY:
-                    return Const(True)
-            if isinstance(node, ast.Tuple):  # one that is in sight may do
-                answers_to_each = [self.is_instance(value, item, frame) for item in node.elts]
-                for answer in answers_to_each:
-                    if likely(answer) == Const(True):
-                        return answer
-                if all(answer == Const(False) for answer in answers_to_each):
-                    return Const(False)
-            elif all(isinstance(v, Const) for v in options(value)) and self._is_foreign(node, frame):
-                return Const(False)
-            known = (Tensor, Sequence, Mapping, Const)
-            if all(isinstance(v, known) for v in options(value)) or self._is_of_others(node, frame):
-                return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
-            return Plain("bool")
+        with self.engine.quietly():
+            classes = self.engine.eval(node, frame)
+        wanted = self.engine.instance_of(classes)
+        if wanted is not None:
+            return self._is_among(value, wanted)
+        if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
+            return agreed({_is_type(option) for option in options(value)})
+        if is_property(value) and isinstance(node, ast.Name):
+            if self.engine.named(node.id, frame) == PROPERTY:
+                return Const(True)
+        answers_to_each = self._answers_to_each(value, node, classes, frame)
+        for answer in answers_to_each:  # one that is in sight may do
+            if likely(answer) == Const(True):
+                return answer
+        if answers_to_each and all(answer == Const(False) for answer in answers_to_each):
+            return Const(False)
+        if all(isinstance(v, Const) for v in options(value)) and _is_foreign(classes):
+            return Const(False)
+        known = all(isinstance(v, (Tensor, Sequence, Mapping, Const)) for v in options(value))
+        if known or (not self.engine.quiet and all(map(_is_foreign, _each_class(classes)))):
+            return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
+        return Plain("bool")
+
+    def _answers_to_each(self, value: Value, node: ast.expr, classes: Value, frame: Frame) -> list[Value]:
+        """Whether a value is of each class of a tuple, written out or in a name; none if it is no tuple."""
+        if isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts):
+            return [self.is_instance(value, item, frame) for item in node.elts]
+        if not isinstance(classes, Sequence):
+            return []
+        wanted = map(self.engine.instance_of, _each_class(classes))
+        return [Plain("bool") if each is None else self._is_among(value, each) for each in wanted]
+
+    def _is_among(self, value: Value, wanted: Value) -> Value:
+        """Whether a value is of the classes that `wanted` stands for."""
         answers: set[bool | None] = set()
         for option in options(value):
             if option == NONE:
@@ -384,26 +398,23 @@ class Questions(Room):
         own = all(isinstance(w, Instance) for w in options(wanted))
         return False if own and not self.engine.heap[made].assumed else None
 
-    def _is_of_others(self, node: ast.expr, frame: Frame) -> bool:
-        """Classes of packages that are not read, torch aside: a compiled call hands none of their objects around."""
-        if self.engine.quiet:
-            return False
-        if isinstance(node, ast.Tuple):
-            return all(self._is_of_others(item, frame) for item in node.elts)
-        return self._is_foreign(node, frame)
-
-    def _is_foreign(self, node: ast.expr, frame: Frame) -> bool:
-        """A class of a package that is not read, torch aside: no constant is an object of it."""
-        with self.engine.quietly():
-            value = self.engine.eval(node, frame)
-        if not isinstance(value, External) or "." not in value.name:
-            return False
-        return value.name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "typing_extensions")
-
     def _is_no_text(self, value: Value, wanted: Value) -> bool:
         """Text is asked for, and what a compiled call hands around is rarely text."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
         return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
+
+
+def _each_class(classes: Value) -> tuple[Value, ...]:
+    """The classes that `isinstance` is given."""
+    return members_of(classes) if isinstance(classes, Sequence) else (classes,)
+
+
+def _is_foreign(value: Value) -> bool:
+    """A class of a package that is not read, torch aside: no constant is an object of it, and a compiled call hands no
+    object of it around."""
+    if not isinstance(value, External) or "." not in value.name:
+        return False
+    return value.name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "typing_extensions")
 
 
 def _is_one(made: ExternalInstance, wanted: Value) -> bool:
