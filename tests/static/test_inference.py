@@ -94,6 +94,12 @@ NARROWING: dict[str, tuple[str, dict[str, str]]] = {
         "if isinstance(u, (int, float)):\n    see(u, 'a')",
         {"a": "plain@config"},
     ),
+    "isinstance of classes in a name": (
+        "kinds = (dict, torch.Tensor)\nif isinstance(m, kinds):\n    see(m, 'a')\n"
+        "if isinstance(m, (str, *kinds)):\n    see(m, 'b')\n"
+        "odd = (str, dict)\nif isinstance(torch.ones(2), odd):\n    see(m, 'c')",
+        {"a": "tensor", "b": "tensor"},
+    ),
     "isinstance decides": (
         "y = [x]\nif isinstance(y, list):\n    see(y, 'a')\nelse:\n    see(y, 'b')",
         {"a": "list(tensor?)"},
