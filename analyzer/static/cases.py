@@ -43,6 +43,8 @@ def _cases(value: Value, interpreter: Interpreter) -> Iterator[Case | None]:
         if isinstance(named, Mapping) and {key for key, _ in value.entries} <= {"cases", "weights"}:
             for _, each in named.entries:
                 yield from (_case(option, interpreter) for option in options(each))
+            if named.element is not None:
+                yield None
             return
     yield _case(value, interpreter)
 
@@ -55,9 +57,10 @@ def _case(value: Value, interpreter: Interpreter) -> Case | None:
             if isinstance(first, Sequence) and isinstance(second, Mapping) and _by_name(second) is not None:
                 return None if first.items is None else Case(first.items, _by_name(second) or ())
         return None if items is None else Case(items)
-    if isinstance(value, Mapping):
-        keywords = _by_name(value)
-        return None if keywords is None else Case((), keywords)
+    if isinstance(value, Mapping) and _by_name(value) is not None:
+        return Case((), _by_name(value) or ())
+    if isinstance(value, Mapping) and value.element is not None:
+        return None
     if isinstance(value, Unknown) or (
         isinstance(value, Const) and isinstance(value.value, (str, bytes, type(None)))
     ):

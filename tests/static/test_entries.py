@@ -404,6 +404,10 @@ GIVEN = {
         [MASK],
     ),
     "an attribute's": (f"class Model(Base):\n    example_input_array = {X}, {X} > 0\n", [MASK]),
+    "a table of tensors": (
+        f"def get_inputs():\n    return {{0: {X}, 1: {X} > 0}}\n",
+        [],
+    ),
     "how it is built": (
         f"def get_init_inputs():\n    return dict(flag=True)\ndef get_inputs():\n    return [{X}]\n",
         [LOUD],
@@ -439,6 +443,13 @@ UNKNOWN_INPUTS = {
     "a required argument": "def get_inputs(size):\n    return torch.randn(size)\n",
     "asynchronously": "async def get_inputs():\n    return torch.randn(2)\n",
     "too few": "def get_inputs():\n    return []\n",
+    "too many": "def get_inputs():\n    return torch.ones(2) > 0, None, 3\n",
+    "another name": "def get_inputs():\n    return dict(y=torch.ones(2) > 0)\n",
+    "one twice": "def get_inputs():\n    return (3,), dict(x=torch.ones(2))\n",
+    "no more than the mask": "def get_inputs():\n    return dict(mask=torch.ones(2) > 0)\n",
+    "cases nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return {'cases': batch()}\n",
+    "some cases": "from elsewhere import batch\n"
+    "def get_inputs():\n    return {'cases': {'a': (3,), **batch()}}\n",
 }
 
 

@@ -123,9 +123,10 @@ class Entries(Room):
         cases: tuple[Case, ...] = (),
     ) -> int | None:
         """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
-        if cases:
+        if cases and all(_fits(case, parameters.node.args, skip) for case in cases):
             args, keywords = self._arguments_given(parameters, skip, root, cases)
         else:
+            cases = ()
             args, keywords = self._entry_arguments(parameters, skip, root)
         self.engine.switched = frozenset()
         frame = self._entry_frame(parameters.module)
@@ -466,6 +467,22 @@ def _of_tensors(value: Value) -> Value:
     if isinstance(value, Mapping) and value.element is not None:
         return Mapping(value.entries, _of_tensors(value.element))
     return value
+
+
+def _fits(case: Case, takes: ast.arguments, skip: int) -> bool:
+    """Whether a function can be called like that; else the inputs are meant for another one."""
+    pairs = positional(takes)[skip:]
+    only_position = {arg.arg for arg in takes.posonlyargs}
+    named = [arg.arg for arg, _ in pairs]
+    by_name = {*named[len(case.args) :], *(arg.arg for arg in takes.kwonlyargs)} - only_position
+    keywords = {name for name, _ in case.keywords}
+    required = {arg.arg for arg, default in pairs[len(case.args) :] if default is None}
+    required |= {a.arg for a, d in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if d is None}
+    return (
+        (len(case.args) <= len(named) or takes.vararg is not None)
+        and (keywords <= by_name or (takes.kwarg is not None and not keywords & {*named[: len(case.args)]}))
+        and required <= keywords
+    )
 
 
 def _entered(value: Value, otherwise: Value) -> Value:
