@@ -20,7 +20,8 @@ a dict of functions for `globals()` and `exec`; sentinels made once at module le
 compiled.
 
 ## Limits
-`eval` of a constant, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are traced.
+`eval` of constant text that names nothing, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are
+traced.
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ from typing import TYPE_CHECKING
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Attribute, Call
 from tcready.static.engine.knowledge import GETTER, OF_PROPERTIES
-from tcready.static.engine.values import Instance, Partial, Plain, Sequence, Value, likely, options, tensor_of
+from tcready.static.engine.values import (
+    Const,
+    Instance,
+    Partial,
+    Plain,
+    Sequence,
+    Value,
+    likely,
+    options,
+    tensor_of,
+)
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -57,7 +68,8 @@ def check(fact: Call | Attribute) -> Claim | None:
     builtin = (
         name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
     )
-    if builtin or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
+    names = name == "eval" and not _is_folded(fact)
+    if builtin or names or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     walks = name in WALKING or (
         name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
@@ -79,6 +91,18 @@ def check(fact: Call | Attribute) -> Claim | None:
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
+
+
+def _is_folded(fact: Call) -> bool:
+    """An `eval` that Dynamo calls itself: of constant text alone that names nothing, as names are looked up elsewhere."""
+    written = [likely(arg) for arg in fact.args]
+    if len(written) != 1 or not isinstance(written[0], Const) or not isinstance(written[0].value, str):
+        return False
+    try:
+        nodes = [*ast.walk(ast.parse(written[0].value.strip(), mode="eval"))]
+    except (SyntaxError, ValueError):
+        return True  # it raises either way
+    return not any(isinstance(node, (ast.Name, ast.Lambda)) for node in nodes)
 
 
 def _by_super(node: ast.Call) -> bool:
@@ -252,6 +276,14 @@ class Model(nn.Module):
         names = dir(y)  # BAD
         exec("1")  # BAD
         return helper.relu(y) + len(names)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * eval("1 + 1")
+        return eval("F.relu")(y)  # BAD
 """
         ),
         Sample(
