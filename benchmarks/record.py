@@ -59,6 +59,10 @@ records (aepsych, which switches off Dynamo's loggers when it is imported) lacke
 0.824 and 0.674, nothing learnt. Of unseen-second-kept.jsonl nobody has looked whether it has such records.
 unseen-tenth-look.jsonl and unseen-tenth-kept.jsonl are the halves of benchmarks/unseen10.toml, made with dev records and
 all earlier files as --also. Of the second only totals may be read, as of unseen-second-kept.jsonl.
+unseen-eleventh-look.jsonl and unseen-eleventh-kept.jsonl are those of benchmarks/unseen11.toml, made with the same
+--also and the tenth. Their halves are not those of `split`: the sorted names of the packages were shuffled with
+`random.Random(11)`, and the first half of them is the first file. No file has breaks in both. Of the second only totals
+may be read.
 
 The environment of these records, Python 3.11 on a CPU:
 

@@ -105,6 +105,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("seventh", "unseen7.toml"),
         ("ninth", "unseen9.toml"),
         ("tenth", "unseen10.toml"),
+        ("eleventh", "unseen11.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -142,7 +143,11 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
     for file in (
         "unseen-look",
         "unseen-kept",
-        *(f"unseen-{n}-{half}" for n in ("second", "seventh", "ninth", "tenth") for half in ("look", "kept")),
+        *(
+            f"unseen-{n}-{half}"
+            for n in ("second", "seventh", "ninth", "tenth", "eleventh")
+            for half in ("look", "kept")
+        ),
         "unseen-eighth",
     ):
         for r in committed(f"{file}.jsonl"):
