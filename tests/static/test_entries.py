@@ -482,3 +482,16 @@ def test_an_edit_of_the_inputs_is_seen(tmp_path: Path) -> None:
         text = HEAD + called(gives) + gives
         found = warm.check([unit], {file: text}).result.findings
         assert [f.rule for f in found if f.confidence != "low"] == expected
+
+
+def test_an_object_that_keeps_attributes_its_own_way_is_taken_as_in_a_usual_call(tmp_path: Path) -> None:
+    """What `batch.x` gives its own code decides, which may be more than is read: it is asked for like a tensor."""
+    bag = (
+        "class Bag:\n    def __init__(self, **given):\n        object.__setattr__(self, 'kept', load(given))\n"
+        "    def __getattr__(self, name):\n        return self.kept[name]\n"
+    )
+    model = "class Model(nn.Module):\n    def forward(self, batch):\n        return batch.x[batch.x.max().item()]\n"
+    gives = f"def get_inputs():\n    return [Bag(x={X})]\n"
+    (tmp_path / "model.py").write_text(f"{HEAD}from elsewhere import load\n{bag}{model}{gives}")
+    found = read(["model.py"], ReadOptions(root=tmp_path)).findings
+    assert [finding.rule for finding in found] == ["TCR201"]

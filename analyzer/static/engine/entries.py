@@ -42,6 +42,7 @@ OF_ANYTHING = tuple(map(External, ("typing.Any", "typing_extensions.Any", "objec
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
 WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
+DYNAMIC = ("__getattr__", "__getattribute__", "__setattr__")
 FOLLOWED = 3
 """How many modules deep a parameter is followed that is passed on."""
 
@@ -195,7 +196,7 @@ class Entries(Room):
             values = [each[arg.arg] for each in passed if arg.arg in each]
             if not values:
                 return without
-            entered = _entered(join(*values), without)
+            entered = self._entered(join(*values), without)
             return entered if len(values) == len(passed) else join(entered, likely(without))
 
         by_name = {arg.arg: parameter(arg, default) for arg, default in pairs}
@@ -211,9 +212,32 @@ class Entries(Room):
         others = {name: value for each in passed for name, value in each.items()}
         known = {*names, *(arg.arg for arg in takes.kwonlyargs)}
         by_name.update(
-            {name: _entered(value, UNKNOWN) for name, value in others.items() if name not in known}
+            {name: self._entered(value, UNKNOWN) for name, value in others.items() if name not in known}
         )
-        return (*args, *(_entered(value, UNKNOWN) for value in more)), by_name
+        return (*args, *(self._entered(value, UNKNOWN) for value in more)), by_name
+
+    def _entered(self, value: Value, otherwise: Value) -> Value:
+        """An argument that a file gives, as the compiled call takes it; `otherwise` is what any call passes."""
+        if any(isinstance(option, Unknown) for option in options(value)):
+            return otherwise
+        if isinstance(value, Instance) and any(map(self.engine.mro(value.cls).functions, DYNAMIC)):
+            return otherwise  # what its attributes are its own code decides
+        if isinstance(value, Choice):
+            return lift(lambda option: self._entered(option, otherwise), value)
+        if isinstance(value, Const):
+            others = otherwise if value == NONE else Plain(type(value.value).__name__, "call")
+            return prefer(value, others)
+        if isinstance(value, Plain):
+            return replace(value, origin="call")
+        if isinstance(value, Sequence):
+            items = (
+                None if value.items is None else tuple(self._entered(item, UNKNOWN) for item in value.items)
+            )
+            return Sequence(value.kind, items, self._entered(value.element, UNKNOWN))
+        if isinstance(value, Mapping):
+            entries = tuple((key, self._entered(item, UNKNOWN)) for key, item in value.entries)
+            return Mapping(entries, None if value.element is None else self._entered(value.element, UNKNOWN))
+        return given(value)
 
     def _inputs(self, info: FunctionInfo, root: Instance | None) -> frozenset[str]:
         """The parameters that every call gives, though they have a default: what a model names as its main input."""
@@ -483,26 +507,6 @@ def _fits(case: Case, takes: ast.arguments, skip: int) -> bool:
         and (keywords <= by_name or (takes.kwarg is not None and not keywords & {*named[: len(case.args)]}))
         and required <= keywords
     )
-
-
-def _entered(value: Value, otherwise: Value) -> Value:
-    """An argument that a file gives, as the compiled call takes it; `otherwise` is what any call passes."""
-    if any(isinstance(option, Unknown) for option in options(value)):
-        return otherwise
-    if isinstance(value, Choice):
-        return lift(lambda option: _entered(option, otherwise), value)
-    if isinstance(value, Const):
-        others = otherwise if value == NONE else Plain(type(value.value).__name__, "call")
-        return prefer(value, others)
-    if isinstance(value, Plain):
-        return replace(value, origin="call")
-    if isinstance(value, Sequence):
-        items = None if value.items is None else tuple(_entered(item, UNKNOWN) for item in value.items)
-        return Sequence(value.kind, items, _entered(value.element, UNKNOWN))
-    if isinstance(value, Mapping):
-        entries = tuple((key, _entered(item, UNKNOWN)) for key, item in value.entries)
-        return Mapping(entries, None if value.element is None else _entered(value.element, UNKNOWN))
-    return given(value)
 
 
 def given(value: Value) -> Value:
