@@ -731,7 +731,7 @@ CLASSES: dict[str, tuple[str, dict[str, str]]] = {
         "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.step = 0\n"
         "        self.width = 4\n    def set_step(self, n):\n        self.step = n\n"
         "    def forward(self, x):\n        see(self.step, 'a')\n        see(self.width, 'b')",
-        {"a": "0 | int@config", "b": "4"},
+        {"a": "int@config", "b": "4"},
     ),
     "inner class": (
         "class Model(nn.Module):\n    class Inner:\n        def f(self, y): return y.argmax()\n"

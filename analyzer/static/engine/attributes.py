@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
 from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -66,8 +65,6 @@ class Attributes(Room):
         super().__init__(engine)
         self._later: dict[tuple[ClassInfo, str], Value] = {}
         """What methods give attributes of a class that are None once it is made."""
-        self._handed: dict[tuple[Mro, str], bool] = {}
-        """Whether methods only put what they are given in the place of an attribute."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
@@ -312,7 +309,8 @@ class Attributes(Room):
             value = self._parametrised(owner, name, thing.attributes[name], frame)
             changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
             usual = likely(value)
-            if changed is False and isinstance(usual, Const) and self._is_default(usual, mro, name):
+            if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
+                # a switch, or what is there unless it is given; a number may count something
                 return (
                     prefer(value, self._set_later(owner, mro, name, value))
                     if isinstance(value, Const)
@@ -419,48 +417,15 @@ class Attributes(Room):
             self._later[key] = self._made_later(owner, mro, name)
         return self._later[key]
 
-    def _is_default(self, value: Const, mro: Mro, name: str) -> bool:
-        """Whether what the constructor gives an attribute is there unless somebody sets another: a switch, None, or a
-        number in whose place methods put what they are given. One that they compute may count something."""
-        if isinstance(value.value, (bool, NoneType)):
-            return True
-        if (mro, name) not in self._handed:
-            self._handed[mro, name] = all(self._only_hands(info, name) for info in self._setting(mro, name))
-        return isinstance(value.value, (int, float)) and self._handed[mro, name]
-
-    def _only_hands(self, info: FunctionInfo, name: str) -> bool:
-        """Whether a method assigns an attribute only what it is given, or a constant."""
-        first, *others = (arg.arg for arg, _ in positional(info.node.args))
-        others += [arg.arg for arg in info.node.args.kwonlyargs]
-        if self.engine.again is not None:
-            self.engine.again.read(info)
-        stored = [
-            node
-            for node in info.nodes
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == name
-        ]
-        given = [
-            value
-            for node in info.nodes
-            if isinstance(node, ast.Assign)
-            for target, value in _assigned(node)
-            if _is_attribute(target, first, name)
-            and (isinstance(value, ast.Constant) or getattr(value, "id", None) in others)
-        ]
-        return len(stored) == len(given)
-
-    def _setting(self, mro: Mro, name: str) -> Iterator[FunctionInfo]:
-        """The methods other than `__init__` that assign an attribute of the object."""
-        for cls in mro.classes:
-            for named, found in cls.functions.items():
-                for info in found if named != "__init__" else ():
-                    if name in info.attributes[0] and positional(info.node.args):
-                        yield info
-
     def _made_later(self, owner: Instance, mro: Mro, name: str) -> Value:
         """The join of what methods other than `__init__` assign to an attribute, evaluated by itself."""
         found: list[Value] = []
-        for info in self._setting(mro, name):
+        methods = (
+            f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__"
+        )
+        for info in methods:
+            if name not in info.attributes[0] or not positional(info.node.args):
+                continue
             if self.engine.again is not None:
                 self.engine.again.read(info)
             first = positional(info.node.args)[0][0].arg
@@ -662,16 +627,6 @@ class Attributes(Room):
 def _is_attribute(node: ast.expr, owner: str, name: str) -> bool:
     """`owner.name`."""
     return isinstance(node, ast.Attribute) and node.attr == name and narrowing_key(node) == f"{owner}.{name}"
-
-
-def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What an assignment gives to what: `a, b = c, d` each by itself."""
-    for target in node.targets:
-        value = node.value
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            yield from zip(target.elts, value.elts, strict=False)
-        else:
-            yield target, value
 
 
 def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
