@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from tcready.convention import GIVING, Convention, convention_in
 from tcready.static.engine.contract import Case
 from tcready.static.engine.interpreter import Interpreter
+from tcready.static.engine.knowledge import DICTIONARIES
 from tcready.static.engine.values import Const, Instance, Mapping, Sequence, Unknown, Value, options
 from tcready.static.index import ModuleInfo
 
-DICTS = frozenset({"dict", "collections.OrderedDict", "collections.UserDict", "collections.abc.Mapping"})
+MAPPINGS = DICTIONARIES | {"collections.abc.Mapping"}
+"""What a class derives from whose objects a run takes for keyword arguments."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,27 @@ def _case(value: Value, interpreter: Interpreter) -> Case | None:
         items = value.items
         if items is not None and len(items) == 2 and value.kind == "tuple":
             first, second = items
-            if isinstance(first, Sequence) and isinstance(second, Mapping) and _by_name(second) is not None:
-                return None if first.items is None else Case(first.items, _by_name(second) or ())
+            keywords = _by_name(second)
+            if isinstance(first, Sequence) and keywords is not None:
+                return None if first.items is None else Case(first.items, keywords)
         return None if items is None else Case(items)
-    if isinstance(value, Mapping) and _by_name(value) is not None:
-        return Case((), _by_name(value) or ())
+    keywords = _by_name(value)
+    if keywords is not None:
+        return Case((), keywords)
     if isinstance(value, Mapping) and value.element is not None:
         return None
     if isinstance(value, Unknown) or (
         isinstance(value, Const) and isinstance(value.value, (str, bytes, type(None)))
     ):
         return None
-    if isinstance(value, Instance) and DICTS & set(interpreter.mro(value.cls).external):
+    if isinstance(value, Instance) and MAPPINGS & set(interpreter.mro(value.cls).external):
         return None
     return Case((value,))
 
 
-def _by_name(value: Mapping) -> tuple[tuple[str, Value], ...] | None:
-    """The entries of a dict as keyword arguments; None if other entries may be there."""
+def _by_name(value: Value) -> tuple[tuple[str, Value], ...] | None:
+    """The entries of a dict as keyword arguments; None if other entries may be there, and for what is no dict."""
+    if not isinstance(value, Mapping):
+        return None
     named = tuple((key, each) for key, each in value.entries if isinstance(key, str))
     return named if value.element is None and len(named) == len(value.entries) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
@@ -165,20 +166,11 @@ class Entries(Room):
             others = [pair for pair in pairs if pair[0].arg not in targets]
             usual = self._usually_given(info, others, inputs) - overrides | inputs
             targets = frozenset()
-        only_position = len(node.args.posonlyargs) - skip
-        args = tuple(
-            self._entry_parameter(arg, default, info, usual, inputs, targets, root)
-            for index, (arg, default) in enumerate(pairs)
-            if default is None or index < only_position
+        return _placed(
+            node.args,
+            skip,
+            lambda arg, default: self._entry_parameter(arg, default, info, usual, inputs, targets, root),
         )
-        keywords = {
-            arg.arg: self._entry_parameter(arg, default, info, usual, inputs, targets, root)
-            for arg, default in (
-                *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
-                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
-            )
-        }
-        return args, keywords
 
     def _arguments_given(
         self, info: FunctionInfo, skip: int, root: Instance | None, cases: tuple[Case, ...]
@@ -199,16 +191,8 @@ class Entries(Room):
             entered = self._entered(join(*values), without)
             return entered if len(values) == len(passed) else join(entered, likely(without))
 
-        by_name = {arg.arg: parameter(arg, default) for arg, default in pairs}
         more = max((case.args[len(pairs) :] for case in cases), key=len)
-        only_position = len(takes.posonlyargs) - skip
-        args = [
-            by_name.pop(arg.arg)
-            for index, (arg, default) in enumerate(pairs)
-            if default is None or index < only_position or more
-        ]
-        for arg, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True):
-            by_name[arg.arg] = parameter(arg, default)
+        args, by_name = _placed(takes, skip, parameter, by_position=bool(more))
         others = {name: value for each in passed for name, value in each.items()}
         known = {*names, *(arg.arg for arg in takes.kwonlyargs)}
         by_name.update(
@@ -491,6 +475,28 @@ def _of_tensors(value: Value) -> Value:
     if isinstance(value, Mapping) and value.element is not None:
         return Mapping(value.entries, _of_tensors(value.element))
     return value
+
+
+def _placed(
+    takes: ast.arguments,
+    skip: int,
+    parameter: Callable[[ast.arg, ast.expr | None], Value],
+    *,
+    by_position: bool = False,
+) -> tuple[tuple[Value, ...], dict[str, Value]]:
+    """What `parameter` gives for each parameter: by position what has no default, by name what has one, as calls are
+    written, or all that may be `by_position`."""
+    args: list[Value] = []
+    keywords: dict[str, Value] = {}
+    only_position = len(takes.posonlyargs) - skip
+    for index, (arg, default) in enumerate(positional(takes)[skip:]):
+        if default is None or index < only_position or by_position:
+            args.append(parameter(arg, default))
+        else:
+            keywords[arg.arg] = parameter(arg, default)
+    for arg, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True):
+        keywords[arg.arg] = parameter(arg, default)
+    return tuple(args), keywords
 
 
 def _fits(case: Case, takes: ast.arguments, skip: int) -> bool:
