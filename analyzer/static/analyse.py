@@ -220,10 +220,9 @@ class Interpretation:
         cases = cases_in(self._called_bare(by.module, "get_init_inputs"), interpreter)
         if len(cases) != 1:
             return None
-        node = ast.copy_location(ast.Call(ast.Name(cls.name, ast.Load()), [], []), cls.node)
         frame = replace(interpreter.module_frame(cls.module), depth=0)
+        site = CallSite.unwritten(cls.name, cls.node, cases[0].args, frame, dict(cases[0].keywords))
         with interpreter.quietly():
-            site = CallSite(node, cases[0].args, dict(cases[0].keywords), frame, "high")
             made = interpreter.call(Class(cls), site)
         return made if isinstance(made, Instance) else None
 
@@ -277,11 +276,8 @@ class Interpretation:
         interpreter = self.interpreter
         # what a module makes at import is followed less deep than a model that was asked for
         frame = replace(interpreter.module_frame(value.info.module), depth=0)
-        interpreter.quiet += 1
-        try:
+        with interpreter.quietly():
             return interpreter.invoke(value, (), {}, frame, "high")
-        finally:
-            interpreter.quiet -= 1
 
     def _modules(self, made: Value) -> list[Value]:
         return [each for each in options(made) if self.interpreter.is_module(each)]

@@ -70,6 +70,14 @@ class CallSite:
     rest: Value | None = None
     """Stands for any number of further positional arguments: `*args` of unknown length."""
 
+    @classmethod
+    def unwritten(
+        cls, name: str, at: ast.AST, args: tuple[Value, ...], frame: Frame, keywords: dict[str, Value]
+    ) -> CallSite:
+        """A call that stands in no source and is sure to run: of `name`, at the place of other code."""
+        node = ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [], []), at)
+        return cls(node, args, keywords, frame, "high")
+
     def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
         """The same place with other arguments; none by keyword unless said."""
         return dataclasses.replace(self, args=args, keywords=keywords or {}, rest=None)

@@ -88,9 +88,8 @@ class Entries(Room):
             return None
         frame = self._entry_frame(root.cls.module)
         if mro.container:
-            node = ast.copy_location(ast.Call(ast.Name(root.cls.name, ast.Load()), [], []), root.cls.node)
             given = (Tensor(sure=False, given=True),)
-            self.engine.call(root, CallSite(node, given, {}, frame, "high"))
+            self.engine.call(root, CallSite.unwritten(root.cls.name, root.cls.node, given, frame, {}))
         for name in sorted(K.MODULE_TENSORS):
             if mro.functions(name):
                 self.engine.member(root, name, frame)
@@ -103,9 +102,8 @@ class Entries(Room):
         """
         frame = self._entry_frame(module)
         if self.engine.is_module(model):
-            node = ast.copy_location(ast.Call(ast.Name("model", ast.Load()), [], []), at)
             given = (Tensor(sure=False, given=True),)
-            self.engine.call(model, CallSite(node, given, {}, frame, "high"))
+            self.engine.call(model, CallSite.unwritten("model", at, given, frame, {}))
         return frame.context
 
     def _entry_frame(self, module: ModuleInfo) -> Frame:
@@ -145,9 +143,9 @@ class Entries(Room):
         hooks = None if root is None else self.engine.heap[root].attributes.get(kind)
         if root is None or not isinstance(hooks, Sequence):
             return
-        node = ast.copy_location(ast.Call(ast.Name(root.cls.name, ast.Load()), [], []), root.cls.node)
+        site = CallSite.unwritten(root.cls.name, root.cls.node, (root, *given), frame, {})
         for hook in members_of(hooks):
-            self.engine.call_each(hook, CallSite(node, (root, *given), {}, frame, "high"))
+            self.engine.call_each(hook, site)
 
     def _entry_arguments(
         self, info: FunctionInfo, skip: int, root: Instance | None
