@@ -50,7 +50,7 @@ from tcready.schema import (
     Verdict,
 )
 from tcready.schema import visible as visible
-from tcready.target import Target, quoted
+from tcready.target import NOTEBOOK, Target, quoted
 
 STAGE_SIGN = {"pass": "✅", "fail": "❌", "not_run": "⚪"}
 STAGE_WORD = {"pass": "passed", "fail": "failed", "not_run": "not run"}
@@ -261,7 +261,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
     if not predicted or target.observation.plan is not None:
         return None
     seen = target.observation
-    if report.in_process or Target.parse(target.target).is_notebook:
+    if report.in_process or Target.place_in(target.target).endswith(NOTEBOOK):
         behind = ": it compiles each of these regions alone."
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
     asked = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]

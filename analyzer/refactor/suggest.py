@@ -65,8 +65,16 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
     """The ways in which `rule` would write `place` anew, the one to be preferred first, and why others are left out.
 
     Nothing but the statements around the place is written anew. Every comment is kept: one that stood in what is
-    replaced goes above it. What does not parse after the change is declined.
+    replaced goes above it. What does not parse after the change is declined, and all where the file is nested deeper than
+    Python's own stack.
     """
+    try:
+        yield from _proposals(path, rule, place)
+    except RecursionError:
+        yield Declined("what stands in the file is nested too deeply")
+
+
+def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Declined]:
     for way in rule.rewrite(place) if rule.rewrite is not None else ():
         if isinstance(way, Declined):
             yield way

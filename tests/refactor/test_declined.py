@@ -345,6 +345,13 @@ def test_what_no_rule_speaks_of_is_declined_where_dynamo_broke(
     assert any(isinstance(each, Declined) and reason in each.reason for each in found)
 
 
+def test_what_is_nested_deeper_than_the_stack_is_declined(tmp_path: Path) -> None:
+    text = forward("print(x.sum())\nreturn x") + f"\n\ndef other(y):\n    y{'[0]' * 400} = 1\n"
+    (tmp_path / "model.py").write_text(text)
+    (left,) = api.fix("model.py", root=tmp_path).result.no_fix
+    assert left.reason == "what stands in the file is nested too deeply"
+
+
 def _reasons() -> dict[str, re.Pattern[str]]:
     """Where each reason of a rule stands, and what it reads like: what is filled in is anything."""
     found = {}

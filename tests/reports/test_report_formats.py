@@ -16,7 +16,7 @@ import regenerate
 from report_samples import SAMPLES, changed, clean, hostile, report, sample, source, target
 from tcready.reports import FORMATS, render
 from tcready.reports.paths import without_absolute_paths
-from tcready.schema import Report, Skipped, TcreadyError, as_json, from_json
+from tcready.schema import Region, Report, Skipped, TcreadyError, as_json, from_json
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "fixtures" / "report.schema.json").read_text())
@@ -72,6 +72,17 @@ def test_json_survives_a_lone_surrogate() -> None:
     assert json.loads(render(odd, "json"))["skipped"][0]["path"] == "bad\udcff.py"
     for form in ("text", "html"):
         assert "bad\\udcff.py" in render(odd, form).encode("utf-8").decode()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_target_that_names_no_place_is_rendered(form: str) -> None:
+    """A report comes from anywhere: what it calls a target may be no target."""
+    region = Region("*", 1, "predicted", "", "model.layers.compile()")
+    (one, *_) = sample("clean").targets
+    forged = dataclasses.replace(
+        one, observation=dataclasses.replace(one.observation, target=""), regions=(region,)
+    )
+    assert isinstance(render(report(targets=(forged,)), form), str)
 
 
 def test_an_unknown_format_is_told_with_the_known_ones() -> None:

@@ -161,6 +161,9 @@ SHAPES = {
     "a signature that does not fit": forward(
         "return f(), f(1, 2, 3), f(z=1), f(*x, **x)", before="def f(a, *, b): return a\n"
     ),
+    "targets that are empty": forward(
+        "() = [] = x.unbind()\nfor () in [(), x.tolist()]: pass\nfor [] in x: pass\nreturn x"
+    ),
     "forward without self": "class Model(nn.Module):\n    def forward(): return x\n    def __init__(): pass\n",
     "forward that is no function": "class Model(nn.Module):\n    forward = 3\n    def __init__(self, *a, **k): super().__init__(*a)\n",
     "a static forward": "class Model(nn.Module):\n    @staticmethod\n    def forward(x): return x.item()\n",

@@ -109,7 +109,8 @@ class Assignment(Room):
 
     def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
-        self.engine.tell_unresolved(elements[0], frame, value, walked=True)
+        if elements:  # `() = x` has none
+            self.engine.tell_unresolved(elements[0], frame, value, walked=True)
         value = lift(self._members, self.engine.iterated(value, frame))
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
