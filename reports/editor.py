@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from urllib.parse import quote
 
-from tcready.reports.paths import is_absolute
+from tcready.reports.paths import in_address, is_absolute
 from tcready.schema import TcreadyError
 
 EDITORS: Mapping[str, str] = MappingProxyType(
@@ -40,7 +39,7 @@ class Editor:
         """The address of a place; empty for a file that is not there, and for a cell of a notebook."""
         if path not in self.files:
             return ""
-        place = quote((self.root / path).as_posix(), safe="/:", errors="surrogateescape")
+        place = in_address((self.root / path).as_posix(), "/:")
         filled = {"path": place if place.startswith("/") else f"/{place}", "line": line, "column": column}
         return re.sub(r"\{(path|line|column)\}", lambda found: str(filled[found[1]]), self.template)
 

@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from tcready.reports import code, view
 from tcready.reports.bench_page import BenchView, bench_page
 from tcready.reports.editor import Editor, OpensLines
-from tcready.reports.paths import is_absolute
+from tcready.reports.paths import in_address, is_absolute
 from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.sides import Sides, sides
 from tcready.reports.urgency import asks_for_change, operations, seconds, urgency
@@ -257,9 +256,7 @@ class Page(OpensLines):
         checkout = self.report.checkout
         if checkout is None or checkout.link is None or path not in checkout.files:
             return ""
-        return checkout.link.replace("{path}", quote(path, errors="surrogateescape")).replace(
-            "{line}", str(line)
-        )
+        return checkout.link.replace("{path}", in_address(path)).replace("{line}", str(line))
 
     @property
     def ran(self) -> bool:

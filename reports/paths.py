@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
+from urllib.parse import quote
 
 from tcready.schema import Comparison, Evidence, Report, Speaker
 from tcready.target import Target
@@ -32,6 +33,15 @@ _CODE = frozenset({"diff", "code", "cure", "rollback", "production", "quoted cod
 """Where a slash divides."""
 _SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "quoted code", "dynamo": "evidence"})
 """The static pass quotes the source."""
+
+
+def in_address(path: str, safe: str = "/") -> str:
+    """A path as it stands in an address. A lone surrogate is a byte that is no text, as Python reads names of files; in a
+    report that comes from elsewhere it may be anything."""
+    try:
+        return quote(path, safe, errors="surrogateescape")
+    except UnicodeEncodeError:
+        return quote(path, safe, errors="surrogatepass")
 
 
 def is_absolute(path: str) -> bool:

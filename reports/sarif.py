@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from typing import Any
-from urllib.parse import quote
 
-from tcready.reports.paths import outside, without_absolute_paths
+from tcready.reports.paths import in_address, outside, without_absolute_paths
 from tcready.reports.view import EFFECT_WORD, advice_on, heaviest_first, listed, reflowed, rules_by_code
 from tcready.schema import Edit, Finding, Report, RuleText
 
@@ -89,9 +88,8 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
     """`elsewhere`: files that are not below the source root."""
 
     def artifact(path: str) -> dict[str, str]:
-        uri = quote(path, errors="surrogateescape")  # a name may hold bytes that are no text
         below = finding.origin == "own" and path not in elsewhere
-        return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if below else {})
+        return {"uri": in_address(path)} | ({"uriBaseId": "%SRCROOT%"} if below else {})
 
     code = code_of_rule(finding)
     result: dict[str, Any] = {

@@ -558,6 +558,17 @@ def test_a_time_that_is_none_counts_as_nothing(value: str) -> None:
     assert times.phases([row], "kernels") == ()
 
 
+@pytest.mark.parametrize("value", [10**400, -1, True, 2.5, "3"])
+def test_a_count_that_is_none_is_not_known(value: object, project: Path, tmp_path: Path) -> None:
+    """A report with a number of 400 digits could not be read again."""
+    job = Job()
+    ids = job.start(0, 0, PATH, FORWARD)
+    job.graph(ids, (PATH, 12))
+    job.end(ids, PATH, FORWARD, guard_count=value)
+    seen, _ = seen_in(job.written(tmp_path / "trace"), project)
+    assert [graph.guards for graph in seen.graphs] == [None]
+
+
 def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> None:
     folder = broken().written(tmp_path / "trace")
     (project / "net.py").write_text("# a line more\n" + NET)

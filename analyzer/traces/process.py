@@ -33,6 +33,8 @@ from tcready.traces.files import Condition, Event, events
 
 TEXT = 256 << 10
 """Bytes that are kept of the text of a break, an error, a list of guards."""
+LARGEST = 10**9
+"""No trace counts so many lines, operations, guards or ranks."""
 GRAPH = 16 << 20
 """Bytes that are read of the code of a graph, for the lines that its operations come from."""
 METRICS = ("compilation_metrics", "bwd_compilation_metrics")
@@ -212,8 +214,8 @@ class _Reader:
     def take(self, event: Event) -> None:
         data = event.data
         rank = data.get("rank")
-        if isinstance(rank, int) and self.process.rank is None:
-            self.process.rank = rank
+        if self.process.rank is None:
+            self.process.rank = _count(rank)
         if event.kind == "str":
             text, number = data["str"]
             self.strings[number] = str(text)
@@ -337,12 +339,13 @@ class _Reader:
 
 
 def _count(number: object) -> int | None:
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    """A number of things; None for what can be none."""
+    return number if type(number) is int and 0 <= number < LARGEST else None
 
 
 def _line(number: object) -> int:
     """A line as reports count them, from 1; the first if it is no number of a line."""
-    return number if isinstance(number, int) and 0 < number < 10**9 else 1
+    return _count(number) or 1
 
 
 def record_of(compilations: list[Compilation]) -> Record:

@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import regenerate
-from report_samples import SAMPLES, changed, clean, hostile, report, sample, source, target
+from report_samples import SAMPLES, broken, changed, clean, hostile, report, sample, source, target
 from tcready.reports import FORMATS, render
 from tcready.reports.paths import without_absolute_paths
 from tcready.schema import Region, Report, Skipped, TcreadyError, as_json, from_json
@@ -72,6 +72,13 @@ def test_json_survives_a_lone_surrogate() -> None:
     assert json.loads(render(odd, "json"))["skipped"][0]["path"] == "bad\udcff.py"
     for form in ("text", "html"):
         assert "bad\\udcff.py" in render(odd, form).encode("utf-8").decode()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("odd", [0xDCFF, 0xD800], ids=["a byte", "nothing"])
+def test_a_path_that_is_no_text_is_rendered(odd: int, form: str) -> None:
+    (one, *_) = broken().findings
+    assert render(report(findings=(dataclasses.replace(one, path=f"bad{chr(odd)}.py"),)), form)
 
 
 @pytest.mark.parametrize("form", FORMATS)
