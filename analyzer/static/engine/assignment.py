@@ -153,7 +153,7 @@ class Assignment(Room):
     ) -> None:
         owner = self.engine.eval(target.value, frame)
         value_of = source
-        replace = bool(self.engine.quiet) and not (frame.conditional or frame.parted)
+        strong = self.engine.is_strong(frame)
 
         def tell(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
             if self.engine.quiet:
@@ -176,7 +176,7 @@ class Assignment(Room):
                     before = self._before(option, target.attr, frame)
                 if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
                     tell(option, before, self.engine.is_module(option), source)
-                self.engine.heap[option].put(target.attr, value, replace=replace)
+                self.engine.heap[option].update(target.attr, value, strong=strong)
                 self.engine.note(option, target.attr)
                 mro = self.engine.mro(option.cls)
                 if mro.is_dictionary and mro.functions("__setattr__"):  # an attribute is an item, too
@@ -186,7 +186,7 @@ class Assignment(Room):
                         self.engine.container_method(option, "add_module", (Const(target.attr), value))
             elif isinstance(option, ExternalInstance):
                 if option.ident:
-                    self.engine.heap[option].put(target.attr, value, replace=replace)
+                    self.engine.heap[option].update(target.attr, value, strong=strong)
                     self.engine.note(option, target.attr)
                 tell(option, old, self.engine.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):

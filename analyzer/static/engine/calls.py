@@ -460,7 +460,7 @@ class Calls(Room):
             before = members_of(known) if isinstance(known, Sequence) else ()
             if site.args[0] not in before:
                 hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
-                self.engine.heap[made].put(KEPT_BY[name], hooks, replace=True)
+                self.engine.heap[made].update(KEPT_BY[name], hooks, strong=True)
         if name == "__getattr__":
             wanted = site.first("name")
             own = self.engine.heap[made].attributes if made.ident else {}
@@ -579,7 +579,9 @@ class Calls(Room):
     def _inherited_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
         if name == "__setattr__" and len(site.args) == 2 and isinstance(site.args[0], Const):
-            self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=bool(self.engine.quiet))
+            self.engine.heap[made].update(
+                str(site.args[0].value), site.args[1], strong=bool(self.engine.quiet)
+            )
             return NONE
         if mro.is_dictionary:
             return self.engine.dictionary_method(made, name, site.args, site.keywords)
@@ -616,7 +618,7 @@ class Calls(Room):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
             return
-        self.engine.heap[made].put(str(name.value), value, replace=True)
+        self.engine.heap[made].update(str(name.value), value, strong=True)
         if method in ("add_module", "register_module"):
             self.engine.note(made, str(name.value))
 
@@ -624,7 +626,7 @@ class Calls(Room):
         """A module, and all it holds, is put in evaluation."""
         done.add(made)
         thing = self.engine.heap[made]
-        thing.put("training", Const(False), replace=True)
+        thing.update("training", Const(False), strong=True)
         values = [
             *thing.attributes.values(),
             *(members_of(thing.members) if isinstance(thing.members, Sequence) else ()),

@@ -424,10 +424,10 @@ class Containers(Room):
                 if isinstance(option, Class):
                     self.engine.reset(option.info, node.attr, value)
                 if isinstance(option, Instance):
-                    self.engine.heap[option].put(
+                    self.engine.heap[option].update(
                         node.attr,
                         value,
-                        replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
+                        strong=self.engine.is_strong(frame),
                     )
 
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
@@ -473,14 +473,14 @@ class Containers(Room):
     def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
         """What an object holds once its `__dict__` is `value`."""
         entries = value.entries if isinstance(value, Mapping) else ()
-        replace = bool(self.engine.quiet) and not (frame.conditional or frame.parted)
+        strong = self.engine.is_strong(frame)
         for option in options(owner):
             if not isinstance(option, Instance):
                 continue
             thing = self.engine.heap[option]
             for key, new in entries:
                 if isinstance(key, str) and thing.attributes.get(key) is not new:
-                    thing.put(key, new, replace=replace)
+                    thing.update(key, new, strong=strong)
                     self.note(option, key)
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:

@@ -213,6 +213,9 @@ class Engine(Protocol):
     def quietly(self) -> AbstractContextManager[None]:
         """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
 
+    def is_strong(self, frame: Frame) -> bool:
+        """Whether what is stored here replaces what was there: while a model is built, on the one way that is taken."""
+
     def where(self, frame: Frame) -> F.Where:
         """The place where `frame` stands, for a fact."""
 

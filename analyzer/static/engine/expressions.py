@@ -13,7 +13,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.looks import is_of_torch, is_torch
-from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
+from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
     MAX_ITEMS,
@@ -171,29 +171,28 @@ class Expressions(Room):
         first: list[Value] = []
         """The values it may have if nothing else is said."""
         guess: Value | None = None
-        before, confidence = frame.env, frame.confidence
-        for operand in node.values[:-1]:
-            value = self.engine.truthy(operand, kind, frame)
-            answer = self.engine.answer(value)
-            if answer.decided == short:
-                values.append(value)
-                break
-            if answer.decided is None:
-                values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
-                if answer.likely == short and guess is None:
-                    guess = join(*first, likely(value))
-                    lower = self.engine.improbable(frame)
-                    if lower is None:
-                        values.append(UNKNOWN)
-                        break
-                    frame.confidence = lower
-                elif answer.likely is None:
-                    bare = values[-1]  # it is the result only if it ends the chain
-                    first.append(Const(short) if _is_flag(bare) else bare)
-            frame.env = self.engine.narrow(operand, kind == "and", frame)
-        else:
-            values.append(self.eval(node.values[-1], frame))
-        frame.env, frame.confidence = with_walrus(before, node, frame), confidence
+        with frame.learning(node):
+            for operand in node.values[:-1]:
+                value = self.engine.truthy(operand, kind, frame)
+                answer = self.engine.answer(value)
+                if answer.decided == short:
+                    values.append(value)
+                    break
+                if answer.decided is None:
+                    values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
+                    if answer.likely == short and guess is None:
+                        guess = join(*first, likely(value))
+                        lower = self.engine.improbable(frame)
+                        if lower is None:
+                            values.append(UNKNOWN)
+                            break
+                        frame.confidence = lower
+                    elif answer.likely is None:
+                        bare = values[-1]  # it is the result only if it ends the chain
+                        first.append(Const(short) if _is_flag(bare) else bare)
+                frame.env = self.engine.narrow(operand, kind == "and", frame)
+            else:
+                values.append(self.eval(node.values[-1], frame))
         if guess is None:
             guess = join(*first, likely(values[-1]))
         if any(map(tensor_of, values)):  # of a flag, only what ends the chain is a result
@@ -205,21 +204,20 @@ class Expressions(Room):
         around, frame.asker = frame.asker, node
         answer = self.engine.test(node.test, "ifexp", frame)
         frame.asker = around
-        before, confidence = frame.env, frame.confidence
         values: list[Value] = []
         guess: Value | None = None
         for taken, side in ((True, node.body), (False, node.orelse)):
             if answer.decided not in (None, taken):
                 continue
-            if answer.likely is not None and answer.likely != taken:
-                lower = self.engine.improbable(frame)
-                if lower is None:
-                    values.append(UNKNOWN)
-                    continue
-                frame.confidence = lower
-            frame.env = self.engine.narrow(node.test, taken, frame)
-            values.append(self.eval(side, frame))
-            frame.env, frame.confidence = before, confidence
+            with frame.learning(side):
+                if answer.likely is not None and answer.likely != taken:
+                    lower = self.engine.improbable(frame)
+                    if lower is None:
+                        values.append(UNKNOWN)
+                        continue
+                    frame.confidence = lower
+                frame.env = self.engine.narrow(node.test, taken, frame)
+                values.append(self.eval(side, frame))
             if answer.decided is None and answer.likely == taken:
                 guess = likely(values[-1])
         return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
@@ -433,11 +431,10 @@ class Expressions(Room):
         member: Value | None = None,
     ) -> tuple[list[Value], Answer]:
         """The values of `parts`, and whether the conditions keep anything; of one round only, with a `member` for it."""
-        before, enclosing, confidence = frame.env, frame.enclosing, frame.confidence
-        frame.env = dict(before)
         kept = Answer(None, None)
         generators = node.generators
-        try:
+        with frame.learning(node):
+            frame.env = dict(frame.env)
             for generator in generators:
                 given = self.eval(generator.iter, frame)
                 if generator is generators[0] and not isinstance(node, ast.GeneratorExp):
@@ -457,10 +454,6 @@ class Expressions(Room):
                         frame.confidence = lower
                     frame.env = self.engine.narrow(condition, True, frame)
             return [self.eval(part, frame) for part in parts], kept
-        finally:
-            for asked in (*parts, *(condition for g in generators for condition in g.ifs)):
-                before = with_walrus(before, asked, frame)
-            frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
 
     def _tell_alone(self, node: Comprehension, given: Value, frame: Frame) -> None:
         """Tells a comprehension that Dynamo cannot compile by itself (measured: it walks a tuple, a tensor and a `range`

@@ -89,13 +89,14 @@ class Object:
         self.version += 1
         self.changes.count += 1
 
-    def put(self, name: str, value: Value, *, replace: bool) -> None:
+    def update(self, name: str, value: Value, *, strong: bool) -> None:
+        """Stores an attribute. A strong update replaces what it was; a weak one joins that, as it may be either."""
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
         self.version += 1
         self.changes.count += 1
         self.changes.attributes.append((id(self), name))
-        if replace or name not in self.attributes:
+        if strong or name not in self.attributes:
             self.attributes[name] = value
         else:
             self.attributes[name] = join(self.attributes[name], value)

@@ -228,6 +228,10 @@ class Interpreter:
         """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
         return self._quietly
 
+    def is_strong(self, frame: Frame) -> bool:
+        """Whether what is stored here replaces what was there: while a model is built, on the one way that is taken."""
+        return bool(self.quiet) and not (frame.conditional or frame.parted)
+
     def where(self, frame: Frame) -> F.Where:
         """The place where `frame` stands, for a fact."""
         known = frame.where

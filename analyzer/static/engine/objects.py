@@ -436,7 +436,7 @@ class Objects(Room):
             ) in before.items():  # of one made at the same place before, which is the same to us
                 now = thing.attributes.get(name)
                 if now is not None and now is not value and now != value:
-                    thing.put(name, join(value, now), replace=True)
+                    thing.update(name, join(value, now), strong=True)
             attributes = thing.attributes.items()
             self.engine.heap.made(
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
@@ -519,7 +519,7 @@ class Objects(Room):
             done[value.ident] = made
             for name, held in [*thing.attributes.items()]:
                 if isinstance(held, Instance):
-                    thing.put(name, self._copied(held, node, frame, done), replace=True)
+                    thing.update(name, self._copied(held, node, frame, done), strong=True)
             if isinstance(thing.members, Mapping):
                 entries = tuple((k, self._copied(v, node, frame, done)) for k, v in thing.members.entries)
                 thing.members = dataclasses.replace(thing.members, entries=entries)

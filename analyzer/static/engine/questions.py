@@ -14,7 +14,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property
-from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
+from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.values import (
     MAX_OPTIONS,
     NONE,
@@ -137,35 +137,34 @@ class Questions(Room):
         conjunction = isinstance(node.op, ast.And)
         decided: bool | None = conjunction
         guess: bool | None = conjunction
-        before, confidence = frame.env, frame.confidence
-        for operand in node.values:
-            # an assert is traced, but of a condition in parts only the last is what it asserts
-            part = (
-                kind
-                if kind not in ("assert", "assertion") or operand is node.values[-1]
-                else "and"
-                if conjunction
-                else "or"
-            )
-            answer = self.test(operand, part, frame)
-            if answer.decided is not None and answer.decided != conjunction:
-                decided = answer.decided
-                break
-            if answer.decided is None:
-                decided = None
-            if guess == conjunction:
-                guess = answer.likely
-            elif answer.likely is not None and answer.likely != conjunction:
-                guess = answer.likely  # whatever the others say
-            if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
-                lower = self.engine.improbable(frame)
-                if lower is None:
+        with frame.learning(node):
+            for operand in node.values:
+                # an assert is traced, but of a condition in parts only the last is what it asserts
+                part = (
+                    kind
+                    if kind not in ("assert", "assertion") or operand is node.values[-1]
+                    else "and"
+                    if conjunction
+                    else "or"
+                )
+                answer = self.test(operand, part, frame)
+                if answer.decided is not None and answer.decided != conjunction:
+                    decided = answer.decided
                     break
-                frame.confidence = lower
-            elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
-                frame.confidence = "medium"  # what was not given ends the test here
-            frame.env = self.narrow(operand, conjunction, frame)
-        frame.env, frame.confidence = with_walrus(before, node, frame), confidence
+                if answer.decided is None:
+                    decided = None
+                if guess == conjunction:
+                    guess = answer.likely
+                elif answer.likely is not None and answer.likely != conjunction:
+                    guess = answer.likely  # whatever the others say
+                if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
+                    lower = self.engine.improbable(frame)
+                    if lower is None:
+                        break
+                    frame.confidence = lower
+                elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
+                    frame.confidence = "medium"  # what was not given ends the test here
+                frame.env = self.narrow(operand, conjunction, frame)
         return Answer(decided, guess if decided is None else decided)
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:

@@ -109,11 +109,11 @@ class Records(Room):
             if value is None:
                 continue
             if field.kept:
-                thing.put(field.name, value, replace=True)
+                thing.update(field.name, value, strong=True)
             else:
                 passed.append(value)
         for name, value in given.items():
-            thing.put(name, value, replace=True)
+            thing.update(name, value, strong=True)
         if self.is_dataclass(made.cls):
             for info in self.engine.mro(made.cls).functions("__post_init__")[:1]:
                 self.engine.invoke(Function(info, made), tuple(passed), {}, site.frame, site.confidence)
@@ -184,7 +184,7 @@ class Records(Room):
         other = Instance(ident, made.cls)
         self.engine.heap[other].take(self.engine.heap[made])
         for name, value in site.keywords.items():
-            self.engine.heap[other].put(name, value, replace=True)
+            self.engine.heap[other].update(name, value, strong=True)
         if self.is_dataclass(made.cls):
             for info in self.engine.mro(made.cls).functions("__post_init__")[:1]:
                 self.engine.invoke(Function(info, other), (), {}, site.frame, site.confidence)

@@ -34,6 +34,26 @@ class _Restoring:
         self._frame.enclosing, self._frame.confidence = self._before
 
 
+class _Learning:
+    """What is learnt and bound inside ends with an expression, but for the names that its `:=` bind."""
+
+    __slots__ = ("_before", "_frame", "_node")
+
+    def __init__(self, frame: Frame, node: ast.expr) -> None:
+        self._frame = frame
+        self._node = node
+        self._before = frame.env, frame.enclosing, frame.confidence
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        env, self._frame.enclosing, self._frame.confidence = self._before
+        self._frame.env = with_walrus(env, self._node, self._frame)
+
+
 @dataclass(eq=False)
 class Frame:
     """One interpretation of one function; `env` is replaced as branches part and join."""
@@ -86,6 +106,10 @@ class Frame:
     def no_surer_than(self, confidence: Confidence) -> _Restoring:
         """While it is entered, what is evaluated runs with that confidence."""
         return _Restoring(self, self.enclosing, confidence)
+
+    def learning(self, node: ast.expr) -> _Learning:
+        """While it is entered, variables and confidence may be replaced by what tests inside `node` establish."""
+        return _Learning(self, node)
 
     def resume(self) -> None:
         """Behind a break, what was worked out before comes in from outside: of one number the value is known then."""

@@ -598,13 +598,13 @@ class Statements(Room):
             name, _, attribute = key.partition(".")
             given = frame.env.get(name)
             if name == first:
-                self.engine.heap[made].put(attribute, frame.env[key], replace=True)
+                self.engine.heap[made].update(attribute, frame.env[key], strong=True)
             elif isinstance(given, Instance) and self.engine.heap[given].assumed:
                 known = self._with_attribute(given, attribute, frame.env[key], made)
                 frame.env = {n: known if value == given else value for n, value in frame.env.items()}
                 for held, value in [*self.engine.heap[made].attributes.items()]:
                     if value == given:
-                        self.engine.heap[made].put(held, known, replace=True)
+                        self.engine.heap[made].update(held, known, strong=True)
 
     def _with_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
         """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
@@ -616,7 +616,7 @@ class Statements(Room):
             frame = Frame(given.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH)
             self.engine.initialise(known, frame, self._demanded[ident])
         else:
-            self.engine.heap[known].put(name, value, replace=True)
+            self.engine.heap[known].update(name, value, strong=True)
         return known
 
     def do_delete(self, node: ast.Delete, frame: Frame) -> None:

@@ -369,8 +369,8 @@ def set_plainly(engine: Engine, site: CallSite) -> Value | None:
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
-        replace = bool(engine.quiet) and not (site.frame.conditional or site.frame.parted)
-        engine.heap[owner].put(str(name.value), value, replace=replace)
+        strong = engine.is_strong(site.frame)
+        engine.heap[owner].update(str(name.value), value, strong=strong)
         engine.note(owner, str(name.value))
     else:
         engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)

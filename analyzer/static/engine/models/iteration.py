@@ -245,7 +245,7 @@ def _namespace(name: str) -> Handler:
         ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
         made = ExternalInstance(name, ident)
         for key, value in site.keywords.items():
-            engine.heap[made].put(key, value, replace=True)
+            engine.heap[made].update(key, value, strong=True)
         return made
 
     return handler

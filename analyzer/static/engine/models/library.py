@@ -229,7 +229,7 @@ def _parametrised(engine: Engine, site: CallSite) -> Value | None:
             before = entries.get(name.value)
             steps = (*(members_of(before) if isinstance(before, Sequence) else ()), made)
             entries[name.value] = Sequence("list", steps, UNKNOWN)
-            thing.put(K.PARAMETRISED, Mapping(tuple(entries.items()), None), replace=True)
+            thing.update(K.PARAMETRISED, Mapping(tuple(entries.items()), None), strong=True)
     return module
 
 
@@ -318,7 +318,7 @@ def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> V
     ident = engine.heap.ident(name, site.node, site.args[0], outer=False)
     made = ExternalInstance(name, ident)
     for attribute, value in attributes.items():
-        engine.heap[made].put(attribute, value, replace=True)
+        engine.heap[made].update(attribute, value, strong=True)
     return made
 
 
