@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.knowledge import GETTER, OF_PROPERTIES
+from tcready.static.engine.knowledge import CACHED_PROPERTY, GETTER, OF_PROPERTIES
 from tcready.static.engine.values import (
     Const,
     Instance,
@@ -63,7 +63,7 @@ GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.met
 def check(fact: Call | Attribute) -> Claim | None:
     if isinstance(fact, Attribute):
         message = f"an attribute that is found by `{fact.by}`: the function goes eager"
-        return Claim(message, effect="frame_skip") if fact.by else None
+        return Claim(message, effect="frame_skip") if fact.by not in ("", CACHED_PROPERTY) else None
     name = fact.constructed
     builtin = (
         name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES

@@ -5,7 +5,8 @@ Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `save
 all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts of
 torch and of the standard library that an `ExitStack` is given; objects of your own classes that are kept in an
 attribute or a global and entered there; and objects of classes of yours that derive from dict, list or another
-container; calls of functions that such a context manager decorates.
+container; calls of functions that such a context manager decorates; and the first read of a `functools.cached_property`,
+which takes a lock before Python 3.12.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left
@@ -16,7 +17,8 @@ of it runs eagerly. A decorated function is compiled by itself, and the graph ar
 an object of your own where it is entered, `with Scope(state):`, which is traced; `torch.nn.attention.sdpa_kernel` in
 place of `torch.backends.cuda.sdp_kernel`;
 `with torch.set_grad_enabled(...)` inside the function instead of the decorator; of a lock
-`with nullcontext() if torch.compiler.is_compiling() else self.lock:`, if what it guards is not written to there.
+`with nullcontext() if torch.compiler.is_compiling() else self.lock:`, if what it guards is not written to there; read a
+cached property in `__init__`, ahead of the compiled call.
 
 ## Limits
 `torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler
@@ -25,11 +27,13 @@ ranges are traced where they are made in the compiled code. `with open(...)` is 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class
-from tcready.static.engine.facts import Call, With
+from tcready.static.engine.facts import Attribute, Call, With
+from tcready.static.engine.knowledge import CACHED_PROPERTY
 from tcready.static.engine.values import (
     UNKNOWN,
     ExternalInstance,
@@ -48,8 +52,15 @@ if TYPE_CHECKING:
 
     from tcready.static.concrete import Located
 
+WITHOUT_LOCK = (3, 12)
+"""The Python from which on a cached property has none."""
 
-def check(fact: Call | With) -> Claim | None:
+
+def check(fact: Call | With | Attribute) -> Claim | None:
+    if isinstance(fact, Attribute):
+        if fact.by != CACHED_PROPERTY or sys.version_info >= WITHOUT_LOCK:
+            return None
+        return Claim("a cached property takes a lock as it is first read: the frame around it goes eager")
     if isinstance(fact, Call):
         if fact.method == "enter_context" and receiver_class(fact) == "contextlib.ExitStack":
             return _entered_through_stack(likely(fact.args[0]) if fact.args else UNKNOWN)
@@ -115,6 +126,7 @@ RULE = Rule(
         "GB0294",
     ),
     facts=(
+        Attribute,
         Call,
         With,
     ),

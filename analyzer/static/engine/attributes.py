@@ -397,8 +397,11 @@ class Attributes(Room):
         return UNKNOWN
 
     def read_by(self, owner: Instance, name: str) -> str:
-        """The method of Python's that a class of dicts has for `__getattr__`, if that finds the attribute."""
+        """What finds the attribute by code of Python's: the method that a class of dicts has for `__getattr__`, or a
+        cached property that has no value yet."""
         mro = self.engine.mro(owner.cls)
+        if self._is_cached(mro, name):
+            return "" if name in self.engine.heap[owner].attributes else K.CACHED_PROPERTY
         if not mro.is_dictionary or hasattr(dict, name):
             return ""
         thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
@@ -406,6 +409,16 @@ class Attributes(Room):
             return ""
         found = self.engine.class_attribute(holder, "__getattr__", owner)
         return found.name if isinstance(found, External) else ""
+
+    def _is_cached(self, mro: Mro, name: str) -> bool:
+        """Whether the attribute is a cached property."""
+        for info in mro.functions(name)[:1]:
+            for decorator in info.decorators:
+                if ast.unparse(decorator).endswith("cached_property"):
+                    with self.engine.quietly():
+                        found = self.engine.eval(decorator, self.engine.module_frame(info.module))
+                    return found == External(K.CACHED_PROPERTY)
+        return False
 
     def _set_later(self, owner: Instance, mro: Mro, name: str, value: Const) -> Value:
         """What may stand where a constant is only the default: of None, what the methods make that set the attribute."""
@@ -526,7 +539,10 @@ class Attributes(Room):
     ) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
-            return self.engine.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
+            value = self.engine.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
+            if isinstance(owner, Instance) and self._is_cached(self.engine.mro(cls), defined[0].name):
+                self.engine.heap[owner].update(defined[0].name, value, strong=True)
+            return value
         values: list[Value] = []
         for info in defined if kind == "plain" else defined[:1]:
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):

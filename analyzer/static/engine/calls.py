@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from types import MappingProxyType
 
-from tcready.schema import RESOLVED
+from tcready.schema import RESOLVED, Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
@@ -567,6 +567,9 @@ class Calls(Room):
         if receiver.name == "torch.Generator" and name == "manual_seed":
             return receiver
         if receiver.name == CONTEXT:
+            if name == "save_for_backward":
+                saved = Sequence("tuple", site.args, UNKNOWN)
+                self.engine.heap[receiver].update("saved_tensors", saved, strong=False)
             return NONE
         if receiver.name == "contextlib.ExitStack" and name == "enter_context" and site.args:
             return self.engine.entered(site.args[0], site.frame)
@@ -670,16 +673,38 @@ class Calls(Room):
     def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
         """What `apply` of an autograd function gives: what its forward does. One that prepares for the backward pass by
         itself has a forward without a context, and is prepared only where gradients are wanted."""
-        context = ExternalInstance(CONTEXT)
+        ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, outer=False)
+        context = ExternalInstance(CONTEXT, ident)
         forward = self.engine.class_member(cls, "forward", site.frame)
         if not mro.functions("setup_context"):
-            return self.call_each(forward, site.giving((context, *site.args), site.keywords))
-        result = self.call_each(forward, site)
-        if self.engine.training:
-            prepare = self.engine.class_member(cls, "setup_context", site.frame)
-            given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
-            self.call_each(prepare, site.giving(given, {}))
+            result = self.call_each(forward, site.giving((context, *site.args), site.keywords))
+        else:
+            result = self.call_each(forward, site)
+            if self.engine.training:
+                prepare = self.engine.class_member(cls, "setup_context", site.frame)
+                given = (
+                    context,
+                    Sequence("tuple", site.args, UNKNOWN),
+                    UNKNOWN if result is None else result,
+                )
+                self.call_each(prepare, site.giving(given, {}))
+        if self.engine.training and mro.functions("backward"):
+            self._walked_back(cls, context, result, site)
         return result
+
+    def _walked_back(
+        self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite
+    ) -> None:
+        """Dynamo traces the backward with the call, if a gradient is wanted: of inputs of the model none is."""
+        given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
+        if site.frame.without_gradients or all(tensor.given for tensor in given):
+            return
+        many = isinstance(result, Sequence) and result.items is not None
+        gradients = [Tensor()] * (len(result.items) if many else 1)
+        backward = self.engine.class_member(cls, "backward", site.frame)
+        # somebody who calls may have turned gradients off
+        sure: Confidence = "medium" if site.confidence == "high" else site.confidence
+        self.call_each(backward, dataclasses.replace(site.giving((context, *gradients)), confidence=sure))
 
 
 def _makes_recurrent(function: Value, site: CallSite) -> bool:

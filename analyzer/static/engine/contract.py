@@ -308,7 +308,7 @@ class Engine(Protocol):
         """`owner.name`."""
 
     def read_by(self, owner: Instance, name: str) -> str:
-        """The method of Python's that finds an attribute of a dict, if there is one."""
+        """The code of Python's that finds an attribute; empty if that of the source does."""
 
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""

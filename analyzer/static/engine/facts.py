@@ -228,8 +228,8 @@ class With:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a tensor is read, or one that an object of a class of dicts has `by` a method of Python's:
-    `__getattr__ = dict.get`."""
+    """An attribute of a tensor is read, or one that an object has `by` code of Python's: `__getattr__ = dict.get` of a
+    class of dicts, a cached property without a value yet."""
 
     where: Where
     node: ast.Attribute

@@ -112,6 +112,8 @@ OF_PROCESS = MappingProxyType(
 
 MAY_TURN_GRADIENTS_ON = (".enable_grad", ".set_grad_enabled")
 """How the names of the context managers of torch end that may turn gradients on, where they are off outside."""
+TURN_GRADIENTS_OFF = (".no_grad", ".inference_mode")
+"""And of those that turn them off."""
 
 ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", "open"})
 """Context managers that `with ... as name` binds to the name."""
@@ -721,11 +723,12 @@ def is_property(value: Value) -> TypeGuard[Partial]:
 
 OF_PROPERTIES = frozenset({"fget", "fset", "fdel", "__set__", "__delete__"})
 """What a property may be asked for by name, all of which Dynamo leaves to Python (measured on torch 2.13)."""
+CACHED_PROPERTY = "functools.cached_property"
 PROPERTIES = frozenset(
     {
         "property",
         "abc.abstractproperty",
-        "functools.cached_property",
+        CACHED_PROPERTY,
         "torch.distributions.utils.lazy_property",
     }
 )

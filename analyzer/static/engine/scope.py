@@ -83,6 +83,8 @@ class Frame:
     """What must hold here, as far as the source does not decide it."""
     gradients: bool = False
     """Below a `with` of this function that turns gradients on."""
+    without_gradients: bool = False
+    """Below one that turns them off."""
     guarding: bool = False
     """The test that is being asked belongs to an `if` that does nothing but raise."""
     asker: Asker | None = None

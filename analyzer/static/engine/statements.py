@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal, cast
@@ -45,7 +46,7 @@ from tcready.static.torch_tables import Context
 DECIDED_OUTSIDE: tuple[F.About, ...] = ("argument", "configuration", "unknown")
 """What decides a test by how things are set up, not by what is computed."""
 MAX_ROUNDS = 8
-"""Of a loop: an end for what widening does not bring to one."""
+"""Of a loop, beside one for each name that it assigns: an end for what widening does not bring to one."""
 WIDEN_AFTER = 3
 OF_ENTRY = 1
 """The depth of calls of the function that is compiled."""
@@ -385,12 +386,12 @@ class Statements(Room):
             with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
                 turns = (*element.options, element)
                 return self._loop(frame, "for", turns, node, known=len(turns))
-        return self._loop(frame, "for", [element] * MAX_ROUNDS, node)
+        return self._loop(frame, "for", _rounds(element, node), node)
 
     do_asyncfor = do_for
 
     def do_while(self, node: ast.While, frame: Frame) -> bool:
-        return self._loop(frame, "while", [None] * MAX_ROUNDS, node)
+        return self._loop(frame, "while", _rounds(None, node), node)
 
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
@@ -431,7 +432,7 @@ class Statements(Room):
     do_trystar = do_try
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-        enclosing, gradients = frame.enclosing, frame.gradients
+        enclosing, gradients, without = frame.enclosing, frame.gradients, frame.without_gradients
         managers: list[Value] = []
         for item in node.items:
             value = self.engine.eval(item.context_expr, frame)
@@ -456,11 +457,12 @@ class Statements(Room):
             if context is None or context.gb_id or context.inside != "split":
                 frame.enclosing = (*frame.enclosing, "with")
             frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
+            frame.without_gradients = without or (name or "").endswith(K.TURN_GRADIENTS_OFF)
         fell = self.block(node.body, frame)
         for value in reversed(managers):
             with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
                 self.engine.exited(value, frame)
-        frame.enclosing, frame.gradients = enclosing, gradients
+        frame.enclosing, frame.gradients, frame.without_gradients = enclosing, gradients, without
         return fell
 
     do_asyncwith = do_with
@@ -652,6 +654,15 @@ class Statements(Room):
 
     def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
         frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> Iterator[Value | None]:
+    """What each round of a loop gets. What is learnt in a round may reach one more name only, in the next."""
+    yield from itertools.repeat(member, MAX_ROUNDS)
+    stored = {
+        each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    yield from itertools.repeat(member, len(stored))
 
 
 def _as_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
