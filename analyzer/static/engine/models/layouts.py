@@ -62,11 +62,11 @@ RESHAPING = frozenset("resize_ set_ squeeze_ unsqueeze_".split())
 """Of those that change their first operand in place, those that do not keep its dimensions."""
 ROWS = frozenset(
     "arange bartlett_window bincount blackman_window hamming_window hann_window histc linspace logspace masked_select mv "
-    "nonzero_static randperm range ravel".split()
+    "randperm range ravel".split()
 )
 """Operations that give a row."""
 TABLES = frozenset(
-    "addmm argwhere cartesian_prod combinations eye ger mm outer tril_indices triu_indices".split()
+    "addmm argwhere cartesian_prod combinations eye ger mm nonzero_static outer tril_indices triu_indices".split()
 )
 """Operations that give rows and columns."""
 NUMBERS = frozenset("det dot logdet trace vdot".split())
