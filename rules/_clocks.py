@@ -238,7 +238,7 @@ class _Timing:
         owner = text(message.func.value)
         if self.known.get(owner) in ("logging", "warnings", "pprint"):
             return True
-        given = [*values_given(self.place.source.tree, owner)]
+        given = [*values_given(self.place.source.nodes, owner)]
         makers = [full_name(each.func, self.known) for each in given if isinstance(each, ast.Call)]
         defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
         return len(makers) == len(given) > 0 and all(

@@ -89,7 +89,7 @@ def _from_elsewhere(place: Located, sides: Sequence[cst.BaseStatement]) -> str |
         others = [each for each in place.source.classes if _derives(each, around.name, place.source.classes)]
         if any(getattr(member, "name", "") == name for each in others for member in each.body):
             return name
-        stores = [*values_given(around, f"self.{name}")]
+        stores = [*values_given(ast.walk(around), f"self.{name}")]
         if any(not isinstance(each, ast.Call) for each in stores):
             return name
         init = place.method("__init__")

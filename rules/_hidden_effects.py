@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.static.concrete import names_given
+from tcready.static.concrete import names_in
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
+    from tcready.static.source import Source
 
 PURE = frozenset(
     "len str repr type format int float bool round range tuple list min max sum abs id isinstance".split()
@@ -50,7 +51,7 @@ def hidden_effect(
 ) -> str | None:
     """Why working out `nodes`, or handing them to `called`, which prints, logs or warns, may run a function of the file
     that has an effect."""
-    members = _Members(place.source.tree, place.source.classes)
+    members = place.source.derive(_Members)
     for call in (each for node in nodes for each in _calls(node)):
         if isinstance(call.func, cst.Name) and call.func.value in members.given:
             return HIDDEN.format(call.func.value)
@@ -115,21 +116,21 @@ class _Members:
     """What the classes of a file define: its code counts as having an effect unless it only gives a value, by how it is
     written."""
 
-    def __init__(self, tree: ast.Module, classes: tuple[ast.ClassDef, ...]) -> None:
-        self.given = names_given(tree)
+    def __init__(self, source: Source) -> None:
+        self.given = source.derive(names_in)
         self.messages = {
             alias.asname or alias.name
-            for node in ast.walk(tree)
+            for node in source.nodes
             if isinstance(node, ast.ImportFrom) and node.module in MESSAGES
             for alias in node.names
         }
-        self.classes = {each.name: each for each in classes}
+        self.classes = {each.name: each for each in source.classes}
         self.members: list[tuple[str, _Function | ast.expr]] = []
-        for each in classes:
+        for each in source.classes:
             self.members += _defined(each.body)
         self.functions = [each for _, each in self.members if isinstance(each, _Function)]
-        self.functions += [each for each in tree.body if isinstance(each, _Function)]
-        self.members += _set_later(tree)
+        self.functions += [each for each in source.tree.body if isinstance(each, _Function)]
+        self.members += _set_later(source)
 
     def is_made(self, name: str) -> bool:
         """Whether making one of a class of that name runs code of the file: a warning is made of its category."""
@@ -164,7 +165,7 @@ class _Members:
                 return not _is_special(name) or _is_special(other)
             return all(self._only_gives(name, each) for each in found)
         if isinstance(member, ast.Call):
-            maker = _last(member.func)
+            maker = last_name(member.func)
             if maker == "property" and not member.keywords:
                 return all(self._only_gives(name, each) for each in member.args[:1])
             if maker in self.classes or maker in ("field", "getLogger"):
@@ -213,17 +214,17 @@ class _Members:
         func = call.func
         if isinstance(func, ast.Name):
             if func.id == "next" and "next" not in self.given:
-                return len(call.args) == 1 and _last(getattr(call.args[0], "func", None)) in OF_WEIGHTS
+                return len(call.args) == 1 and last_name(getattr(call.args[0], "func", None)) in OF_WEIGHTS
             known = func.id in PURE_OF_FILES and func.id not in self.given
         elif isinstance(func, ast.Attribute):
-            if isinstance(func.value, ast.Call) and _last(func.value.func) == "super":
+            if isinstance(func.value, ast.Call) and last_name(func.value.func) == "super":
                 return func.attr == name  # a class of the file that has it too is asked as well
             known = func.attr in (PURE_METHODS | OF_WEIGHTS) - OF_MODULES or func.attr == "getLogger"
             known = known and self._plain(name, func.value) and not self._may_be_module(call, func)
             known = known and (func.attr != "join" or isinstance(func.value, (ast.Constant, ast.JoinedStr)))
         else:
             return False
-        takes = _last(func) in TAKING_ITEMS and len(call.args) == 1
+        takes = last_name(func) in TAKING_ITEMS and len(call.args) == 1
         return known and not (takes and _may_be_used_up(call.args[0]))
 
     def _may_be_module(self, call: ast.Call, func: ast.Attribute) -> bool:
@@ -262,7 +263,7 @@ def _defined(body: list[ast.stmt]) -> Iterator[tuple[str, _Function | ast.expr]]
     """What a class defines, by name: its functions, and what it gives a value, also on a condition."""
     for each in body:
         if isinstance(each, _Function):
-            if not any(_last(one) in ("setter", "deleter") for one in each.decorator_list):
+            if not any(last_name(one) in ("setter", "deleter") for one in each.decorator_list):
                 yield each.name, each
         elif isinstance(each, ast.Assign):
             names = (name for target in each.targets for name in ast.walk(target))
@@ -274,24 +275,24 @@ def _defined(body: list[ast.stmt]) -> Iterator[tuple[str, _Function | ast.expr]]
                 yield from _defined(getattr(each, part, []))
 
 
-def _set_later(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def _set_later(source: Source) -> Iterator[tuple[str, ast.expr]]:
     """Special methods and properties that a class is given where it is not defined."""
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Assign):
             continue
-        of_property = isinstance(node.value, ast.Call) and _last(node.value.func) == "property"
+        of_property = isinstance(node.value, ast.Call) and last_name(node.value.func) == "property"
         for target in node.targets:
             if isinstance(target, ast.Attribute) and (_is_special(target.attr) or of_property):
                 yield target.attr, node.value
 
 
-def _last(node: ast.AST | None) -> str:
+def last_name(node: ast.AST | None) -> str:
     """The last part of a name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_harmless(decorator: ast.expr) -> bool:
-    return _last(decorator) in ("property", "staticmethod", "classmethod", "abstractmethod", "override")
+    return last_name(decorator) in ("property", "staticmethod", "classmethod", "abstractmethod", "override")
 
 
 def _is_size(node: ast.expr) -> bool:

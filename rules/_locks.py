@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -68,13 +68,13 @@ def unlocked(place: Located) -> Ways:
 def _values(place: Located) -> Iterator[ast.expr]:
     """What the file gives the name, or the attribute of self, that is entered."""
     node = place.node
-    tree: ast.AST | None = place.source.tree
+    nodes: Iterable[ast.AST] = place.source.nodes
     if isinstance(node, cst.Attribute) and text(node.value) == "self":
-        tree = place.class_around
+        around = place.class_around
+        nodes = () if around is None else ast.walk(around)
     elif not isinstance(node, cst.Name) or node.value in place.piece.bound:
         return
-    if tree is not None:
-        yield from values_given(tree, text(node))
+    yield from values_given(nodes, text(node))
 
 
 def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> str | None:

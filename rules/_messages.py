@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._conditions import value_of
-from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect
+from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect, last_name
 from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
 from tcready.rules._statements import text, values_given
@@ -16,6 +16,7 @@ from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
+    from tcready.static.source import Source
 
 LEVELS = frozenset(
     "debug info warning warn error critical exception log fatal warning_once info_once warn_explicit".split()
@@ -157,7 +158,7 @@ def _made_otherwise(place: Located, call: cst.Call) -> str | None:
     """Why what a message is called by may be no logger: the file makes it by no function of logging."""
     tree = place.source.tree
     owner = text(call.func.value) if isinstance(call.func, cst.Attribute) else None
-    for value in values_given(tree, owner, (ast.Assign, ast.AnnAssign)):
+    for value in values_given(place.source.nodes, owner, (ast.Assign, ast.AnnAssign)):
         made = ast.unparse(value.func) if isinstance(value, ast.Call) else ast.unparse(value)
         own = any(isinstance(each, ast.FunctionDef) and each.name == made for each in tree.body)
         if own or made.rpartition(".")[2] not in MAKERS:
@@ -170,10 +171,10 @@ def _taken(place: Located, call: cst.Call) -> str | None:
     record."""
     prints = _prints(call)
     takers = TAKING_OUTPUT if prints else TAKING_OUTPUT | TAKING_MESSAGES
-    outputs = _outputs(place)
+    outputs = place.source.derive(_outputs)
     of_warnings = not isinstance(call.func, cst.Attribute) or call.func.attr.value in WARNING
-    for node in ast.walk(place.source.tree):
-        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    for node in place.source.nodes:
+        name = last_name(node)
         if name in takers:
             return READ.format(name)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -181,7 +182,7 @@ def _taken(place: Located, call: cst.Call) -> str | None:
                 return READ.format(ast.unparse(node))
         if isinstance(node, ast.Call) and not prints:
             given = [*node.args, *(each.value for each in node.keywords)]
-            taker = ast.unparse(node.func).rpartition(".")[2]
+            taker = last_name(node.func)
             of_record = taker == "catch_warnings" and bool(given)
             of_stream = taker == "StreamHandler" and any(ast.unparse(each) not in outputs for each in given)
             of_stream = of_stream or (
@@ -203,11 +204,11 @@ def _prints(call: cst.Call) -> bool:
     return isinstance(name, cst.Name) and name.value in ("print", "pprint")
 
 
-def _outputs(place: Located) -> set[str]:
-    """What the file calls the `stdout` and `stderr` of `sys`."""
+def _outputs(source: Source) -> set[str]:
+    """What a file calls the `stdout` and `stderr` of `sys`."""
     return {
         f"{alias.asname or alias.name}.{name}"
-        for node in ast.walk(place.source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Import)
         for alias in node.names
         if alias.name == "sys"
@@ -254,7 +255,7 @@ def _is_written_elsewhere(place: Located, call: cst.Call) -> bool:
     """Whether `print` has a `file` that is not the `stdout` or `stderr` of `sys`, or may have one."""
     if not _prints(call):
         return False
-    outputs = _outputs(place)
+    outputs = place.source.derive(_outputs)
     of_pprint = not (isinstance(call.func, cst.Name) and call.func.value == "print")
     others = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in ("file", "stream")]
     others += [arg for arg in call.args[1:] if of_pprint and arg.keyword is None]

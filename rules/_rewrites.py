@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.static.concrete import name_of_torch, names_given
+from tcready.static.concrete import names_in, torch_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ Ways = Iterator[Rewrite | Declined]
 
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
     """What the file calls torch, and the import that it lacks; None if the name means something else around the place."""
-    found = name_of_torch(place.source.tree)
+    found = place.source.derive(torch_in)
     name, needed = (found, ()) if found else ("torch", ("import torch",))
-    bound = place.piece.bound if found else names_given(place.source.tree)
+    bound = place.piece.bound if found else place.source.derive(names_in)
     return None if name in bound else (name, needed)
 
 

@@ -42,14 +42,21 @@ def full_name(node: ast.expr, known: Mapping[str, str]) -> str:
 
 
 def values_given(
-    tree: ast.AST, written: str | None, kinds: tuple[type[ast.Assign | ast.AnnAssign], ...] = (ast.Assign,)
+    nodes: Iterable[ast.AST],
+    written: str | None,
+    kinds: tuple[type[ast.Assign | ast.AnnAssign], ...] = (ast.Assign,),
 ) -> Iterator[ast.expr]:
     """What assignments of these kinds give the target that is `written` so, each by itself."""
-    for node in ast.walk(tree):
+    last = (written or "").rpartition(".")[2]
+    for node in nodes:
         if isinstance(node, kinds) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(ast.unparse(target) == written for target in targets):
-                yield node.value
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                other = (
+                    isinstance(target, ast.Attribute) and target.attr != last
+                )  # to write it out takes long
+                if not other and ast.unparse(target) == written:
+                    yield node.value
+                    break
 
 
 def is_torch(node: cst.BaseExpression) -> bool:

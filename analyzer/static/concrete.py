@@ -265,6 +265,16 @@ def names_given(tree: ast.AST) -> frozenset[str]:
     return frozenset(_given(tree))
 
 
+def torch_in(source: Source) -> str | None:
+    """What the file calls torch, for `Source.derive`."""
+    return name_of_torch(source.tree)
+
+
+def names_in(source: Source) -> frozenset[str]:
+    """Every name that the file gives a value, for `Source.derive`."""
+    return names_given(source.tree)
+
+
 def _given(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

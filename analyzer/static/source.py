@@ -8,14 +8,18 @@ import io
 import re
 import tokenize
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar, cast
 
 from tcready.schema import Cell, contents
 from tcready.static import notebook
 from tcready.static.process import SHARED
 from tcready.target import NOTEBOOK
+
+_T = TypeVar("_T")
 
 _STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 """What statements stand in: no class is defined within an expression."""
@@ -49,6 +53,21 @@ class Source:
     @cached_property
     def lines(self) -> list[str]:
         return lines_of(self.text)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All that stands in the tree; to go through it each time takes many times as long."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def _derived(self) -> dict[object, object]:
+        return {}
+
+    def derive(self, work: Callable[[Source], _T]) -> _T:
+        """What a function makes of the source, worked out once."""
+        if work not in self._derived:
+            self._derived[work] = work(self)
+        return cast("_T", self._derived[work])
 
     @cached_property
     def has_yield(self) -> bool:
