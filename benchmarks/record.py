@@ -63,6 +63,8 @@ unseen-eleventh-look.jsonl and unseen-eleventh-kept.jsonl are those of benchmark
 --also and the tenth. Their halves are not those of `split`: the sorted names of the packages were shuffled with
 `random.Random(11)`, and the first half of them is the first file. No file has breaks in both. Of the second only totals
 may be read.
+unseen-twelfth-look.jsonl and unseen-twelfth-kept.jsonl are those of benchmarks/unseen12.toml, made in the same way with
+`random.Random(12)` and the eleventh as --also. No file has breaks in both. Of the second only totals may be read.
 
 The environment of these records, Python 3.11 on a CPU:
 
