@@ -29,6 +29,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     holds_tensor,
+    is_open,
     is_key,
     join,
     join_members,
@@ -216,7 +217,7 @@ def same(left: Value, right: Value) -> bool | None:
                 Module,
             )
             if all(
-                isinstance(v, known)
+                (isinstance(v, known) and not is_open(v))
                 or (isinstance(v, Const) and v.value is not None)
                 or (isinstance(v, Plain) and v.kind is not None and v.origin in DATA)  # a number is computed
                 for v in options(other)
