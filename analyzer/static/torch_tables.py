@@ -347,10 +347,10 @@ class Tables:
 
     def constructor_of(self, name: str) -> Constructor | None:
         """What the constructor of a module of torch.nn sets. None is known of a version whose table has none."""
-        if name not in self._constructors:
-            text = self._settings.get(name)
-            self._constructors[name] = _constructor(text.split("|")) if text else None
-        return self._constructors[name]
+        if name not in self._read:
+            text = self._constructors.get(name)
+            self._read[name] = _constructor(text.split("|")) if text else None
+        return self._read[name]
 
     def distribution_of(self, name: str, method: str, validated: bool) -> str | None:
         """The break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in compiled
@@ -423,12 +423,12 @@ class Tables:
         return _names(self.data.get("arguments", {}))
 
     @cached_property
-    def _settings(self) -> Mapping[str, str]:
-        return _names(self.data.get("settings", {}))
+    def _constructors(self) -> Mapping[str, str]:
+        return _names(self.data.get("constructors", {}))
 
     @cached_property
-    def _constructors(self) -> dict[str, Constructor | None]:
-        """Those that have been asked for."""
+    def _read(self) -> dict[str, Constructor | None]:
+        """Constructors that have been asked for."""
         return {}
 
     @cached_property

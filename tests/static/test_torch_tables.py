@@ -257,7 +257,7 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
             ("_decorators", 4),
             ("_modules", 5),
             ("_arguments", 1),
-            ("_settings", 5),
+            ("_constructors", 5),
         )
         for name in draw.sample(sorted(getattr(table, kind)), min(count, len(getattr(table, kind))))
     ]
@@ -270,7 +270,7 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
         "decorators": (table._decorators, "|"),
         "modules": (table._modules, "|"),
         "arguments": (table._arguments, "|"),
-        "settings": (table._settings, "|"),
+        "constructors": (table._constructors, "|"),
         "operators": (table._operators, "; "),
     }
     stale = [

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Mapping as Table
 from functools import lru_cache
 
-from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.values import (
+    NONE,
     UNKNOWN,
     Const,
     ExternalInstance,
@@ -32,7 +32,7 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
     given = _given(constructor, site)
     thing = engine.heap[made]
     for attribute in constructor.attributes:
-        value = UNKNOWN if given is None else _value_of(attribute, constructor, given)
+        value = _value_of(attribute, constructor, given)
         before = thing.attributes.get(attribute.name)
         value = value if before is None else join(before, value)
         if value != before:
@@ -63,15 +63,15 @@ def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
     return None if constructor.untold & given.keys() else given
 
 
-def _value_of(attribute: Attribute, constructor: Constructor, given: Table[str, Value]) -> Value:
-    if attribute.passed:
+def _value_of(attribute: Attribute, constructor: Constructor, given: Table[str, Value] | None) -> Value:
+    if attribute.passed and given is not None:
         return given.get(attribute.passed, _literal(constructor.parameters[attribute.passed]))
     usual, otherwise = _literal(attribute.value), _literal(attribute.otherwise)
-    deciding = [name for name in attribute.unless if name in given]
-    if not deciding:
+    deciding = [name for name in attribute.unless if given is None or name in given]
+    if not deciding and given is not None:
         return usual
-    if len(attribute.unless) > 1 or not attribute.otherwise:
-        return UNKNOWN
+    if given is None or len(deciding) > 1 or not attribute.otherwise:
+        return join(NONE, usual) if deciding and isinstance(usual, Tensor) else UNKNOWN
     default = _literal(constructor.parameters[deciding[0]])
 
     def chosen(argument: Value) -> Value:

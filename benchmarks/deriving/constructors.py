@@ -66,7 +66,7 @@ class Trials:
             if repr(other) != repr(usual):
                 try:
                     yield other, self.made(**{parameter.name: other})
-                except Exception:  # noqa: S112 - it takes something else
+                except Exception:
                     continue
 
 
@@ -74,7 +74,7 @@ def _of_attribute(
     name: str, usual: str, trials: Trials, tried: dict[str, list[tuple[Any, dict[str, str | None]]]]
 ) -> str | None:
     """`=size` for what is passed as `size`, a value, or `value unless size shape`, which is what it is if these are left
-    out; behind that `else value`, if it hangs on one switch alone. None if it is something else each time."""
+    out; behind that `else value`, if it hangs on switches alone. None if it is something else each time."""
     deciding = [p for p in trials.parameters if any(made.get(name) != usual for _, made in tried[p.name])]
     if len(deciding) == 1:
         (parameter,) = deciding
@@ -83,12 +83,14 @@ def _of_attribute(
             made.get(name) == _text(other) for other, made in tried[parameter.name]
         ):
             return f"={parameter.name}"
-        other = tried[parameter.name][0][1].get(name)
-        if isinstance(parameter.default, bool) and other is not None:
-            return f"{usual} unless {parameter.name} else {other}"
     if any(parameter.name in trials.needed for parameter in deciding):
         return None
-    return " ".join([usual, "unless", *(p.name for p in deciding)]) if deciding else usual
+    if not deciding:
+        return usual
+    what = " ".join([usual, "unless", *(p.name for p in deciding)])
+    others = {made.get(name) for p in deciding for _, made in tried[p.name]}
+    switches = all(isinstance(p.default, bool) for p in deciding)
+    return f"{what} else {other}" if switches and len(others) == 1 and (other := others.pop()) else what
 
 
 def _registered() -> set[str]:
@@ -102,8 +104,8 @@ def _registered() -> set[str]:
     }
 
 
-def setting(cls: Any) -> list[str] | None:
-    """The parameters of a constructor, each as `>name default`, with `!` for `>` if nothing is known once it is given; and
+def constructor(cls: Any) -> list[str] | None:
+    """The parameters of a constructor, each as `>name default`, with `!` for `>` if nothing is known once it is given;
     behind them `name what` for each attribute that an object is given."""
     trials = Trials(cls)
     inherited = _registered() if cls is torch.nn.Module else _attributes(torch.nn.Module())
@@ -116,15 +118,17 @@ def setting(cls: Any) -> list[str] | None:
     return words if len(words) > len(trials.parameters) else None
 
 
-def settings(only: Collection[str] | None = None) -> dict[str, list[str]]:
-    """The classes of torch.nn that can be made of sizes alone."""
+def constructors(only: Collection[str] | None = None) -> dict[str, list[str]]:
+    """The classes of torch.nn that can be made of sizes alone; not those that the first call makes another."""
+    lazy = torch.nn.modules.lazy.LazyModuleMixin
     found = {}
     for last in sorted(dir(torch.nn)):
         cls, name = getattr(torch.nn, last), f"torch.nn.{last}"
-        if inspect.isclass(cls) and issubclass(cls, torch.nn.Module) and (only is None or name in only):
+        module = inspect.isclass(cls) and issubclass(cls, torch.nn.Module) and not issubclass(cls, lazy)
+        if module and (only is None or name in only):
             try:
-                words = setting(cls)
-            except Exception:  # noqa: S112 - it wants more than sizes
+                words = constructor(cls)
+            except Exception:
                 continue
             if words:
                 found[name] = words
