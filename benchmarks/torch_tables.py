@@ -23,7 +23,7 @@ from typing import Any
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Dynamo asks for the GPU's state, which no forked process can
 
 import torch
-from deriving import calls, names, operators, others, samples, trying
+from deriving import calls, constructors, names, operators, others, samples, trying
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "analyzer" / "static" / "tables"
@@ -86,6 +86,7 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
     trying.warm()
     tables["modules"] = kept("modules", lambda: others.modules(processes, only))
     tables["arguments"] = kept("arguments", lambda: others.arguments(processes, only))
+    tables["constructors"] = kept("constructors", lambda: constructors.constructors(only))
     infos = operators.infos_of(operators.operations(found))
     trying.warm()
     tables["operators"] = kept("operators", lambda: operators.derive(found, processes, infos, only))
@@ -107,7 +108,7 @@ def packed(tables: dict[str, Any]) -> dict[str, Any]:
     }
     for name in ("files", "config", "registry", "while_tracing"):
         data[name] = tables[name]
-    for name in ("calls", "contexts", "decorators", "distributions", "modules", "arguments"):
+    for name in ("calls", "contexts", "decorators", "distributions", "modules", "arguments", "constructors"):
         data[name] = grouped({key: "|".join(words) for key, words in tables[name].items()})
     data["attributes"] = grouped({f"torch.Tensor.{key}": text for key, text in tables["attributes"].items()})
     data["operators"] = grouped({key: "; ".join(forms) for key, forms in tables["operators"].items()})

@@ -20,8 +20,9 @@ a dict of functions for `globals()` and `exec`; sentinels made once at module le
 compiled.
 
 ## Limits
-`eval` of constant text that names nothing, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are
-traced.
+`eval` of constant text that is a literal, or arithmetic on numbers without powers and shifts, `locals`, `vars`, `hasattr`
+of anything else, `getattr` and `isinstance` are traced. `eval` of text that the source does not tell is said with medium
+confidence.
 """
 
 from __future__ import annotations
@@ -57,6 +58,23 @@ OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 ASKED_OF_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
 """How the names of methods begin that Dynamo does not call by way of their type (measured on torch 2.13); those of
 `dict`, `set`, `tuple` and `str` it does."""
+ARITHMETIC = (
+    *(ast.UnaryOp, ast.UAdd, ast.USub, ast.Invert),
+    *(
+        ast.BinOp,
+        ast.Add,
+        ast.Sub,
+        ast.Mult,
+        ast.Div,
+        ast.FloorDiv,
+        ast.Mod,
+        ast.BitOr,
+        ast.BitXor,
+        ast.BitAnd,
+    ),
+)
+"""What Dynamo works out itself in the text of an `eval` that is no literal; not powers and shifts, comparisons, and
+`1 if a else b` (measured on torch 2.13)."""
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
 
 
@@ -68,8 +86,10 @@ def check(fact: Call | Attribute) -> Claim | None:
     builtin = (
         name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
     )
-    names = name == "eval" and not _is_folded(fact)
-    if builtin or names or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
+    folded = name != "eval" or _is_folded(fact)
+    if folded is None and not builtin:
+        return Claim("`eval` of text that may name something: the graph ends here", confidence="medium")
+    if builtin or not folded or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     walks = name in WALKING or (
         name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
@@ -93,16 +113,36 @@ def check(fact: Call | Attribute) -> Claim | None:
     return None
 
 
-def _is_folded(fact: Call) -> bool:
-    """An `eval` that Dynamo calls itself: of constant text alone that names nothing, as names are looked up elsewhere."""
-    written = [likely(arg) for arg in fact.args]
-    if len(written) != 1 or not isinstance(written[0], Const) or not isinstance(written[0].value, str):
+def _is_folded(fact: Call) -> bool | None:
+    """An `eval` that Dynamo calls itself, which it does of constant text alone; None if the text is not known."""
+    if len(fact.args) != 1 or fact.keywords:
+        return False
+    written = likely(fact.args[0])
+    if not isinstance(written, Const):
+        return None
+    return isinstance(written.value, str) and _is_worked_out(written.value)
+
+
+def _is_worked_out(text: str) -> bool:
+    """A literal, or arithmetic on numbers that are written out. What is no expression raises either way."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return True
+    nodes = [*ast.walk(tree.body)]
+    if any(isinstance(node, ast.Call) for node in nodes):  # `set()` is a literal to Python
         return False
     try:
-        nodes = [*ast.walk(ast.parse(written[0].value.strip(), mode="eval"))]
-    except (SyntaxError, ValueError):
-        return True  # it raises either way
-    return not any(isinstance(node, (ast.Name, ast.Lambda)) for node in nodes)
+        ast.literal_eval(tree)
+    except ValueError:
+        return all(isinstance(node, ARITHMETIC) or _is_number(node) for node in nodes)
+    except (TypeError, MemoryError, RecursionError):
+        return True
+    return True
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float, complex))
 
 
 def _by_super(node: ast.Call) -> bool:
@@ -283,6 +323,8 @@ class Model(nn.Module):
 class Model(nn.Module):
     def forward(self, x):
         y = x * eval("1 + 1")
+        y = y * eval("2 ** 3")  # BAD
+        y = y * eval("1 if 2 > 1 else 0")  # BAD
         return eval("F.relu")(y)  # BAD
 """
         ),
@@ -333,7 +375,7 @@ class Model(nn.Module):
         dict.update(table, b=2)
         name = getattr(F, "relu")(y) if hasattr(F, "relu") else y
         if callable(F.relu) and isinstance(y, torch.Tensor) and issubclass(nn.Linear, nn.Module):
-            y = y + eval("1 + 1") + pow(2, 3) + table["b"]
+            y = y + eval("-(1 + 1) / 2") + eval("[1, {'a': 2}]")[0] + pow(2, 3) + table["b"]
         return y + name
 """
         ),

@@ -177,6 +177,31 @@ class ModuleArgument:
 
 
 @dataclass(frozen=True)
+class Attribute:
+    """An attribute that the constructor of a module sets: `passed` names the parameter that it holds. Else it is `value`
+    unless one of `unless` is given something else than its default; then it is `otherwise`, or not known (empty).
+
+    Values are literals, or `Parameter` and `Buffer`.
+    """
+
+    name: str
+    passed: str = ""
+    value: str = ""
+    unless: tuple[str, ...] = ()
+    otherwise: str = ""
+
+
+@dataclass(frozen=True)
+class Constructor:
+    """How a module of torch.nn is made: its parameters with their defaults (`?`: none, or no literal), those of which
+    nothing is known once they are given, and the attributes."""
+
+    parameters: Mapping[str, str]
+    untold: frozenset[str]
+    attributes: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True)
 class Form:
     """One form of an operation: its parameters, the flags that must be on, and the result."""
 
@@ -320,6 +345,13 @@ class Tables:
         text = self._arguments.get(name)
         return tuple(map(_argument, text.split("|"))) if text else ()
 
+    def constructor_of(self, name: str) -> Constructor | None:
+        """What the constructor of a module of torch.nn sets. None is known of a version whose table has none."""
+        if name not in self._read:
+            text = self._constructors.get(name)
+            self._read[name] = _constructor(text.split("|")) if text else None
+        return self._read[name]
+
     def distribution_of(self, name: str, method: str, validated: bool) -> str | None:
         """The break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in compiled
         code: its id, nothing if it is traced, None if it has no such method or was not made."""
@@ -391,6 +423,15 @@ class Tables:
         return _names(self.data.get("arguments", {}))
 
     @cached_property
+    def _constructors(self) -> Mapping[str, str]:
+        return _names(self.data.get("constructors", {}))
+
+    @cached_property
+    def _read(self) -> dict[str, Constructor | None]:
+        """Constructors that have been asked for."""
+        return {}
+
+    @cached_property
     def _distributions(self) -> Mapping[str, str]:
         return _names(self.data["distributions"])
 
@@ -433,6 +474,24 @@ def _argument(text: str) -> ModuleArgument:
     argument, gb_id, flags = text.split(" ")
     name, _, place = argument.partition("@")
     return ModuleArgument(name, int(place), gb_id, tuple(flags.split(",")) if flags != "-" else ())
+
+
+def _constructor(words: Sequence[str]) -> Constructor:
+    parameters: dict[str, str] = {}
+    untold: set[str] = set()
+    attributes = []
+    for word in words:
+        name, _, what = word.partition(" ")
+        if word[0] in ">!":
+            parameters[name[1:]] = what
+            untold |= {name[1:]} if word[0] == "!" else set()
+        elif what[0] == "=":
+            attributes.append(Attribute(name, passed=what[1:]))
+        else:
+            value, _, names = what.partition(" unless ")
+            names, _, otherwise = names.partition(" else ")
+            attributes.append(Attribute(name, "", value, tuple(names.split()), otherwise))
+    return Constructor(parameters, frozenset(untold), tuple(attributes))
 
 
 def _gb(word: str) -> str:

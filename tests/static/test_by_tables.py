@@ -103,5 +103,45 @@ def test_draws_and_what_torch_makes_of_values(version: Version, tmp_path: Path) 
     }
 
 
+SWITCHES = """
+class Model(nn.Module):
+    def __init__(self, rows: int):
+        super().__init__()
+        self.embed = nn.Embedding(10, 8)
+        self.given = nn.Embedding(10, 8, padding_idx=0)
+        self.asked = nn.Embedding(10, 8, padding_idx=rows)
+        self.attn = nn.MultiheadAttention(8, 2)
+        self.pool = nn.MaxPool2d(2)
+
+    def forward(self, x):
+        if self.embed.padding_idx is not None:
+            print("left out")
+        if self.given.padding_idx is not None:
+            print("given")
+        if self.asked.padding_idx > 3:
+            print("asked")
+        if self.pool.stride is not None:
+            x = x / x.norm().item()  # "derived"
+        if self.attn.batch_first:
+            print("switch")
+        if self.attn._forward_hooks:
+            print("hooked")
+        return x
+"""
+
+
+@BY_VERSION
+def test_switches_of_modules(version: Version, tmp_path: Path) -> None:
+    """What the table tells of a constructor decides; nothing is sure that it does not tell."""
+    lines = (HEAD + SWITCHES).splitlines()
+    said = {lines[f.line - 1].split('"')[1]: f.confidence for f in found(tmp_path, SWITCHES, version)}
+    assert "high" not in {said.get(each) for each in ("left out", "asked", "switch", "hooked")}
+    assert said["derived"] == "medium", "no table has what hangs on an argument that is always given"
+    if torch_tables.load(version).constructor_of("torch.nn.Embedding") is not None:
+        assert said["given"] == "high"
+        assert "left out" not in said
+        assert "switch" not in said
+
+
 def _modules(managers: list[str]) -> list[str]:
     return sorted({name.rpartition(".")[0] for name in managers})

@@ -37,6 +37,7 @@ LAYERS = {
         "engine.operators",
         "engine.models.builtins",
         "engine.models.iteration",
+        "engine.models.constructors",
         "engine.models.library",
         "engine.registries",
         "engine.passed",

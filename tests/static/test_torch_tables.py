@@ -192,6 +192,30 @@ def test_what_dynamo_makes_of_names() -> None:
         NEWEST.config("nothing")
 
 
+def test_what_constructors_of_modules_set() -> None:
+    embedding = NEWEST.constructor_of("torch.nn.Embedding")
+    assert embedding is not None
+    assert embedding.parameters["padding_idx"] == "None"
+    assert embedding.untold == {"_weight"}, "what it takes was not found"
+    known = {a.name: a for name in ("Embedding", "Conv1d", "MultiheadAttention") for a in attributes(name)}
+    assert known["padding_idx"] == tables.Attribute("padding_idx", passed="padding_idx")
+    assert known["transposed"] == tables.Attribute("transposed", value="False")
+    assert known["padding"] == tables.Attribute("padding", value="(0,)", unless=("padding",))
+    assert known["bias_k"] == tables.Attribute("bias_k", "", "None", ("add_bias_kv",), "Parameter")
+    assert known["q_proj_weight"].unless == ("kdim", "vdim")
+    assert "stride" not in {a.name for a in attributes("MaxPool2d")}, (
+        "it is the size of the kernel by default"
+    )
+    assert {a.value for a in attributes("Module") if a.name.endswith("hooks")} == {"{}"}
+    assert not {"_parameters", "_modules", "training"} & {a.name for a in attributes("Module")}
+    assert NEWEST.constructor_of("torch.nn.Nothing") is None
+
+
+def attributes(module: str) -> tuple[tables.Attribute, ...]:
+    constructor = NEWEST.constructor_of(f"torch.nn.{module}")
+    return () if constructor is None else constructor.attributes
+
+
 def test_every_break_is_claimed_by_a_rule_or_listed_with_a_reason() -> None:
     claimed = {gb_id for rule in rules() for gb_id in rule.gb_ids}
     registered = {gb_id for version in KNOWN for gb_id in tables.load(version).registry}
@@ -233,6 +257,7 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
             ("_decorators", 4),
             ("_modules", 5),
             ("_arguments", 1),
+            ("_constructors", 5),
         )
         for name in draw.sample(sorted(getattr(table, kind)), min(count, len(getattr(table, kind))))
     ]
@@ -245,6 +270,7 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
         "decorators": (table._decorators, "|"),
         "modules": (table._modules, "|"),
         "arguments": (table._arguments, "|"),
+        "constructors": (table._constructors, "|"),
         "operators": (table._operators, "; "),
     }
     stale = [

@@ -10,6 +10,7 @@ from types import NoneType
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro
+from tcready.static.engine.models import constructors
 from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
@@ -149,11 +150,15 @@ class Attributes(Room):
                     return self._training()
                 if name == "_modules":
                     return self.engine.children(owner)
-                if name in K.MODULE_TENSORS:
-                    return self._parametrised(owner, name, Tensor("float", leaf=True), frame)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
+                if name in K.MODULE_TENSORS:
+                    known = attribute is not None and not isinstance(attribute, Unknown)
+                    tensor = attribute if known and attribute is not None else Tensor("float", leaf=True)
+                    return self._parametrised(owner, name, tensor, frame)
                 if attribute is None:
                     attribute = self._held(owner, name)
+                if attribute is None:
+                    attribute = constructors.of_every_module(self.engine, name)
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
@@ -361,6 +366,9 @@ class Attributes(Room):
         if mro.is_module and name in ("_parameters", "_buffers"):
             leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
             return Mapping(tuple(leaves), None, thing.outer)
+        of_every = constructors.of_every_module(self.engine, name) if mro.is_module else None
+        if of_every is not None:
+            return of_every
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)

@@ -616,7 +616,10 @@ class Calls(Room):
             return
         tensor = tensor_of(value)
         if tensor is not None:
-            value = Tensor(tensor.dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank)
+            parameter = tensor.parameter
+            value = Tensor(
+                tensor.dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank, parameter=parameter
+            )
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)

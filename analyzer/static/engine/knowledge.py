@@ -569,7 +569,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     short = name.removeprefix("torch.")
     if name.startswith("torch.nn.") and last[:1].isupper():
         if last in ("Parameter", "Buffer") or name.startswith("torch.nn.parameter."):
-            return Tensor(None, leaf=True, buffer=last == "Buffer")
+            return Tensor(None, leaf=True, buffer=last == "Buffer", parameter=last.endswith("Parameter"))
         return ExternalInstance(public_name(name))
     if last[:1].isupper():
         if last in (
@@ -797,11 +797,12 @@ MODULE_TENSORS = frozenset(
 def module_method(name: str, module: Value) -> Value | None:
     """What an inherited method of nn.Module gives, or None if it has no such method."""
     if name in ("parameters", "buffers"):
-        return Sequence("iterator", None, Tensor(leaf=True))
+        return Sequence("iterator", None, Tensor(leaf=True, parameter=name == "parameters"))
     if name in ("named_parameters", "named_buffers"):
-        return Sequence("iterator", None, Sequence("tuple", (Plain("str"), Tensor(leaf=True)), UNKNOWN))
+        named = Plain("str"), Tensor(leaf=True, parameter=name == "named_parameters")
+        return Sequence("iterator", None, Sequence("tuple", named, UNKNOWN))
     if name in ("get_parameter", "get_buffer"):
-        return Tensor(leaf=True)
+        return Tensor(leaf=True, parameter=name == "get_parameter")
     if name == "generate_square_subsequent_mask":  # of nn.Transformer
         return Tensor("float")
     if name in ("children", "modules"):

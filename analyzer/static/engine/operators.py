@@ -30,6 +30,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     is_key,
+    is_open,
     join,
     join_members,
     key_of,
@@ -216,7 +217,7 @@ def same(left: Value, right: Value) -> bool | None:
                 Module,
             )
             if all(
-                isinstance(v, known)
+                (isinstance(v, known) and not is_open(v))
                 or (isinstance(v, Const) and v.value is not None)
                 or (isinstance(v, Plain) and v.kind is not None and v.origin in DATA)  # a number is computed
                 for v in options(other)

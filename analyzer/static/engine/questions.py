@@ -13,7 +13,7 @@ from typing import get_args
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
-from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property
+from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property, public_name
 from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.values import (
     MAX_OPTIONS,
@@ -65,6 +65,7 @@ OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
 MAX_TEST = 70
 """Characters of a test that a report shows."""
 TYPE = External("type")
+PARAMETER = "torch.nn.Parameter"
 COUNTING = frozenset({"numel", "nelement", "dim", "ndimension", "size"})
 """Methods of a tensor that count its members, its dimensions, or what there is along one."""
 OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyType(
@@ -325,6 +326,10 @@ class Questions(Room):
         wanted = self.engine.instance_of(classes)
         if wanted is not None:
             return self._is_among(value, wanted)
+        if isinstance(classes, External) and public_name(classes.name) == PARAMETER:
+            answers = {_is_parameter(option) for option in options(value)}
+            if answers == {True} or answers == {False}:
+                return agreed(answers)
         if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
             return agreed({_is_type(option) for option in options(value)})
         if is_property(value) and isinstance(node, ast.Name):
@@ -426,6 +431,13 @@ def _is_type(value: Value) -> bool | None:
     if isinstance(value, (Class, Function, Instance, Tensor, Const, Sequence, Mapping)):
         return isinstance(value, Class)
     return None
+
+
+def _is_parameter(value: Value) -> bool | None:
+    """Whether a value is an nn.Parameter; None if nothing says so: a tensor may be one."""
+    if isinstance(value, Tensor):
+        return True if value.parameter else None
+    return False if isinstance(value, (Const, Sequence, Mapping)) else None
 
 
 def _about(value: Value) -> About:

@@ -32,6 +32,7 @@ from tcready.static.engine.values import (
     Sequence,
     Unknown,
     Value,
+    is_open,
     join,
     lift,
     likely,
@@ -201,6 +202,18 @@ class Statements(Room):
         owner = self.engine.named(place.value.id, frame)
         return all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
 
+    def _asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
+        """Whether a test asks for an attribute of a module of torch that may be anything: by default most switches are
+        off."""
+        if self.engine.quiet:
+            return False
+        nodes = [*ast.walk(test)]
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute) and node not in called]
+        with self.engine.quietly():
+            values = [self.engine.eval(node, frame) for node in attributes]
+        return any(is_open(option) for value in values for option in options(value))
+
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
             self.engine.test(node.test, "if", frame)
@@ -217,6 +230,7 @@ class Statements(Room):
         frame.guarding = False
         undecided = answer.decided is None and frame.asked in DECIDED_OUTSIDE
         guess = answer.likely
+        untold = answer.decided is None and guess is None and self._asks_what_nothing_tells(node.test, frame)
         one_of_many = undecided and guess is None and _asks_for_one(node.test)
         if one_of_many and self._is_walked(node.test, frame):
             one_of_many = False
@@ -266,6 +280,8 @@ class Statements(Room):
                 frame.confidence = "low"  # a usual call raises nothing
             elif under[taken] and under[taken][0].about == "size" and confidence == "high":
                 frame.confidence = "medium"  # who knows what sizes it is given
+            elif untold and confidence == "high":
+                frame.confidence = "medium"
             if _gives_up(node.orelse if taken else node.body):
                 self._take_for_granted(node.test, taken, frame)
             else:

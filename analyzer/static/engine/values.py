@@ -41,6 +41,8 @@ class Tensor:
     """Of a sparse layout, which no graph takes in; False where nothing says so."""
     rank: int | None = None
     """Its number of dimensions, up to two; None where nothing says so, and for all above."""
+    parameter: bool = False
+    """An nn.Parameter; False where nothing says so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -440,6 +442,7 @@ def _merged(a: Value, b: Value) -> Value:
             subclass=a.subclass if a.subclass is b.subclass else None,
             sparse=a.sparse and b.sparse,
             rank=a.rank if a.rank == b.rank else None,
+            parameter=a.parameter and b.parameter,
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted, a.alone or b.alone)
@@ -624,9 +627,16 @@ def _truth(value: Value) -> bool | None:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return bool(value.entries)
+    if is_open(value):
+        return None
     if isinstance(value, (Class, Function, Partial, Method, Module, External)):
         return True
     return None
+
+
+def is_open(value: Value) -> bool:
+    """An attribute of what another package made or gave a class: a method, or anything else."""
+    return isinstance(value, Method) and isinstance(value.receiver, (Instance, ExternalInstance))
 
 
 def without_falsy(value: Value) -> Value:

@@ -423,6 +423,10 @@ def _as_text(value: Value) -> Value:
     """`str(value)`."""
     if isinstance(value, Const) and isinstance(value.value, (str, int)):
         return Const(str(value.value))
+    if isinstance(value, Sequence) and value.kind == "tuple" and value.items is not None:
+        members = [v.value for v in value.items if isinstance(v, Const)]
+        if len(members) == len(value.items):
+            return Const(str((*members,)))
     return Plain("str")  # the graph has ended where a tensor is turned into text
 
 

@@ -9,7 +9,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
-from tcready.static.engine.models import builtins, iteration
+from tcready.static.engine.models import builtins, constructors, iteration
 from tcready.static.engine.models.builtins import Handler
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
@@ -95,13 +95,18 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     if engine.quiet and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
         wrapped = site.first("module")
         if wrapped is not None and any(map(engine.is_module, options(wrapped))):
+            for option in options(wrapped):
+                if isinstance(option, ExternalInstance) and option.ident:
+                    constructors.unwrapped(engine, option)
             return wrapped
     if engine.quiet:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
     if engine.quiet and name.startswith("numpy.") and (result == K.ARRAY or isinstance(result, Plain)):
         return K.numpy_built(name, result, site.args)
     if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
-        return _made(engine, result.name, site)
+        made = _made(engine, result.name, site)
+        constructors.fill(engine, made, site)
+        return made
     return result
 
 

@@ -1,0 +1,95 @@
+"""Attributes of modules of torch.nn, by what their constructors are given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping as Table
+from functools import lru_cache
+
+from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    ExternalInstance,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    join,
+    lift,
+    prefer,
+)
+from tcready.static.torch_tables import Attribute, Constructor
+
+
+def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
+    """Gives a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
+    the same to us, it keeps what that had."""
+    constructor = engine.operations.tables.constructor_of(made.name)
+    if constructor is None:
+        return
+    given = _given(constructor, site)
+    thing = engine.heap[made]
+    for attribute in constructor.attributes:
+        value = _value_of(attribute, constructor, given)
+        before = thing.attributes.get(attribute.name)
+        value = value if before is None else join(before, value)
+        if value != before:
+            thing.put(attribute.name, value, replace=True)
+
+
+def of_every_module(engine: Engine, name: str) -> Value | None:
+    """An attribute that each module has from nn.Module."""
+    constructor = engine.operations.tables.constructor_of("torch.nn.Module")
+    found = constructor.attributes if constructor is not None else ()
+    return next((_literal(attribute.value) for attribute in found if attribute.name == name), None)
+
+
+def unwrapped(engine: Engine, made: ExternalInstance) -> None:
+    """What changes a module in place may make its parameters plain tensors."""
+    thing = engine.heap[made]
+    for name, value in [*thing.attributes.items()]:
+        if isinstance(value, Tensor) and value.parameter:
+            thing.put(name, Tensor(value.dtype, leaf=True), replace=True)
+
+
+def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
+    """The arguments that are not what they are by default; None if nothing can be said of what they lead to."""
+    if site.rest is not None or any(word.arg is None for word in site.node.keywords):
+        return None
+    given = {**dict(zip(constructor.parameters, site.args, strict=False)), **site.keywords}
+    given = {n: v for n, v in given.items() if v != _literal(constructor.parameters.get(n, "?"))}
+    return None if constructor.untold & given.keys() else given
+
+
+def _value_of(attribute: Attribute, constructor: Constructor, given: Table[str, Value] | None) -> Value:
+    if attribute.passed and given is not None:
+        return given.get(attribute.passed, _literal(constructor.parameters[attribute.passed]))
+    usual, otherwise = _literal(attribute.value), _literal(attribute.otherwise)
+    deciding = [name for name in attribute.unless if given is None or name in given]
+    if not deciding and given is not None:
+        return usual
+    if given is None or len(deciding) > 1 or not attribute.otherwise:
+        return join(NONE, usual) if deciding and isinstance(usual, Tensor) else UNKNOWN
+    default = _literal(constructor.parameters[deciding[0]])
+
+    def chosen(argument: Value) -> Value:
+        if isinstance(argument, Const):
+            return usual if argument == default else otherwise
+        return join(usual, otherwise)
+
+    return lift(chosen, given[deciding[0]])
+
+
+@lru_cache(1024)
+def _literal(text: str) -> Value:
+    """The value that a table has as text."""
+    if text in ("", "?"):
+        return UNKNOWN
+    if text in ("Parameter", "Buffer"):
+        return Tensor("float", leaf=True, parameter=text == "Parameter")
+    if text == "{}":  # until something is put there
+        return prefer(Mapping((), None), Mapping((), UNKNOWN, True))
+    value = ast.literal_eval(text)
+    return Sequence("tuple", tuple(map(Const, value)), UNKNOWN) if isinstance(value, tuple) else Const(value)
