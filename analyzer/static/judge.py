@@ -69,8 +69,8 @@ DECIDED_BY: Mapping[About, str] = MappingProxyType(
         "data": "the values in a tensor decide",
     }
 )
-_OF_ONE_SIZE = re.compile(r"^[^<>]*[!=]=[^<>]*$")
-"""A test whether a size is this or that, and no other test of sizes."""
+_OF_ONE_SIZE = re.compile(r"^match |^[^<>]*[!=]=[^<>]*$")
+"""A test whether a size is this or that (a case of a `match` too), and no other test of sizes."""
 MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
