@@ -392,8 +392,10 @@ class Statements(Room):
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
         known, left = len(frame.returned), len(frame.exits)
+        caught, frame.caught = frame.caught, not all(_gives_up(handler.body) for handler in node.handlers)
         with frame.inside("try"):
             fell = self.block(node.body, frame)
+        frame.caught = caught
         raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
         made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
@@ -558,6 +560,8 @@ class Statements(Room):
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
+            if frame.caught and self.engine.quiet and self.engine.is_missing(binding.module):
+                return False
             if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
                 root = binding.module.partition(".")[0]
                 self.engine.tell(F.Imported(self.engine.where(frame), node, root))
