@@ -151,7 +151,7 @@ class Interpretation:
     @cached_property
     def settings(self) -> Settings:
         """What the files that were read set of Dynamo."""
-        return settings_of(self.interpreter)
+        return settings_of(self.interpreter, [analysis.root for analysis in self.analyses])
 
     @cached_property
     def break_effects(self) -> BreakEffects:

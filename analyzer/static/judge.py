@@ -456,7 +456,10 @@ def _claimed(rules: Iterable[Rule], fact: Fact, settings: Settings) -> Iterator[
         if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
             continue
         for claim in (found,) if isinstance(found, Claim) else found:
-            if claim.unless not in settings.flags:
+            if claim.unless in settings.unsure:
+                sure = min(claim.confidence or "high", "medium", key=CONFIDENCES.index)
+                yield rule, dataclasses.replace(claim, confidence=sure)
+            elif claim.unless not in settings.flags:
                 yield rule, claim
 
 
