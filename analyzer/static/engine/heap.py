@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Value, join
+from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Value, join, prefer
 
 
 @dataclass
@@ -89,7 +89,9 @@ class Object:
         self.version += 1
         self.changes.count += 1
 
-    def put(self, name: str, value: Value, *, replace: bool) -> None:
+    def put(self, name: str, value: Value, *, replace: bool, unusual: bool = False) -> None:
+        """Stores an attribute: in place of what it was, or as what it may be too; what it was holds by default if the new
+        one is `unusual`."""
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
         self.version += 1
@@ -98,7 +100,7 @@ class Object:
         if replace or name not in self.attributes:
             self.attributes[name] = value
         else:
-            self.attributes[name] = join(self.attributes[name], value)
+            self.attributes[name] = (prefer if unusual else join)(self.attributes[name], value)
 
     def put_loose(self, pattern: str, value: Value) -> None:
         """Stores an attribute whose name only fits a pattern."""
