@@ -114,8 +114,8 @@ class _Reader:
             elif isinstance(node, (ast.For, ast.While)):
                 self._loop(node, frame, sure, depth)
             elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                for block in ("body", "orelse", "finalbody"):
-                    self.read(getattr(node, block, ()), frame, sure, depth)
+                for part in ("body", "orelse", "finalbody"):
+                    self.read(getattr(node, part, []), frame, sure, depth)
 
     def _loop(self, node: ast.For | ast.While, frame: Frame, sure: bool, depth: int) -> None:
         walked = self.interpreter.eval(node.iter, frame) if isinstance(node, ast.For) else UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 
 class Fits(ast.expr):
@@ -12,6 +13,10 @@ class Fits(ast.expr):
     subject: ast.expr
     key: str
     pattern: ast.pattern
+
+    def __init__(self, subject: ast.expr, key: str, pattern: ast.pattern) -> None:
+        fields: dict[str, Any] = {"subject": subject, "key": key, "pattern": pattern}
+        super().__init__(**fields)
 
 
 def subject_key(node: ast.Match) -> str:

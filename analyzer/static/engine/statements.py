@@ -392,10 +392,10 @@ class Statements(Room):
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
         known, left = len(frame.returned), len(frame.exits)
-        caught, frame.caught = frame.caught, not all(_gives_up(handler.body) for handler in node.handlers)
+        around, frame.caught = frame.caught, not all(_gives_up(handler.body) for handler in node.handlers)
         with frame.inside("try"):
             fell = self.block(node.body, frame)
-        frame.caught = caught
+        frame.caught = around
         raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
         made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
