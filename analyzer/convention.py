@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 Source = Literal["function", "method", "attribute"]
+Functions: TypeAlias = "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
 FACTORIES = ("get_model", "model")
 """Module-level names that stand for the model where no class `Model` does; small on purpose."""
 GIVING = ("get_inputs", "get_example_inputs", "example_input_array")
@@ -48,10 +49,7 @@ def convention_in(tree: ast.Module, name: str | None) -> Convention | None:
     `example_input_array`. Without `name` the target is the class `Model`, else a module-level `get_model` or
     `model`, else the file's only nn.Module class that no other class of the file uses; otherwise None.
     """
-    functions = {
-        node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions, classes = _defined(tree)
     target = name or _target(tree, functions, classes)
     if target is None or _is_method(target, classes):  # what a file gives is for `forward`
         return None
@@ -80,10 +78,24 @@ def find_target(path: Path) -> str | None:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
-    functions = {
-        node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    return _target(tree, functions, {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)})
+    return _target(tree, *_defined(tree))
+
+
+def _defined(tree: ast.Module) -> tuple[Functions, dict[str, ast.ClassDef]]:
+    """The functions and classes of a file that are there once it has run: what it deletes is not."""
+    functions: Functions = {}
+    classes: dict[str, ast.ClassDef] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            classes[node.name] = node
+        elif isinstance(node, ast.Delete):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    functions.pop(target.id, None)
+                    classes.pop(target.id, None)
+    return functions, classes
 
 
 def _is_method(name: str, classes: dict[str, ast.ClassDef]) -> bool:
@@ -107,7 +119,7 @@ def _callable_bare(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> bool:
 
 def _target(
     tree: ast.Module,
-    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef],
+    functions: Functions,
     classes: dict[str, ast.ClassDef],
 ) -> str | None:
     if "Model" in classes:

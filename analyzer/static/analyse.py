@@ -17,7 +17,17 @@ from tcready.static.cases import Giving, cases_in, giving
 from tcready.static.concrete import Concrete
 from tcready.static.engine.contract import CallSite, Case
 from tcready.static.engine.interpreter import Interpreter
-from tcready.static.engine.values import UNKNOWN, Class, Function, Instance, Unknown, Value, join, options
+from tcready.static.engine.values import (
+    UNKNOWN,
+    Class,
+    Function,
+    Instance,
+    Unknown,
+    Value,
+    join,
+    lift,
+    options,
+)
 from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program, nodes_in
 from tcready.static.settings import Settings, settings_of
@@ -151,7 +161,7 @@ class Interpretation:
     @cached_property
     def settings(self) -> Settings:
         """What the files that were read set of Dynamo."""
-        return settings_of(self.interpreter)
+        return settings_of(self.interpreter, [analysis.root for analysis in self.analyses])
 
     @cached_property
     def break_effects(self) -> BreakEffects:
@@ -241,7 +251,12 @@ class Interpretation:
             found = interpreter.global_value(module, name) or UNKNOWN
         else:
             found = interpreter.attribute(root, name, interpreter.module_frame(module))
-        return join(*(self._given(each) if isinstance(each, Function) else each for each in options(found)))
+
+        def given(value: Value) -> Value:
+            each = options(value)
+            return join(*(self._given(one) if isinstance(one, Function) else one for one in each))
+
+        return lift(given, found)
 
     def _object(self, root: Instance, target: str, by: Giving | None) -> Iterator[Analysis]:
         context = self.interpreter.run_forward(root, self._cases(by, root))

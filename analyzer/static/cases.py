@@ -9,7 +9,7 @@ from tcready.convention import GIVING, Convention, convention_in
 from tcready.static.engine.contract import Case
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.engine.knowledge import DICTIONARIES
-from tcready.static.engine.values import Const, Instance, Mapping, Sequence, Unknown, Value, options
+from tcready.static.engine.values import Const, Instance, Mapping, Sequence, Unknown, Value, likely, options
 from tcready.static.index import ModuleInfo
 
 MAPPINGS = DICTIONARIES | {"collections.abc.Mapping"}
@@ -35,7 +35,7 @@ def giving(module: ModuleInfo, name: str | None) -> Giving | None:
 def cases_in(value: Value, interpreter: Interpreter) -> tuple[Case, ...]:
     """The calls that inputs of this value stand for, as a run takes them (`worker.loading.cases`); none if it is not
     known what is given."""
-    found = [case for option in options(value) for case in _cases(option, interpreter)]
+    found = [case for option in options(likely(value)) for case in _cases(option, interpreter)]
     return () if None in found else tuple(case for case in found if case is not None)
 
 

@@ -69,8 +69,8 @@ DECIDED_BY: Mapping[About, str] = MappingProxyType(
         "data": "the values in a tensor decide",
     }
 )
-_OF_ONE_SIZE = re.compile(r"^[^<>]*[!=]=[^<>]*$")
-"""A test whether a size is this or that, and no other test of sizes."""
+_OF_ONE_SIZE = re.compile(r"^match |^[^<>]*[!=]=[^<>]*$")
+"""A test whether a size is this or that (a case of a `match` too), and no other test of sizes."""
 MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
@@ -456,7 +456,10 @@ def _claimed(rules: Iterable[Rule], fact: Fact, settings: Settings) -> Iterator[
         if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
             continue
         for claim in (found,) if isinstance(found, Claim) else found:
-            if claim.unless not in settings.flags:
+            if claim.unless in settings.unsure:
+                sure = min(claim.confidence or "high", "medium", key=CONFIDENCES.index)
+                yield rule, dataclasses.replace(claim, confidence=sure)
+            elif claim.unless not in settings.flags:
                 yield rule, claim
 
 

@@ -468,6 +468,39 @@ def test_inputs_that_are_not_known_leave_a_usual_call(name: str, tmp_path: Path)
     assert [finding.rule for finding in found] == ["TCR201"]
 
 
+FLAGGED = """\
+class Model(nn.Module):
+    def __init__(self, debug=False):
+        super().__init__()
+        self.example_input_array = torch.randn(2)
+        if debug:
+            self.example_input_array = (torch.randn(2), True)
+    def forward(self, x, flag=False):
+        if flag:
+            print(x)
+        return x
+"""
+BOTH = "{'cases': {'first': [torch.randn(2)], 'then': dict(x=torch.randn(2), flag=True)}}"
+
+
+@pytest.mark.parametrize(
+    ("gives", "told"),
+    [
+        ("", "low"),  # the array that is set by default
+        ("def get_inputs():\n    return torch.randn(2), True\n", "high"),
+        ("def get_inputs():\n    return torch.randn(2), True\ndel get_inputs\n", "low"),
+        (f"def get_inputs():\n    return {BOTH}\n", "high"),
+    ],
+)
+def test_a_flag_is_given_by_what_is_there_once_the_file_has_run(
+    gives: str, told: str, tmp_path: Path
+) -> None:
+    """By one of several calls, too."""
+    (tmp_path / "model.py").write_text(HEAD + FLAGGED + gives)
+    found = read(["model.py::Model"], ReadOptions(root=tmp_path, low=True)).findings
+    assert [(f.rule, f.confidence) for f in found] == [(LOUD, told)]
+
+
 def test_inputs_are_for_the_model_that_the_file_is_about(tmp_path: Path) -> None:
     """Its other classes are called by it, or like any other."""
     other = CALLED.replace("Model", "Other")

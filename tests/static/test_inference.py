@@ -196,6 +196,19 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
         {"a": "tensor"},
     ),
     "match capture": ("match x:\n    case [first, *rest]:\n        see(first, 'a')", {"a": "unknown"}),
+    "match in parts": (
+        "match (1, [x, 2, 3]):\n    case (0, _):\n        see(x, 'a')\n    case (n, [y, *rest]):\n"
+        "        see(n, 'b')\n        see(y, 'c')\n        see(rest, 'd')\n    case _:\n        see(x, 'e')",
+        {"b": "1", "c": "tensor?", "d": "list(2, 3)"},
+    ),
+    "match keys": (
+        "match {'kind': 'soft', 'n': 3}:\n    case {'kind': 'hard'} | {'m': _}:\n        see(x, 'a')\n"
+        "    case {'kind': str(kind), 'n': 3 as n}:\n        see(kind, 'b')\n        see(n, 'c')\n"
+        "    case _:\n        see(x, 'd')",
+        {"b": "'soft'", "c": "3"},
+    ),
+    "match that ends": ("match 1:\n    case 1:\n        return x\nsee(x, 'a')", {}),
+    "match without a case": ("match 1:\n    case 2:\n        return x\nsee(x, 'a')", {"a": "tensor?"}),
     "augmented": ("y = x.shape[0]\ny += 1\nsee(y, 'a')", {"a": "int@shape"}),
     "augmented item": ("y = [1, x]\ny[0] += x\nsee(y[0], 'a')", {"a": "tensor?"}),
     "unpacking": ("a, (b, *c) = 1, (x, 2, 3)\nsee(b, 'a')\nsee(c, 'b')", {"a": "tensor?", "b": "list(2, 3)"}),

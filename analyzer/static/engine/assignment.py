@@ -176,7 +176,8 @@ class Assignment(Room):
                     before = self._before(option, target.attr, frame)
                 if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
                     tell(option, before, self.engine.is_module(option), source)
-                self.engine.heap[option].update(target.attr, value, strong=strong)
+                passed_by = bool(self.engine.quiet) and frame.confidence == "low"
+                self.engine.heap[option].update(target.attr, value, strong=strong, unusual=passed_by)
                 self.engine.note(option, target.attr)
                 mro = self.engine.mro(option.cls)
                 if mro.is_dictionary and mro.functions("__setattr__"):  # an attribute is an item, too

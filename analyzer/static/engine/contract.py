@@ -343,6 +343,12 @@ class Engine(Protocol):
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         """`isinstance(value, node)`."""
 
+    def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
+        """Whether a subject fits a pattern of `match`, as a value whose truth is asked."""
+
+    def captured(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
+        """What the names in a pattern are where a subject fits it."""
+
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
         """What the method `name` of an object's class gives; None if nothing in sight defines it."""
 

@@ -187,7 +187,12 @@ class Entries(Room):
             if not values:
                 return without
             entered = self._entered(join(*values), without)
-            return entered if len(values) == len(passed) else join(entered, likely(without))
+            if len(values) == len(passed):
+                return entered
+            # a flag that is true in one call counts as given; of others both that one and the default are read
+            flags = all(isinstance(v, (Const, Plain)) and v != NONE for v in options(entered))
+            other = join(entered, likely(without))
+            return prefer(likely(entered), other) if flags else other
 
         more = max((case.args[len(pairs) :] for case in cases), key=len)
         args, by_name = _placed(takes, skip, parameter, by_position=bool(more))

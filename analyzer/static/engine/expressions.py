@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
+from tcready.static.engine.chains import Fits
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.looks import is_of_torch, is_torch
 from tcready.static.engine.scope import Frame, narrowing_key
@@ -94,6 +95,9 @@ class Expressions(Room):
         value = self.eval(node.value, frame)
         frame.env[node.target.id] = value
         return value
+
+    def _fits(self, node: Fits, frame: Frame) -> Value:
+        return self.engine.fits(node.pattern, frame.env[node.key], frame)
 
     def _attribute(self, node: ast.Attribute, frame: Frame, *, called: bool = False) -> Value:
         key = narrowing_key(node)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Value, join
+from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Value, join, prefer
 
 
 @dataclass
@@ -89,8 +89,9 @@ class Object:
         self.version += 1
         self.changes.count += 1
 
-    def update(self, name: str, value: Value, *, strong: bool) -> None:
-        """Stores an attribute. A strong update replaces what it was; a weak one joins that, as it may be either."""
+    def update(self, name: str, value: Value, *, strong: bool, unusual: bool = False) -> None:
+        """Stores an attribute. A strong update replaces what it was; a weak one joins that, as it may be either:
+        by default what it was, if the new one is `unusual`."""
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
         self.version += 1
@@ -99,7 +100,7 @@ class Object:
         if strong or name not in self.attributes:
             self.attributes[name] = value
         else:
-            self.attributes[name] = join(self.attributes[name], value)
+            self.attributes[name] = (prefer if unusual else join)(self.attributes[name], value)
 
     def put_loose(self, pattern: str, value: Value) -> None:
         """Stores an attribute whose name only fits a pattern."""

@@ -24,6 +24,7 @@ from tcready.static.engine.entries import Entries
 from tcready.static.engine.expressions import Expressions
 from tcready.static.engine.functions import Functions
 from tcready.static.engine.heap import Heap
+from tcready.static.engine.matching import Matching
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.names import Names
 from tcready.static.engine.objects import Objects
@@ -110,6 +111,7 @@ class Interpreter:
         annotations = Annotations(self)
         attributes = Attributes(self)
         questions = Questions(self)
+        matching = Matching(self)
         protocols = Protocols(self)
         records = Records(self)
         recurrent = Recurrent(self)
@@ -156,6 +158,7 @@ class Interpreter:
         self.answer = questions.answer
         self.narrow = questions.narrow
         self.is_instance = questions.is_instance
+        self.fits, self.captured = matching.fits, matching.captured
         self.operated, self.negated = protocols.operated, protocols.negated
         self.related = protocols.related
         self.special = protocols.special

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.chains import Fits, values_test, written
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property, public_name
@@ -182,7 +183,7 @@ class Questions(Room):
         if not isinstance(value, Const):
             abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
             frame.asked = max(abouts, key=ABOUT.index)
-            if self.engine.quiet:
+            if self.engine.quiet or isinstance(node, Fits):
                 return
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
@@ -245,6 +246,8 @@ class Questions(Room):
                 return env
             open_one = self._only_open(node, frame)
             return env if open_one is None else self.narrow(open_one, assume, frame)
+        if isinstance(node, Fits):
+            return self._narrow_case(node, assume, frame)
         if isinstance(node, ast.NamedExpr):
             node = node.target
         key = narrowing_key(node)
@@ -287,6 +290,14 @@ class Questions(Room):
             current = self.engine.eval(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
+
+    def _narrow_case(self, node: Fits, assume: bool, frame: Frame) -> dict[str, Value]:
+        """The same of a case of a match statement, with the names that its pattern captures if it is the one."""
+        asked = values_test(node)
+        env = frame.env if asked is None else self.narrow(asked, assume, frame)
+        if not assume:
+            return env
+        return {**env, **self.engine.captured(node.pattern, frame.env[node.key], frame)}
 
     def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
         """`value` with each object of which only the class is known as one of the class that isinstance names, if that
@@ -455,7 +466,7 @@ def _of_shape(node: ast.expr) -> ast.expr | None:
 
 
 def _on_one_line(node: ast.expr) -> str:
-    text = " ".join(ast.unparse(node).split())
+    text = " ".join(written(node).split())
     return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
 
 

@@ -6,14 +6,13 @@ import ast
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, Literal, cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.chains import Fits, chain_of, subject_key, values_test
 from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.heap import Way
-from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Env, Frame, join_envs, positional
 from tcready.static.engine.values import (
     NONE,
@@ -22,7 +21,6 @@ from tcready.static.engine.values import (
     Answer,
     Choice,
     Class,
-    Const,
     External,
     ExternalInstance,
     Function,
@@ -34,7 +32,6 @@ from tcready.static.engine.values import (
     Value,
     is_open,
     join,
-    lift,
     likely,
     members_of,
     options,
@@ -60,8 +57,8 @@ class Statements(Room):
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
         self._filling: dict[ast.If, bool] = {}
-        self._tests: dict[ast.pattern, ast.expr | None] = {}
-        """What the cases of match statements ask, as a comparison."""
+        self._chains: dict[ast.Match, list[ast.stmt]] = {}
+        """What match statements stand for."""
         self._demanded: dict[int, frozenset[str]] = {}
         """What a constructor asks of an object from outside: attributes that are not None."""
 
@@ -412,8 +409,10 @@ class Statements(Room):
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
         known, left = len(frame.returned), len(frame.exits)
+        around, frame.caught = frame.caught, not all(_gives_up(handler.body) for handler in node.handlers)
         with frame.inside("try"):
             fell = self.block(node.body, frame)
+        frame.caught = around
         raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
         made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
@@ -508,89 +507,13 @@ class Statements(Room):
         compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
         if compared is not None:  # Python asks whether the subject equals the first value
             self.engine.tell_test(compared.value, "match", subject, frame)
-        before, confidence, conditional = frame.env, frame.confidence, frame.conditional
-        conditions = frame.conditions
-        lower = self.engine.improbable(frame)
-        several = sum(not _is_irrefutable(case) for case in node.cases) > 1
-        settled: bool | None = None
-        """Whether a case above is the one: for good, or (None) if nothing else is said."""
-        ends: list[Env | None] = []
-        ways: list[Way] = []
-        for case in node.cases:
-            frame.env = dict(before)
-            answer = self._fits(case.pattern, subject, frame)
-            self._bind_pattern(case.pattern, subject, frame)
-            if case.guard is not None:
-                answer = _both(answer, self.engine.test(case.guard, "if", frame))
-            if answer.decided is False:
-                continue
-            passed_by = settled is None and ends != [] and several and answer.likely is not True
-            unusual = answer.likely is False or settled is False
-            if unusual and lower is None:
-                continue
-            frame.confidence = (
-                (lower or "low") if unusual or (passed_by and answer.likely is None) else confidence
-            )
-            frame.conditional = conditional or answer.decided is None
-            under = self._case_condition(node.subject, case.pattern, answer, frame)
-            if under and under[0].about == "size" and frame.confidence == "high":
-                frame.confidence = "medium"  # who knows what sizes it is given
-            frame.conditions = (*conditions, *under)
-            with self.engine.heap.way() as stored:
-                ends.append(frame.env if self.block(case.body, frame) else None)
-            ways.append(stored)
-            if answer.decided:
-                break
-            settled = False if answer.likely else settled
-        else:
-            ends.append(dict(before))
-            ways.append(set())
-        frame.confidence, frame.conditional, frame.conditions = confidence, conditional, conditions
-        self.engine.heap.join(*ways, set())
-        merged = join_envs(*ends)
-        if merged is None:
-            return False
-        frame.env = merged
-        return True
-
-    def _case_condition(
-        self, subject: ast.expr, pattern: ast.pattern, answer: Answer, frame: Frame
-    ) -> tuple[F.Condition, ...]:
-        """What is known to hold in a case that asks for values."""
-        if pattern not in self._tests:
-            self._tests[pattern] = _as_test(subject, pattern)
-        test = self._tests[pattern]
-        if test is None:
-            return ()
-        frame.asked = None
-        with self.engine.quietly():
-            self.engine.test(test, "if", frame)
-        return self.engine.condition(test, True, answer, frame)
-
-    def _fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Answer:
-        """Whether a subject matches a pattern, as far as the source tells."""
-        if isinstance(pattern, ast.MatchAs):
-            return (
-                Answer(True, True) if pattern.pattern is None else self._fits(pattern.pattern, subject, frame)
-            )
-        if isinstance(pattern, ast.MatchValue):
-            value = self.engine.eval(pattern.value, frame)
-            return self.engine.answer(lift(partial(compared, ast.Eq()), subject, value))
-        if isinstance(pattern, ast.MatchSingleton):
-            return self.engine.answer(lift(partial(compared, ast.Is()), subject, Const(pattern.value)))
-        if isinstance(pattern, ast.MatchOr):
-            answers = [self._fits(each, subject, frame) for each in pattern.patterns]
-            return Answer(_any(a.decided for a in answers), _any(a.likely for a in answers))
-        if isinstance(pattern, ast.MatchClass) and not (pattern.patterns or pattern.kwd_patterns):
-            return self.engine.answer(self.engine.is_instance(subject, pattern.cls, frame))
-        return Answer(None, None)
-
-    def _bind_pattern(self, pattern: ast.pattern, subject: Value, frame: Frame) -> None:
-        """Names that a pattern captures: the whole subject, or what nobody knows of it."""
-        for inner in ast.walk(pattern):
-            bound = getattr(inner, "name", None) or getattr(inner, "rest", None)
-            if isinstance(bound, str):
-                frame.env[bound] = subject if inner is pattern else UNKNOWN
+        if node not in self._chains:
+            self._chains[node] = chain_of(node)
+        key = subject_key(node)
+        frame.env = {**frame.env, key: subject}
+        fell = self.block(self._chains[node], frame)
+        frame.env = {name: value for name, value in frame.env.items() if name != key}
+        return fell
 
     def do_assert(self, node: ast.Assert, frame: Frame) -> None:
         """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
@@ -655,6 +578,8 @@ class Statements(Room):
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
+            if frame.caught and self.engine.quiet and self.engine.is_missing(binding.module):
+                return False
             if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
                 root = binding.module.partition(".")[0]
                 self.engine.tell(F.Imported(self.engine.where(frame), node, root))
@@ -681,38 +606,6 @@ def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> I
     yield from itertools.repeat(member, len(stored))
 
 
-def _as_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
-    """`subject == value` for a case of a match statement that asks for values; None for any other."""
-    if isinstance(pattern, ast.MatchOr):
-        values = [each.value for each in pattern.patterns if isinstance(each, ast.MatchValue)]
-        if len(values) < len(pattern.patterns):
-            return None
-        test = ast.Compare(subject, [ast.In()], [ast.Tuple(values, ast.Load())])
-    elif isinstance(pattern, ast.MatchValue):
-        test = ast.Compare(subject, [ast.Eq()], [pattern.value])
-    else:
-        return None
-    return ast.fix_missing_locations(ast.copy_location(test, pattern))
-
-
-def _is_irrefutable(case: ast.match_case) -> bool:
-    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
-
-
-def _both(first: Answer, second: Answer) -> Answer:
-    return Answer(_all((first.decided, second.decided)), _all((first.likely, second.likely)))
-
-
-def _all(answers: Iterable[bool | None]) -> bool | None:
-    found = set(answers)
-    return False if False in found else None if None in found else True
-
-
-def _any(answers: Iterable[bool | None]) -> bool | None:
-    found = set(answers)
-    return True if True in found else None if None in found else False
-
-
 def _pass_over(_statement: ast.stmt, _frame: Frame) -> None:
     """`pass`, and what binds or runs nothing that is compiled."""
 
@@ -729,6 +622,9 @@ def _asks_for_one(test: ast.expr) -> bool:
     """`x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case of many."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(map(_asks_for_one, test.values))
+    if isinstance(test, Fits):
+        asked = values_test(test)
+        return asked is not None and _asks_for_one(asked)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(

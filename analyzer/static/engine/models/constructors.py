@@ -36,7 +36,7 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
         before = thing.attributes.get(attribute.name)
         value = value if before is None else join(before, value)
         if value != before:
-            thing.put(attribute.name, value, replace=True)
+            thing.update(attribute.name, value, strong=True)
 
 
 def of_every_module(engine: Engine, name: str) -> Value | None:
@@ -51,7 +51,7 @@ def unwrapped(engine: Engine, made: ExternalInstance) -> None:
     thing = engine.heap[made]
     for name, value in [*thing.attributes.items()]:
         if isinstance(value, Tensor) and value.parameter:
-            thing.put(name, Tensor(value.dtype, leaf=True), replace=True)
+            thing.update(name, Tensor(value.dtype, leaf=True), strong=True)
 
 
 def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
