@@ -323,7 +323,7 @@ def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
 
 def build_module(source: Source, name: str) -> ModuleInfo:
     """The index of one parsed file."""
-    module = ModuleInfo(name, source, source.path.name == "__init__.py")
+    module = ModuleInfo(name, source, source.path.stem == "__init__")
     _bind(module, {})
     return module
 
@@ -332,7 +332,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
     """The index of a file that is edited: that from `before` the edit, brought up to date. What was defined already stays
     the same object, and as far as it is written as it was, its tree the same too."""
     if before is None:
-        module = ModuleInfo(name, source, source.path.name == "__init__.py", Table())
+        module = ModuleInfo(name, source, source.path.stem == "__init__", Table())
         _bind(module, {})
         return module
     known: dict[ast.AST, FunctionInfo | ClassInfo] = {
@@ -738,6 +738,10 @@ class Library:
         return found
 
 
+LAZY = "attach_stub"
+"""By what of `lazy_loader` a package hands on what the stub beside it imports."""
+
+
 class Program:
     """The modules that one unit reads, and the way to the others.
 
@@ -841,9 +845,22 @@ class Program:
             return False
         self.opened[path] = None
         text = self.library.disk.text(path)
-        found = identifier.encode() in text or b"import *" in text
+        found = identifier.encode() in text or b"import *" in text or LAZY.encode() in text
         self.answers[name, identifier] = found
         return found
+
+    def stub(self, module: ModuleInfo) -> ModuleInfo | None:
+        """The stub beside a package by which `lazy_loader` imports what is asked for: it holds imports alone."""
+        path = module.path.with_suffix(".pyi")
+        if LAZY not in module.source.text or not self.library.disk.is_file(path):
+            return None
+        if path not in self._by_path:
+            self.opened[path] = None
+            try:
+                self._by_path[path] = self.library.module(path, module.name)
+            except UnreadableError as error:
+                self.skipped[path] = str(error)
+        return self._by_path.get(path)
 
     def find(self, name: str) -> Path | None:
         """The file of a module on the search path, whosoever it is; None if it is not found."""

@@ -486,6 +486,30 @@ def test_a_star_over_a_compiled_module(name: str, tmp_path: Path) -> None:
     assert [f.rule for f in found] == (["TCR403"] if name == "Filter" else [])
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["from pkg import Gate\n\ndef model(): return Gate()", "from pkg import *\n\ndef model(): return Gate()",
+     "import pkg as p\n\ndef model(): return p.parts.Gate()"],
+)  # fmt: skip
+def test_what_a_stub_imports_when_it_is_asked_for(written: str, tmp_path: Path) -> None:
+    """`lazy_loader` reads the stub beside a package, in which nothing but imports may stand."""
+    package = tmp_path / "site-packages" / "pkg"
+    (package / "parts").mkdir(parents=True)
+    for folder, stub in (
+        (package, "from . import parts\nfrom .parts import Gate\n"),
+        (package / "parts", "from .gate import Gate\n"),
+    ):
+        (folder / "__init__.py").write_text(
+            "import lazy_loader as lazy\n__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)\n"
+        )
+        (folder / "__init__.pyi").write_text(stub)
+    gate = forward("if x.sum() > 0: return -x\nreturn x").replace("class Model", "class Gate")
+    (package / "parts" / "gate.py").write_text(f"{HEAD}{gate}")
+    (tmp_path / "made.py").write_text(f"{written}\n")
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED)
+    assert [f.rule for f in read(["made.py::model"], options).findings] == ["TCR101"]
+
+
 def test_files_beside_are_looked_at_and_the_package_stays_itself(tmp_path: Path) -> None:
     """To tell what a constructor is given the files of the folder are looked at, `__init__.py` among them, under its own
     name. A star over a submodule that binds its own name takes that from the submodule, as it does in Python."""

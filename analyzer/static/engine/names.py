@@ -87,7 +87,7 @@ class Names(Room):
             return External(name) if name in BUILTINS else UNKNOWN  # `str = str`
         found = module.bindings.get(name) or module.switched.get(name)
         if found is None:
-            source = self._through_stars(module, name)
+            source = self._by_stub(module, name) or self._through_stars(module, name)
             value = self.global_value(source, name) if source is not None else None
             if value is not None:
                 self._globals[key] = value
@@ -160,6 +160,11 @@ class Names(Room):
             self.engine.heap.changes.count += 1
             self.engine.heap.changes.elsewhere += 1
 
+    def _by_stub(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
+        """The stub that binds a name which a package imports when it is asked for."""
+        stub = self.engine.program.stub(module)
+        return stub if stub is not None and name in stub.bindings else None
+
     def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
         """The module that binds a name which another has by `from ... import *`, however many stars away."""
         key = module, name
@@ -176,8 +181,7 @@ class Names(Room):
                 seen.add(source)
                 if not source.exports(name):
                     continue
-                if name in source.bindings:
-                    found = source
+                found = source if name in source.bindings else self._by_stub(source, name)
                 pending.extend(reversed(source.stars))
             self._starred[key] = found
         return self._starred[key]
