@@ -702,8 +702,8 @@ class Calls(Room):
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
         if site.frame.without_gradients or all(tensor.given for tensor in given):
             return
-        many = isinstance(result, Sequence) and result.items is not None
-        gradients = [Tensor()] * (len(result.items) if many else 1)
+        given_back = result.items if isinstance(result, Sequence) else None
+        gradients = [Tensor()] * (1 if given_back is None else len(given_back))
         backward = self.engine.class_member(cls, "backward", site.frame)
         # somebody who calls may have turned gradients off
         sure: Confidence = "medium" if site.confidence == "high" else site.confidence
