@@ -153,6 +153,14 @@ def test_a_class_that_does_not_exist_is_one_line(arguments: list[str]) -> None:
     assert "no_such_class.py" in lines[0]
 
 
+def test_a_module_with_a_name_that_no_file_can_have_is_one_line(tmp_path: Path) -> None:
+    """What is looked for below the working folder may be nothing that can be looked at."""
+    (tmp_path / "part").mkdir()
+    done = _check(f"part.{'a' * 300}::Model", "--no-run", cwd=tmp_path)
+    assert done.exit_code == 2
+    assert "no module" in done.stderr
+
+
 def test_a_module_that_is_not_installed_is_one_line() -> None:
     result = _check("tcready_no_such_package.models::Net", "--no-run")
     assert result.exit_code == 2

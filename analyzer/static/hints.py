@@ -100,7 +100,7 @@ def _below(root: Path, module: str) -> str | None:
     tails = (Path(*module.split(".")).with_suffix(".py"), Path(*module.split("."), "__init__.py"))
     for folder in _folders(root):
         for tail in tails:
-            if (folder / tail).is_file():
+            if os.path.isfile(folder / tail):  # unlike pathlib, it says no of what may not be looked at
                 return (folder / tail).relative_to(root).as_posix()
     return None
 
@@ -114,5 +114,7 @@ def _folders(root: Path) -> Iterator[Path]:
             waiting += [
                 folder / name
                 for name in sorted(_names(folder))
-                if name not in _PASSED_BY and (folder / name).is_dir() and not (folder / name).is_symlink()
+                if name not in _PASSED_BY
+                and os.path.isdir(folder / name)
+                and not os.path.islink(folder / name)
             ]
