@@ -15,7 +15,7 @@ from tcready.rules._module_methods import changes_module
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
 from tcready.rules._statements import full_name, text, values_given
-from tcready.static.concrete import names_given
+from tcready.static.concrete import names_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class _Timing:
         if name is None:
             return False
         origin = self.known.get(name)
-        return name in names_given(self.place.source.tree) and origin not in (
+        return name in self.place.source.derive(names_in) and origin not in (
             "warnings.warn",
             "pprint.pprint",
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.rules._statements import text
-from tcready.static.concrete import names_given
+from tcready.static.concrete import names_given, names_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[
     if (
         not isinstance(found, type)
         or not issubclass(found, Exception)
-        or kind in names_given(place.source.tree)
+        or kind in place.source.derive(names_in)
     ):
         return None
     name = "_".join(word.lower() for word in re.findall("[A-Z][a-z]*|[A-Z]+(?![a-z])", kind)) + "_unless"

@@ -15,7 +15,7 @@ from tcready.rules._locks import is_lock, unlocked
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.static.concrete import name_of_torch, names_given
+from tcready.static.concrete import name_of_torch, names_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -638,7 +638,7 @@ def own_list(place: Located) -> Ways:
         yield Rewrite(
             "It is copied into a list of its own",
             (Change((made,), (expression("list(t)", t=made),)),),
-            None if "list" not in names_given(place.source.tree) else "`list` means something else here",
+            None if "list" not in place.source.derive(names_in) else "`list` means something else here",
         )
 
 

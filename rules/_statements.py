@@ -50,13 +50,11 @@ def values_given(
     last = (written or "").rpartition(".")[2]
     for node in nodes:
         if isinstance(node, kinds) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                other = (
-                    isinstance(target, ast.Attribute) and target.attr != last
-                )  # to write it out takes long
-                if not other and ast.unparse(target) == written:
-                    yield node.value
-                    break
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            # to write out each takes long
+            likely = (to for to in targets if not isinstance(to, ast.Attribute) or to.attr == last)
+            if any(ast.unparse(target) == written for target in likely):
+                yield node.value
 
 
 def is_torch(node: cst.BaseExpression) -> bool:

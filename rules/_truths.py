@@ -27,7 +27,7 @@ from tcready.rules._statements import (
     text,
     times_read,
 )
-from tcready.static.concrete import names_given
+from tcready.static.concrete import names_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def asserting_object(place: Located) -> Ways:
     """`assert rows` as `assert bool(rows)`: of a bool of Python's, Dynamo makes no tensor."""
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
-    if "bool" in names_given(place.source.tree):
+    if "bool" in place.source.derive(names_in):
         yield Declined("`bool` means something else here")
         return
     made = expression("bool(a)", a=place.node)

@@ -58,21 +58,8 @@ OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 ASKED_OF_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
 """How the names of methods begin that Dynamo does not call by way of their type (measured on torch 2.13); those of
 `dict`, `set`, `tuple` and `str` it does."""
-ARITHMETIC = (
-    *(ast.UnaryOp, ast.UAdd, ast.USub, ast.Invert),
-    *(
-        ast.BinOp,
-        ast.Add,
-        ast.Sub,
-        ast.Mult,
-        ast.Div,
-        ast.FloorDiv,
-        ast.Mod,
-        ast.BitOr,
-        ast.BitXor,
-        ast.BitAnd,
-    ),
-)
+ARITHMETIC = (ast.UnaryOp, ast.UAdd, ast.USub, ast.Invert, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
+              ast.Div, ast.FloorDiv, ast.Mod, ast.BitOr, ast.BitXor, ast.BitAnd)  # fmt: skip
 """What Dynamo works out itself in the text of an `eval` that is no literal; not powers and shifts, comparisons, and
 `1 if a else b` (measured on torch 2.13)."""
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})

@@ -776,6 +776,7 @@ class Program:
         """What was asked of whole texts: whether a module mentions a word, or with "" any registers an operator."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
+        self._stubs: dict[ModuleInfo, ModuleInfo | None] = {}
         self._places: dict[str, Path | None] = {}
         self._native: dict[str, bool] = {}
 
@@ -851,8 +852,13 @@ class Program:
 
     def stub(self, module: ModuleInfo) -> ModuleInfo | None:
         """The stub beside a package by which `lazy_loader` imports what is asked for: it holds imports alone."""
+        if module not in self._stubs:  # asked for each name that a module does not bind, builtins among them
+            self._stubs[module] = self._load_stub(module) if LAZY in module.source.text else None
+        return self._stubs[module]
+
+    def _load_stub(self, module: ModuleInfo) -> ModuleInfo | None:
         path = module.path.with_suffix(".pyi")
-        if LAZY not in module.source.text or not self.library.disk.is_file(path):
+        if not self.library.disk.is_file(path):
             return None
         if path not in self._by_path:
             self.opened[path] = None

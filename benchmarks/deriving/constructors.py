@@ -66,7 +66,7 @@ class Trials:
             if repr(other) != repr(usual):
                 try:
                     yield other, self.made(**{parameter.name: other})
-                except Exception:
+                except Exception:  # what does not fit is refused by any kind of error: it shows nothing
                     continue
 
 
@@ -128,7 +128,7 @@ def constructors(only: Collection[str] | None = None) -> dict[str, list[str]]:
         if module and (only is None or name in only):
             try:
                 words = constructor(cls)
-            except Exception:
+            except Exception:  # more than sizes is needed: nothing is known of that class
                 continue
             if words:
                 found[name] = words

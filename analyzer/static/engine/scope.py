@@ -34,24 +34,20 @@ class _Restoring:
         self._frame.enclosing, self._frame.confidence = self._before
 
 
-class _Learning:
+class _Learning(_Restoring):
     """What is learnt and bound inside ends with an expression, but for the names that its `:=` bind."""
 
-    __slots__ = ("_before", "_frame", "_node")
+    __slots__ = ("_env", "_node")
 
     def __init__(self, frame: Frame, node: ast.expr) -> None:
-        self._frame = frame
-        self._node = node
-        self._before = frame.env, frame.enclosing, frame.confidence
-
-    def __enter__(self) -> None:
-        pass
+        super().__init__(frame, frame.enclosing, frame.confidence)
+        self._env, self._node = frame.env, node
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        env, self._frame.enclosing, self._frame.confidence = self._before
-        self._frame.env = with_walrus(env, self._node, self._frame)
+        super().__exit__(kind, error, trace)
+        self._frame.env = with_walrus(self._env, self._node, self._frame)
 
 
 @dataclass(eq=False)
