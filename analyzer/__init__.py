@@ -22,24 +22,18 @@ Importing this package loads no dependency: they come with the first call.
 from __future__ import annotations
 
 import importlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tcready.api import check, combine, compare, exit_code, load, observe, render
-    from tcready.schema import (
-        BreakSite,
-        Comparison,
-        Coverage,
-        Finding,
-        Fix,
-        Observation,
-        Recompile,
-        Region,
-        Report,
-        Stage,
-        TargetReport,
-        TcreadyError,
-    )
+    from tcready.schema.comparison import Comparison
+    from tcready.schema.fix import Fix
+    from tcready.schema.observation import Observation, Stage
+    from tcready.schema.report import Region, Report, TargetReport
+    from tcready.schema.run import BreakSite, Coverage, Recompile
+    from tcready.schema.static import Finding
+    from tcready.schema.words import TcreadyError
 
 __all__ = [
     "BreakSite",
@@ -64,11 +58,29 @@ __all__ = [
 ]
 
 
+_HOMES = MappingProxyType(
+    {
+        "BreakSite": "tcready.schema.run",
+        "Comparison": "tcready.schema.comparison",
+        "Coverage": "tcready.schema.run",
+        "Finding": "tcready.schema.static",
+        "Fix": "tcready.schema.fix",
+        "Observation": "tcready.schema.observation",
+        "Recompile": "tcready.schema.run",
+        "Region": "tcready.schema.report",
+        "Report": "tcready.schema.report",
+        "Stage": "tcready.schema.observation",
+        "TargetReport": "tcready.schema.report",
+        "TcreadyError": "tcready.schema.words",
+    }
+)
+"""The modules of those names that `tcready.api` does not have."""
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "tcready.schema" if name[0].isupper() else "tcready.api"
-    return getattr(importlib.import_module(home), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "tcready.api")), name)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -23,20 +23,11 @@ from tcready.installed import rule_named as rule_named
 from tcready.installed import version as version
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
-from tcready.schema import (
-    Comparison,
-    Finding,
-    FixChange,
-    FixResult,
-    Level,
-    Mode,
-    Observation,
-    Progressing,
-    Reading,
-    Report,
-    StaticResult,
-    TcreadyError,
-)
+from tcready.schema.observation import Observation
+from tcready.schema.progress import Progressing
+from tcready.schema.report import Reading, Report
+from tcready.schema.static import Finding, StaticResult
+from tcready.schema.words import Level, Mode, TcreadyError
 
 if TYPE_CHECKING:
     from tcready.fixing import Fixed
@@ -45,6 +36,8 @@ if TYPE_CHECKING:
     from tcready.observations import Observed
     from tcready.options import BenchOptions, RunOptions, SweepOptions
     from tcready.plan import PlannedRun
+    from tcready.schema.comparison import Comparison
+    from tcready.schema.proof import FixChange, FixResult
     from tcready.traces import Traced
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
@@ -630,7 +623,7 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
     folder), or has changes that are not committed and `dirty` does not allow it.
     """
     from tcready import applying
-    from tcready.schema import is_installed
+    from tcready.schema.paths import is_installed
 
     own = [file for file in fixed.files if not is_installed(str(file.path))]
     applying.write(own, Path(root or Path.cwd()).resolve(), dirty=dirty)
@@ -822,11 +815,13 @@ def render(report: Report | Comparison | FixResult | FixChange, format: str, **o
     """
     from tcready import reports
 
-    if isinstance(report, (FixResult, FixChange)):
-        return reports.render_changes(report, format)
+    if isinstance(report, Report):
+        return reports.render(report, format, **options)
+    from tcready.schema.comparison import Comparison
+
     if isinstance(report, Comparison):
         return reports.render_comparison(report, format, **options)
-    return reports.render(report, format, **options)
+    return reports.render_changes(report, format)
 
 
 def editor_address(editor: str) -> str:
@@ -858,8 +853,10 @@ def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_
 
     Of a comparison 1 if a finding at or above `fail_on` is new or a target fails to compile that did not before, else 0.
     """
-    from tcready import comparison, merge
+    if isinstance(report, Report):
+        from tcready import merge
 
-    if isinstance(report, Comparison):
-        return comparison.exit_code(report, fail_on=fail_on, third_party=third_party)
-    return merge.exit_code(report, fail_on=fail_on, third_party=third_party)
+        return merge.exit_code(report, fail_on=fail_on, third_party=third_party)
+    from tcready import comparison
+
+    return comparison.exit_code(report, fail_on=fail_on, third_party=third_party)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tcready import git
 from tcready.files import staged
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static import source
 
 _BOM = b"\xef\xbb\xbf"

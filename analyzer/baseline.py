@@ -10,18 +10,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tcready.options import ReportOptions
-from tcready.schema import (
-    Finding,
-    Mode,
-    Narrowed,
-    Origin,
-    Reading,
-    Report,
-    TcreadyError,
-    as_json,
-    display_path,
-    from_json,
-)
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.paths import display_path
+from tcready.schema.report import Narrowed, Reading, Report
+from tcready.schema.static import Finding
+from tcready.schema.words import Mode, Origin, TcreadyError
 from tcready.target import Target
 
 Covers: TypeAlias = "Callable[[Entry], bool]"

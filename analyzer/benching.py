@@ -35,21 +35,12 @@ from tcready.observations import Observed
 from tcready.options import BenchOptions, RunOptions, words
 from tcready.plan import PlannedRun, refuse_no_file
 from tcready.resolve import Settings, keywords
-from tcready.schema import (
-    EAGER,
-    Arm,
-    Bench,
-    BenchAnswer,
-    BenchRequest,
-    Observation,
-    Plan,
-    Progressing,
-    Report,
-    Sizes,
-    Stage,
-    StageName,
-    TcreadyError,
-)
+from tcready.schema.bench import Arm, Bench, BenchAnswer, BenchRequest, Sizes
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.progress import Progressing
+from tcready.schema.report import Report
+from tcready.schema.run import Plan
+from tcready.schema.words import EAGER, StageName, TcreadyError
 from tcready.static import locate
 from tcready.target import quoted
 

@@ -5,30 +5,28 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tcready.bench.again import again, noise_of
 from tcready.bench.regression import words_of
-from tcready.schema import (
-    LEVELS,
-    ArmBench,
+from tcready.schema.comparison import (
     ArmChange,
-    Bench,
     BenchChange,
-    BenchState,
-    BreakSite,
     Comparison,
     Difference,
-    Finding,
     FindingChange,
-    FindingKind,
-    Level,
-    Report,
     SiteChange,
-    StageName,
     TargetChange,
-    TargetReport,
 )
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding
+from tcready.schema.words import LEVELS, FindingKind, Level, StageName
 from tcready.target import Target
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import ArmBench, Bench
+    from tcready.schema.comparison import BenchState
+    from tcready.schema.run import BreakSite
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
 """Stages whose failure fails a check without a finding."""

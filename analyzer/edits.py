@@ -8,7 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tcready.schema import Edit, TcreadyError
+from tcready.schema.edit import Edit
+from tcready.schema.words import TcreadyError
 
 CONTEXT = 2
 """Unchanged lines shown on either side of a change."""

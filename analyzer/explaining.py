@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tcready.schema import Finding, Report, TcreadyError, as_json, from_json, named_by, short_names
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.fingerprints import named_by, short_names
+from tcready.schema.report import Report
+from tcready.schema.static import Finding
+from tcready.schema.words import TcreadyError
 from tcready.static import locate
 from tcready.static.cache import Cache
 from tcready.static.disk import Disk

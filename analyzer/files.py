@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 SOURCES = (".py", ".pyi", ".pyw", ".ipynb")
 """Endings of files that hold somebody's code."""

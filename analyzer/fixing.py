@@ -34,24 +34,17 @@ from tcready.refactor.judgement import (
 )
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
-from tcready.schema import (
-    Edit,
-    Finding,
-    Fix,
-    FixChange,
-    FixResult,
-    NoFix,
-    Observation,
-    Progressing,
-    Report,
-    Skipped,
-    TcreadyError,
-    is_installed,
-    path_in,
-    place_in,
-    setting_of,
-)
-from tcready.static import driver, source, torch_tables
+from tcready.schema.cells import path_in, place_in
+from tcready.schema.edit import Edit
+from tcready.schema.fix import Fix
+from tcready.schema.observation import Observation
+from tcready.schema.paths import is_installed
+from tcready.schema.progress import Progressing
+from tcready.schema.proof import FixChange, FixResult, NoFix, setting_of
+from tcready.schema.report import Report
+from tcready.schema.static import Finding, Skipped
+from tcready.schema.words import TcreadyError
+from tcready.static import driver, source, torch_tables, versions
 from tcready.static.concrete import Concrete
 from tcready.static.driver import RuleSet
 from tcready.static.session import Session
@@ -563,7 +556,7 @@ def _setting(text: str) -> str:
     name, value = match.groups()
     takes = {
         type(table.data["config"][name])
-        for table in map(torch_tables.load, torch_tables.versions())
+        for table in map(torch_tables.load, versions.with_tables())
         if name in table.data["config"]
     }
     if not takes:

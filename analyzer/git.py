@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from tcready.schema import Checkout, TcreadyError, display_path
+from tcready.schema.paths import display_path
+from tcready.schema.report import Checkout
+from tcready.schema.words import TcreadyError
 
 SECONDS = 20
 """After which a git that does not answer counts as none."""

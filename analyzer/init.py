@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tcready import project
 from tcready.files import staged
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 HOOKS = ".pre-commit-config.yaml"
 TABLE = """\

@@ -7,13 +7,15 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from tcready.schema import TcreadyError, Tool
+from tcready.schema.report import Tool
+from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tcready.schema import Edit, RuleText
+    from tcready.schema.edit import Edit
+    from tcready.schema.static import RuleText
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
@@ -72,10 +74,10 @@ def tool() -> Tool:
 
 def torch_for(named: tuple[int, int] | None, root: Path) -> tuple[int, int]:
     """The torch whose Dynamo is predicted: the one that is named, else the one installed, else the newest known."""
-    from tcready.static import locate, torch_tables, versions
+    from tcready.static import locate, versions
 
     known = named or versions.installed(locate.default_search_path(root))
-    return known if known is not None else torch_tables.versions()[-1]
+    return known if known is not None else versions.with_tables()[-1]
 
 
 def page_of(rule: Rule) -> str:
@@ -101,13 +103,13 @@ def page_of_break(code: str) -> str:
     """What is known of a type of break of PyTorch's registry, or of what has none, as text. Raises TcreadyError for an id
     of no type."""
     from tcready import breaks
-    from tcready.static import torch_tables
+    from tcready.static import torch_tables, versions
 
     without_type = next((page for page in breaks.load() if code.lower() in page.findings), None)
     if without_type is not None:
         return f"{without_type.name}: {without_type.page.strip()}\n"
     wanted = code.upper()
-    registries = {version: torch_tables.load(version).registry for version in torch_tables.versions()}
+    registries = {version: torch_tables.load(version).registry for version in versions.with_tables()}
     having = [version for version, registry in registries.items() if wanted in registry]
     if not having:
         raise TcreadyError(f"there is no type of break {wanted} in torch {_versions(registries)}")

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tcready import api
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 
 def load(shell: Any) -> None:

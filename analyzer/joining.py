@@ -13,7 +13,10 @@ from typing import TypeVar
 from tcready.applying import Changed
 from tcready.edits import applied, between
 from tcready.options import RunOptions
-from tcready.schema import Edit, FixChange, FixedTarget, FixResult, Observation, TcreadyError
+from tcready.schema.edit import Edit
+from tcready.schema.observation import Observation
+from tcready.schema.proof import FixChange, FixedTarget, FixResult
+from tcready.schema.words import TcreadyError
 
 OVERLAPS = "it overlaps what is changed for another target: run fix again"
 _Key = TypeVar("_Key")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tcready.schema import Engine, Mode, ModeAsked, Parallelism
+from tcready.schema.words import Engine, Mode, ModeAsked, Parallelism
 
 
 class CheckKeywords(TypedDict, total=False):

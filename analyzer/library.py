@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tcready.options import RunOptions
-from tcready.schema import ModeAsked, TcreadyError
+from tcready.schema.words import ModeAsked, TcreadyError
 from tcready.static import hints, locate
 from tcready.target import LIGHTNING, PACKAGES, LibraryModel, Target
 

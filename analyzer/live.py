@@ -21,22 +21,12 @@ from typing import TYPE_CHECKING, Any
 from tcready import reports
 from tcready.installed import advice, rule_set
 from tcready.options import BenchOptions, ReadOptions, ReportOptions, RunOptions
-from tcready.schema import (
-    Cell,
-    Observation,
-    Reading,
-    Report,
-    RuleText,
-    SourceText,
-    StaticResult,
-    TargetReport,
-    TcreadyError,
-    Tool,
-    Verdict,
-    display_path,
-    is_installed,
-    moved,
-)
+from tcready.schema.cells import Cell, moved
+from tcready.schema.observation import Observation
+from tcready.schema.paths import display_path, is_installed
+from tcready.schema.report import Reading, Report, TargetReport, Tool
+from tcready.schema.static import RuleText, SourceText, StaticResult
+from tcready.schema.words import TcreadyError, Verdict
 
 if TYPE_CHECKING:
     from tcready.dynamic import Standing

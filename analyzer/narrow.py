@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReportOptions
-from tcready.schema import Report, TcreadyError, contents
+from tcready.schema.paths import contents
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Covers, Entry

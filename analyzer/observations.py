@@ -19,20 +19,11 @@ from tcready import plan
 from tcready.options import RunOptions
 from tcready.plan import MODE_WORDS, PlannedRun
 from tcready.resolve import Settings
-from tcready.schema import (
-    SYNTHESISED,
-    Mode,
-    ModeAsked,
-    Observation,
-    Progressing,
-    Report,
-    RuleText,
-    SourceText,
-    Stage,
-    StaticTarget,
-    TcreadyError,
-    Tool,
-)
+from tcready.schema.observation import SYNTHESISED, Observation, Stage
+from tcready.schema.progress import Progressing
+from tcready.schema.report import Report, Tool
+from tcready.schema.static import RuleText, SourceText, StaticTarget
+from tcready.schema.words import Mode, ModeAsked, TcreadyError
 from tcready.target import Target
 
 if TYPE_CHECKING:

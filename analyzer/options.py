@@ -12,9 +12,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tcready.schema import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, Sizes, TcreadyError
+from tcready.schema.words import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import Sizes
 
 Kind = Literal[
     "flag",

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcready.schema import ModuleShare, covers
+from tcready.schema.observation import ModuleShare
+from tcready.schema.report import covers
 
 Place = tuple[str, int]
 """A file as the report names it, and the first line of a function's code there."""

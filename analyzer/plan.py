@@ -16,7 +16,8 @@ from types import MappingProxyType
 from tcready import project
 from tcready.options import ReadOptions, RunOptions, refuse_parallel, words
 from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
-from tcready.schema import Mode, ModeAsked, StaticResult, TcreadyError
+from tcready.schema.static import StaticResult
+from tcready.schema.words import Mode, ModeAsked, TcreadyError
 from tcready.target import LibraryModel, Target
 
 MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training mode"}

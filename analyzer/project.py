@@ -13,7 +13,8 @@ from typing import Any
 
 from tcready.options import Declared, RunOptions, declared
 from tcready.resolve import PROJECT, TargetTable, from_toml, takes, written
-from tcready.schema import TcreadyError, contents
+from tcready.schema.paths import contents
+from tcready.schema.words import TcreadyError
 from tcready.target import LibraryModel, Target
 
 FILE = PROJECT

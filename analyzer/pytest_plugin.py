@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from tcready.schema import BreakSite, Observation, Origin, SkippedFrame
+    from tcready.schema.observation import Observation
+    from tcready.schema.run import BreakSite, SkippedFrame
+    from tcready.schema.words import Origin
 
 NAME = "compile_ready"
 
@@ -163,7 +165,7 @@ def _check_strings(name: str, value: object) -> None:
 
 def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, root: str) -> Observation:
     from tcready import api
-    from tcready.schema import TcreadyError
+    from tcready.schema.words import TcreadyError
 
     __tracebackhide__ = True
     tolerance = None
@@ -203,7 +205,7 @@ class _Allowed:
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         from tcready import api
-        from tcready.schema import TcreadyError
+        from tcready.schema.words import TcreadyError
 
         self.patterns = patterns
         codes = {pattern for pattern in patterns if re.fullmatch(r"TCR\d+", pattern)}
@@ -294,7 +296,7 @@ def _counts(origin: Origin, options: Options) -> bool:
 
 def _breaks(seen: Observation, options: Options) -> Iterator[BreakSite]:
     """The breaks that count; what the author asked for himself (`torch.compiler.disable`) does not."""
-    from tcready.schema import INTENDED
+    from tcready.schema.words import INTENDED
 
     for site in seen.break_sites:
         intended = _ids(site) and INTENDED.issuperset(_ids(site))

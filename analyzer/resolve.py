@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tcready.options import Declared, Option, ReadOptions, ReportOptions, RunOptions, WorkOptions, declared
-from tcready.schema import Mode, ModeAsked, TcreadyError
+from tcready.schema.words import Mode, ModeAsked, TcreadyError
 
 VALUES: tuple[type, ...] = (ReportOptions, ReadOptions, WorkOptions, RunOptions)
 """What every check is asked for."""

@@ -7,7 +7,10 @@ import math
 from html.parser import HTMLParser
 from typing import Any
 
-from tcready.schema import SCHEMA_VERSION, Observation, Report, TcreadyError, finite, from_json
+from tcready.schema.codec import finite, from_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
+from tcready.schema.words import SCHEMA_VERSION, TcreadyError
 
 LARGEST_COUNT, LARGEST = 1 << 64, 1e300
 """Whole numbers and others of a report lie below: what is summed and divided of them is a number again."""

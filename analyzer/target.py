@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 Kind = Literal["path", "module"]
 NOTEBOOK = ".ipynb"

@@ -17,24 +17,23 @@ from tcready.refactor.fake_kernel import LACKS, registered
 from tcready.refactor.judgement import Judgement, written_at
 from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
-from tcready.schema import (
-    BreakSite,
-    CustomOp,
-    Edit,
-    Finding,
+from tcready.schema.edit import Edit
+from tcready.schema.observation import Observation
+from tcready.schema.paths import display_path
+from tcready.schema.proof import (
     FixChange,
     FunctionPlace,
     NoFix,
-    Observation,
     ProofRequest,
     ProofResult,
     Span,
-    TcreadyError,
     Trial,
     Variant,
-    display_path,
     setting_line,
 )
+from tcready.schema.run import BreakSite, CustomOp
+from tcready.schema.static import Finding
+from tcready.schema.words import TcreadyError
 from tcready.static import locate, source
 from tcready.static.concrete import Concrete
 from tcready.static.rule import Declined, Rule

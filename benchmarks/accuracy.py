@@ -76,7 +76,8 @@ def analyse(job: tuple[dict[str, Any], str, str, bool, Read]) -> Model:
     record, site, mode, plain_call, how = job
     from tcready import rules
     from tcready.options import ReadOptions
-    from tcready.schema import BREAKING, Tool
+    from tcready.schema.report import Tool
+    from tcready.schema.words import BREAKING
     from tcready.static.driver import RuleSet, read
     from tcready.static.versions import version_of
 

@@ -32,7 +32,9 @@ from typing import Any
 from recorded import source_of
 from tcready.dynamic import RunRequest, observe
 from tcready.options import RunOptions
-from tcready.schema import Observation, Report, from_json
+from tcready.schema.codec import from_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
 
 Site = tuple[str, int]
 

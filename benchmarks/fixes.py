@@ -31,7 +31,8 @@ from typing import Any
 from fixed_files import held_against
 from recorded import source_of
 from tcready import api
-from tcready.schema import FixResult, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.proof import FixResult
 
 
 def tried(

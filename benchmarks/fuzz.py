@@ -133,7 +133,10 @@ def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) ->
     import programs
     from tcready.options import ReadOptions
     from tcready.refactor.suggest import suggest
-    from tcready.schema import TcreadyError, Tool, as_json, display_path
+    from tcready.schema.codec import as_json
+    from tcready.schema.paths import display_path
+    from tcready.schema.report import Tool
+    from tcready.schema.words import TcreadyError
     from tcready.static.driver import RuleSet, read
 
     outcome = Outcome(target.replace(task.path, task.key, 1))

@@ -149,7 +149,7 @@ def parted(text: str) -> Iterator[tuple[str, str]]:
 def direct(name: str) -> dict[str, object]:
     """What a run by tcready shows of the same model, as far as a trace can show it."""
     from tcready import observe
-    from tcready.schema import as_json
+    from tcready.schema.codec import as_json
 
     seen = as_json(observe(f"models/{name}.py::Model", root=ROOT / "fixtures"))
     return {key: seen[key] for key in ("break_sites", "skipped_frames", "recompiles", "graphs")}

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from tcready import api
 from tcready.options import BenchOptions
-from tcready.schema import Bench, TcreadyError
+from tcready.schema.bench import Bench
+from tcready.schema.words import TcreadyError
 
 MODELS = Path(__file__).resolve().parent.parent / "fixtures" / "bench"
 SLACK = 45.0

@@ -52,7 +52,7 @@ def predicted(job: tuple[dict[str, Any], str]) -> dict[str, Any]:
     from tcready import rules
     from tcready.merge import merge
     from tcready.options import ReadOptions
-    from tcready.schema import Tool
+    from tcready.schema.report import Tool
     from tcready.static.driver import RuleSet, read
     from tcready.static.versions import version_of
 
@@ -73,7 +73,7 @@ def predicted(job: tuple[dict[str, Any], str]) -> dict[str, Any]:
 
 def judged(model: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Each region of a model that was run, with its outcome and what the report says wrongly of it."""
-    from tcready.schema import covers
+    from tcready.schema.report import covers
 
     for region, seen in zip(model["regions"], model["seen"], strict=True):
         found = dict(region, target=model["record"]["target"], **seen)

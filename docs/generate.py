@@ -22,8 +22,12 @@ from tcready.breaks.page import Page
 from tcready.cli import app
 from tcready.options import Declared, RunOptions
 from tcready.refactor.example import example
-from tcready.schema.codec import FLAT, json_name, omitted
-from tcready.static import torch_tables
+from tcready.schema.codec import FLAT, all_names, json_name, omitted
+from tcready.schema.observation import Observation
+from tcready.schema.proof import FixResult
+from tcready.schema.report import Report
+from tcready.schema.words import SCHEMA_VERSION
+from tcready.static import torch_tables, versions
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import version_of
 
@@ -45,8 +49,8 @@ def files() -> dict[Path, str]:
     rules = api.load_rules()
     pages = breaks.load()
     schemas = {
-        "report": _schema(schema.Report),
-        "observation": _schema(schema.Observation),
+        "report": _schema(Report),
+        "observation": _schema(Observation),
         "fixes": _fixes_schema(),
     }
     return {
@@ -186,7 +190,7 @@ def _registry() -> dict[str, str]:
     """The name of every type of break, by its id, as the newest torch that has it calls it."""
     return {
         gb_id: name
-        for version in torch_tables.versions()
+        for version in versions.with_tables()
         for gb_id, name in torch_tables.load(version).registry.items()
     }
 
@@ -194,12 +198,12 @@ def _registry() -> dict[str, str]:
 def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
     names = _registry()
     page_of = {gb_id: page.name for page in pages for gb_id in page.gb_ids}
-    versions = [".".join(map(str, version)) for version in torch_tables.versions()]
+    known = [".".join(map(str, version)) for version in versions.with_tables()]
     examples = sum(each.bad is not None for page in pages for each in page.breaks)
     text = NOTICE.format(source="analyzer/breaks") + (
         "# Types of graph breaks\n\n"
         "What a run shows and no rule predicts still has a type, by its id in PyTorch's registry. Here stand all "
-        f"{len(names)} types of torch {', '.join(versions)}, each with the page that says why it happens and what to do, "
+        f"{len(names)} types of torch {', '.join(known)}, each with the page that says why it happens and what to do, "
         f"and the rules that predict it. `tcready rule GB0170` prints one. {examples} have an example that Dynamo breaks "
         "on with that very id on each run of the test suite, and the same without the break; of the others the page says "
         "why there is none.\n\n| page | what it is about |\n|---|---|\n"
@@ -287,7 +291,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tcready.schema import Engine, Mode, ModeAsked, Parallelism
+from tcready.schema.words import Engine, Mode, ModeAsked, Parallelism
 '''
 PYTHON_TYPES = {
     "list": "Sequence[str]",
@@ -328,14 +332,17 @@ class _Generator(GenerateJsonSchema):
 
 
 def _schema(kind: type[Any]) -> JsonSchemaValue:
-    kinds = [value for value in vars(schema).values() if isinstance(value, type)]
+    names = all_names()
+    kinds = [value for value in names.values() if isinstance(value, type)]
     for value in kinds:
+        if value.__module__.startswith(schema.__name__):  # where pydantic looks for the names in its fields
+            vars(sys.modules[value.__module__]).update(names)
         if hasattr(value, "of_json"):
             value.__get_pydantic_core_schema__ = lambda *_: core_schema.str_schema()
         elif dataclasses.is_dataclass(value):
-            names = {field.name: json_name(field) for field in dataclasses.fields(value)}
+            keys = {field.name: json_name(field) for field in dataclasses.fields(value)}
             value.__pydantic_config__ = pydantic.ConfigDict(  # type: ignore[attr-defined]
-                use_attribute_docstrings=True, alias_generator=names.__getitem__
+                use_attribute_docstrings=True, alias_generator=keys.__getitem__
             )
     made = pydantic.TypeAdapter(kind).json_schema(mode="serialization", schema_generator=_Generator)
     for value in kinds:
@@ -343,18 +350,18 @@ def _schema(kind: type[Any]) -> JsonSchemaValue:
     known = json.dumps(made)
     made["$defs"] = {name: part for name, part in made["$defs"].items() if f'"#/$defs/{name}"' in known}
     made["properties"]["schema_version"] = {
-        "const": schema.SCHEMA_VERSION,
+        "const": SCHEMA_VERSION,
         "description": "A changed field is a new version; a new field, which a reader ignores, is none.",
     }
     made["required"].append("schema_version")
-    made["title"] = f"tcready {kind.__name__.lower()}, version {schema.SCHEMA_VERSION}"
+    made["title"] = f"tcready {kind.__name__.lower()}, version {SCHEMA_VERSION}"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
 def _fixes_schema() -> JsonSchemaValue:
     """Of what `tcready fix` writes as JSON: its result, and what carries it out."""
-    made = _schema(schema.FixResult)
-    made["title"] = f"tcready fixes, version {schema.SCHEMA_VERSION}"
+    made = _schema(FixResult)
+    made["title"] = f"tcready fixes, version {SCHEMA_VERSION}"
     text = {"type": "string"}
     more: dict[str, JsonSchemaValue] = {
         "settings": {

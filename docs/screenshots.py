@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 from tcready import check, compare, render
-from tcready.schema import Comparison
+from tcready.schema.comparison import Comparison
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "pages" / "img"

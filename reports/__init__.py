@@ -10,10 +10,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from tcready.schema import Comparison, Finding, FixChange, FixResult, Report, TcreadyError
+from tcready.schema.report import Report
+from tcready.schema.static import Finding
+from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tcready.schema.comparison import Comparison
+    from tcready.schema.proof import FixChange, FixResult
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -59,6 +64,7 @@ def editor_address(asked: str) -> str:
 def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa: A002 - the flag's own name
     """Proposed changes, or the proof of one patch, as `text` or `json`. Raises TcreadyError for another format."""
     from tcready.reports import fixes
+    from tcready.schema.proof import FixChange
 
     if format not in ("text", "json"):
         raise TcreadyError(f"changes are not told as {format!r}: use json or text")

@@ -33,7 +33,8 @@ from tcready.reports.drawing import (
     named_row,
     up,
 )
-from tcready.schema import EAGER, Bench, BenchCase, Figure, Soak, SoakPoint
+from tcready.schema.bench import Bench, BenchCase, Figure, Soak, SoakPoint
+from tcready.schema.words import EAGER
 
 KINDS = 6
 """Colours that the style tells apart; the first is eager's."""

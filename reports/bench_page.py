@@ -20,7 +20,7 @@ from tcready.reports.bench_view import (
     ways,
 )
 from tcready.reports.drawing import Chart
-from tcready.schema import Bench, CheckItem
+from tcready.schema.bench import Bench, CheckItem
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from tcready.quantities import UNKNOWN
@@ -22,7 +23,9 @@ from tcready.reports.bench_view import (
     ways,
 )
 from tcready.reports.view import STAGE_SIGN, lines_of, visible
-from tcready.schema import Bench, CheckState
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import Bench, CheckState
 
 MANY_CELLS = 24
 """A longer name of an arm has a line of its own."""

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
 from tcready.reports.view import PHASE_WORD, number, percent, sentence
-from tcready.schema import (
-    EAGER,
-    ArmBench,
-    ArmVerdict,
-    Bench,
-    BenchCase,
-    BenchVerdict,
-    CheckState,
-    Figure,
-    LoaderShare,
-    Noise,
-    Soak,
-)
+from tcready.schema.bench import Figure
+from tcready.schema.words import EAGER
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import (
+        ArmBench,
+        ArmVerdict,
+        Bench,
+        BenchCase,
+        BenchVerdict,
+        CheckState,
+        LoaderShare,
+        Noise,
+        Soak,
+    )
 
 BENCH_WORD: Mapping[ArmVerdict | BenchVerdict, str] = MappingProxyType(
     {
@@ -67,7 +70,7 @@ def _places(value: float, figure: Figure) -> int:
 
 def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], str]) -> str:
     """Bounds in the unit of the median; each with its own (`alone`) if they are too far from it to be read so."""
-    scaled = Figure(figure.median / size, figure.low / size, figure.high / size, figure.n)
+    scaled = replace(figure, median=figure.median / size, low=figure.low / size, high=figure.high / size)
     median = float(f"{scaled.median:.{DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
     if figure.low == figure.high:
         return f"{plain_number(scaled.median, decimals(median))}{after}"

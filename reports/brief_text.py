@@ -33,7 +33,8 @@ from tcready.reports.view import (
     verdict_sentence,
     visible,
 )
-from tcready.schema import Finding, Report, TargetReport
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding
 
 SHOWN_REGIONS = 4
 SHOWN_PLACES = 6

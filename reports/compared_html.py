@@ -13,7 +13,8 @@ from tcready.reports.bench_view import BENCH_WORD, time_interval
 from tcready.reports.editor import Editor, WithoutSource, editor_of
 from tcready.reports.html import laid_out
 from tcready.reports.paths import file_name, paths_in, without_absolute_paths
-from tcready.schema import Comparison, Difference, FindingChange, FindingKind, SiteChange, TargetChange
+from tcready.schema.comparison import Comparison, Difference, FindingChange, SiteChange, TargetChange
+from tcready.schema.words import FindingKind
 
 
 @dataclass(frozen=True)

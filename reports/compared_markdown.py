@@ -16,7 +16,7 @@ from tcready.reports.compared_text import (
 )
 from tcready.reports.markdown import code, plain
 from tcready.reports.paths import file_name
-from tcready.schema import BenchChange, Comparison
+from tcready.schema.comparison import BenchChange, Comparison
 
 
 def render(comparison: Comparison) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from tcready.reports.bench_view import BENCH_WORD, relative, time_interval
 from tcready.reports.view import VERDICT_WORD, code_of, percent, visible
-from tcready.schema import (
+from tcready.schema.cells import path_in
+from tcready.schema.comparison import (
     ArmChange,
     BenchChange,
     BenchState,
     Comparison,
     FindingChange,
     TargetChange,
-    path_in,
 )
 
 _TITLES = {"new": "NEW", "fixed": "FIXED", "moved": "MOVED", "not_compared": "NOT COMPARED"}

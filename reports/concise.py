@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tcready.reports.view import code_of, listed, visible
-from tcready.schema import Report, short_names
+from tcready.schema.fingerprints import short_names
+from tcready.schema.report import Report
 
 
 def render(report: Report, *, third_party: bool = False) -> str:

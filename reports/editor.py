@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from tcready.reports.paths import in_address, is_absolute
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 EDITORS: Mapping[str, str] = MappingProxyType(
     {

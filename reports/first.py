@@ -17,16 +17,10 @@ from tcready.reports.view import (
     shortened,
     which_calls,
 )
-from tcready.schema import (
-    EAGER,
-    OF_THE_MODEL,
-    PLACEMENT_WORDS,
-    Finding,
-    Region,
-    Report,
-    TargetReport,
-    Troubles,
-)
+from tcready.schema.report import Region, Report, TargetReport
+from tcready.schema.static import Finding
+from tcready.schema.troubles import Troubles
+from tcready.schema.words import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.target import LibraryModel
 
 _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}

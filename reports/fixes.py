@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 
 from tcready.reports.view import proof_words, share_words, visible
-from tcready.schema import SCHEMA_VERSION, FixChange, FixResult, as_json, setting_line, setting_of
+from tcready.schema.codec import as_json
+from tcready.schema.proof import FixChange, FixResult, setting_line, setting_of
+from tcready.schema.words import SCHEMA_VERSION
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable sets too (torch/_dynamo/config.py, 2.11 to 2.14)."""

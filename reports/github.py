@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tcready.reports.paths import outside, without_absolute_paths
 from tcready.reports.view import code_of, heaviest_first, listed
-from tcready.schema import Finding, Level, Report
+from tcready.schema.report import Report
+from tcready.schema.static import Finding
+from tcready.schema.words import Level
 from tcready.target import Target
 
 COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}

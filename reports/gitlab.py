@@ -7,7 +7,8 @@ from collections import Counter
 
 from tcready.reports.paths import outside, without_absolute_paths
 from tcready.reports.view import code_of, listed, visible
-from tcready.schema import Level, Report
+from tcready.schema.report import Report
+from tcready.schema.words import Level
 
 SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "info"}
 

@@ -25,7 +25,7 @@ from tcready.reports.editor import editor_of
 from tcready.reports.page import AROUND, MANY_DIFFS, SourceView, own_paths, page
 from tcready.reports.paths import paths_in, without_absolute_paths
 from tcready.reports.places import by_cell
-from tcready.schema import Report
+from tcready.schema.report import Report
 
 GB_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 """Where Dynamo's own page of a graph break id stands (named in Dynamo's messages)."""

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
-from tcready.schema import Comparison, Report, as_json, finite
+from tcready.schema.codec import as_json, finite
+from tcready.schema.report import Report
+
+if TYPE_CHECKING:
+    from tcready.schema.comparison import Comparison
 
 
 def render(report: Report | Comparison) -> str:

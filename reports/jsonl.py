@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from tcready.reports.view import listed
-from tcready.schema import Report, as_json, finite
+from tcready.schema.codec import as_json, finite
+from tcready.schema.report import Report
 
 
 def render(report: Report, *, third_party: bool = False) -> str:

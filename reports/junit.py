@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ET
 
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.view import VERDICT_WORD, code_of, ladder, listed, static_evidence
-from tcready.schema import Finding, Report, TargetReport
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""

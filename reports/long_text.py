@@ -11,10 +11,9 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, chop_cells, set_cell_size
-from tcready.reports import bench_text
-from tcready.reports.bench_view import answer
 from tcready.reports.first import Step, of_the_source, steps
 from tcready.reports.ranks_view import rows as rank_rows
 from tcready.reports.serving_view import rows as serving_rows
@@ -83,18 +82,15 @@ from tcready.reports.view import (
     was_shown,
     which_calls,
 )
-from tcready.schema import (
-    Finding,
-    Fix,
-    Plan,
-    Region,
-    Report,
-    RuleText,
-    Stage,
-    TargetReport,
-    Troubles,
-    short_names,
-)
+from tcready.schema.fingerprints import short_names
+from tcready.schema.fix import Fix
+from tcready.schema.observation import Stage
+from tcready.schema.report import Region, Report, TargetReport
+from tcready.schema.static import Finding, RuleText
+from tcready.schema.troubles import Troubles
+
+if TYPE_CHECKING:
+    from tcready.schema.run import Plan
 
 TAB = 4
 TERMINAL_TAB = 8
@@ -587,6 +583,8 @@ class LongText:
         bench = target.observation.bench
         if bench is None:
             return
+        from tcready.reports import bench_text
+
         about = named_target(target, self.given.targets)
         for line in bench_text.lines(bench, about, self.width):
             if line.whole:
@@ -751,8 +749,11 @@ class LongText:
         self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
         bench = target.observation.bench
         if bench is not None:
-            style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
-            body = f"{about}: {answer(bench).upper()}: {bench.reason}"
+            from tcready.reports import bench_text, bench_view
+
+            answer = bench_view.answer(bench)
+            style = bench_text.BENCH_STYLE.get(answer, "bold")
+            body = f"{about}: {answer.upper()}: {bench.reason}"
             self.wrapped("SPEED   ", body, style=style, lead_style="bold")
         if with_steps:
             for place, step in enumerate(steps(target, self.given, self.names)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tcready.reports.bench_view import (
     CHECK_WORD,
@@ -52,7 +53,13 @@ from tcready.reports.view import (
     shortened,
     visible,
 )
-from tcready.schema import Bench, Finding, Plan, Report, ShapeStudy, Sweep, TargetReport
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import Bench
+    from tcready.schema.run import Plan, ShapeStudy
+    from tcready.schema.sweep import Sweep
 
 FIRST = 10
 """Findings that stand in the comment unfolded."""

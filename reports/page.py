@@ -16,22 +16,12 @@ from tcready.reports.paths import in_address, is_absolute
 from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.sides import Sides, sides
 from tcready.reports.urgency import asks_for_change, operations, seconds, urgency
-from tcready.schema import (
-    LEVELS,
-    OF_THE_MODEL,
-    BreakSite,
-    Finding,
-    LineSet,
-    ModuleShare,
-    Observation,
-    Region,
-    Report,
-    RuleText,
-    Stage,
-    TargetReport,
-    Troubles,
-    covers,
-)
+from tcready.schema.observation import ModuleShare, Observation, Stage
+from tcready.schema.report import Region, Report, TargetReport, covers
+from tcready.schema.run import BreakSite, LineSet
+from tcready.schema.static import Finding, RuleText
+from tcready.schema.troubles import Troubles
+from tcready.schema.words import LEVELS, OF_THE_MODEL
 
 MANY_MODULES = 300
 DEEP = 12

@@ -6,13 +6,18 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
-from tcready.schema import Comparison, Evidence, Report, Speaker
+from tcready.schema.report import Report
+from tcready.schema.static import Evidence
+from tcready.schema.words import Speaker
 from tcready.target import Target
 
-R = TypeVar("R", Report, Comparison)
+if TYPE_CHECKING:
+    from tcready.schema.comparison import Comparison
+
+R = TypeVar("R", Report, "Comparison")
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _ENDS = r"\s'\"<>`"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcready.reports import view
-from tcready.schema import BreakSite, ModuleShare
+from tcready.schema.observation import ModuleShare
+from tcready.schema.run import BreakSite
 
 WIDTH = 1000.0
 """Units of the drawing; a character of a label takes `LETTER` of them."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 
 from tcready.reports.view import lines_of
-from tcready.schema import Cell, CellPlace, Report, SourceText, moved, path_in, place_in
+from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
+from tcready.schema.report import Report
+from tcready.schema.static import SourceText
 
 
 def by_cell(report: Report) -> Report:

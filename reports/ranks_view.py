@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tcready.reports.view import STAGE_WORD, ddp_sentence, number, percent
-from tcready.schema import Ddp, DdpPart, DdpSplit, Frame, Observation, ParallelRun, RankDifference, RankRun
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation
+
+if TYPE_CHECKING:
+    from tcready.schema.parallel import Ddp, DdpPart, DdpSplit, ParallelRun, RankDifference, RankRun
 
 WORDS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2", "tp": "tensor parallel"}
 MANY = 6

@@ -8,7 +8,9 @@ from typing import Any
 
 from tcready.reports.paths import in_address, outside, without_absolute_paths
 from tcready.reports.view import EFFECT_WORD, advice_on, heaviest_first, listed, reflowed, rules_by_code
-from tcready.schema import Edit, Finding, Report, RuleText
+from tcready.schema.edit import Edit
+from tcready.schema.report import Report
+from tcready.schema.static import Finding, RuleText
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 SHOWN = 5000

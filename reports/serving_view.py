@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tcready.reports.view import code_of, number
-from tcready.schema import (
-    Finding,
-    Report,
-    ServedClass,
-    ServedFinding,
-    ServedOperator,
-    ServedReason,
-    ServedState,
-    Serving,
-)
+from tcready.schema.report import Report
+from tcready.schema.static import Finding
+
+if TYPE_CHECKING:
+    from tcready.schema.serving import (
+        ServedClass,
+        ServedFinding,
+        ServedOperator,
+        ServedReason,
+        ServedState,
+        Serving,
+    )
 
 STATE: Mapping[ServedState, str] = MappingProxyType(
     {"handled": "handled", "hit": "hit", "not_read": "not read", "not_compiled": "not compiled"}

@@ -6,7 +6,7 @@ from tcready.reports import bench_view, view
 from tcready.reports.html import environment
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.places import by_cell
-from tcready.schema import Report
+from tcready.schema.report import Report
 
 SHOWN = 20
 """Findings that are listed; the page has all."""

@@ -14,7 +14,10 @@ from urllib.parse import quote
 from tcready.reports import html, places, sweep_view
 from tcready.reports.editor import Editor, WithoutSource, editor_of
 from tcready.reports.paths import paths_in, without_absolute_paths
-from tcready.schema import Finding, Report, Sweep, SweptModel, SweptSite, TargetReport, Troubles
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding
+from tcready.schema.sweep import Sweep, SweptModel, SweptSite
+from tcready.schema.troubles import Troubles
 
 SHOWN_MODELS = 12
 """Models named with a site, before the rest is folded away."""

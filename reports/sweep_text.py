@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from tcready.reports.sweep_view import (
@@ -18,7 +19,10 @@ from tcready.reports.sweep_view import (
     word,
 )
 from tcready.reports.view import number, visible
-from tcready.schema import Report, Sweep
+from tcready.schema.report import Report
+
+if TYPE_CHECKING:
+    from tcready.schema.sweep import Sweep
 
 ROWS = 40
 """Models in the table, unless all are asked for."""

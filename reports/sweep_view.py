@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcready.reports.view import VERDICT_WORD, duration, number, percent
-from tcready.schema import Cause, ChangeKind, Outcome, Sweep, SweptFix, SweptModel, SweptSite, SweptState
+
+if TYPE_CHECKING:
+    from tcready.schema.sweep import (
+        Cause,
+        ChangeKind,
+        Outcome,
+        Sweep,
+        SweptFix,
+        SweptModel,
+        SweptSite,
+        SweptState,
+    )
 
 STATE_WORD: dict[SweptState, str] = {
     "run": "",

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 
 from rich.cells import cell_len
-from tcready.reports import sweep_text
 from tcready.reports.brief_text import LAYOUTS, BriefText
 from tcready.reports.long_text import LongText, Write, coloured, plain
-from tcready.schema import Finding, Report
+from tcready.schema.report import Report
+from tcready.schema.static import Finding
 
 LINES = 60
 """Rows that the short form keeps to, if findings and targets are not too many for it."""
@@ -39,7 +39,11 @@ def render(
     `to_text`.
     """
     width = max(width, NARROWEST)
-    swept = sweep_text.render(report, report.sweep, whole=verbose) if report.sweep is not None else ""
+    swept = ""
+    if report.sweep is not None:
+        from tcready.reports import sweep_text
+
+        swept = sweep_text.render(report, report.sweep, whole=verbose)
     if verbose:
         out = io.StringIO()
         LongText(_write(out, width, color), width, report, third_party, of_a_result=of_a_result).report()

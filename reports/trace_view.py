@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from tcready.reports.view import PHASE_WORD, duration, number
-from tcready.schema import CompileTime, Recompile, RecompileAdvice, TargetReport, Trace
+from tcready.schema.report import TargetReport
+
+if TYPE_CHECKING:
+    from tcready.schema.run import CompileTime, Recompile, RecompileAdvice, Trace
 
 SHOWN_RANKS = 8
 """Ranks of a job that are named."""

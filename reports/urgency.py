@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from tcready.schema import LEVELS, Finding, Status
+from tcready.schema.static import Finding
+from tcready.schema.words import LEVELS, Status
 
 WEIGHT: Mapping[Status, int] = MappingProxyType(
     {

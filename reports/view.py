@@ -10,47 +10,38 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from tcready.schema import (
-    LEVELS,
-    PLACEMENT_WORDS,
-    STAGES,
-    Backend,
-    Break,
-    BreakEffect,
-    BreakSite,
-    Coverage,
-    CudaGraphSkip,
-    CustomOp,
-    Ddp,
-    Finding,
-    FindingTarget,
-    Fix,
-    FrameFate,
-    Placement,
-    Plan,
-    Proof,
-    Recompile,
-    Region,
-    RegionState,
-    Report,
-    RuleText,
-    ShapeAdvice,
-    ShapeAxis,
-    ShapeStudy,
-    ShapeTrial,
-    SkippedFrame,
-    Stage,
-    Status,
-    TargetReport,
-    Training,
-    TrainingPart,
-    TrainingPhase,
-    Troubles,
-    Verdict,
-)
-from tcready.schema import visible as visible
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.fix import Fix
+from tcready.schema.observation import Stage
+from tcready.schema.report import Region, Report, TargetReport
+from tcready.schema.static import Finding, FindingTarget, RuleText
+from tcready.schema.troubles import Break, Troubles
+from tcready.schema.words import LEVELS, PLACEMENT_WORDS, STAGES, RegionState, Status, TrainingPhase, Verdict
+from tcready.schema.words import visible as visible
 from tcready.target import NOTEBOOK, Target, quoted
+
+if TYPE_CHECKING:
+    from tcready.schema.fix import Proof
+    from tcready.schema.parallel import Ddp
+    from tcready.schema.run import (
+        Backend,
+        BreakSite,
+        Coverage,
+        CudaGraphSkip,
+        CustomOp,
+        Placement,
+        Plan,
+        Recompile,
+        ShapeAdvice,
+        ShapeAxis,
+        ShapeStudy,
+        ShapeTrial,
+        SkippedFrame,
+        Training,
+        TrainingPart,
+    )
 
 STAGE_SIGN = {"pass": "✅", "fail": "❌", "not_run": "⚪"}
 STAGE_WORD = {"pass": "passed", "fail": "failed", "not_run": "not run"}

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import holds_tensor, options

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import RECURRENT, receiver_class
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
 from tcready.static.engine.knowledge import MADE_BY_INDEX
 from tcready.static.engine.values import External, tensor_of

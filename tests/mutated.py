@@ -25,7 +25,10 @@ from tcready import api, stored
 from tcready.installed import rule_set
 from tcready.options import ReadOptions
 from tcready.reports import FORMATS
-from tcready.schema import Observation, Report, TcreadyError, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 from tcready.static import driver
 from tcready.static.session import Session
 from tcready.static.units import Unit

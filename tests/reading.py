@@ -8,7 +8,8 @@ from typing import Any
 
 from tcready import rules as rule_files
 from tcready.options import ReadOptions, ReportOptions
-from tcready.schema import StaticResult, Tool
+from tcready.schema.report import Tool
+from tcready.schema.static import StaticResult
 from tcready.static import driver
 from tcready.static.driver import RuleSet
 from tcready.static.rule import Rule

@@ -24,7 +24,10 @@ import pytest
 from commands import run
 from fixture_markers import ROOT
 from tcready import api, stored
-from tcready.schema import Observation, Report, TcreadyError, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 from tcready.static import cache
 from trace_events import Job
 

@@ -16,7 +16,10 @@ import jsonschema
 import pytest
 import tcready
 from tcready.api import check, exit_code, observe, render
-from tcready.schema import Progress, Report, TcreadyError, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.progress import Progress
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 
 MODEL = """\
 from torch import nn

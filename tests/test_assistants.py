@@ -24,7 +24,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tcready import api
-from tcready.schema import FixChange, Report, TcreadyError
+from tcready.schema.proof import FixChange
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 
 pytest.importorskip("mcp")  # an extra, as is what it brings
 from anyio import create_task_group, sleep

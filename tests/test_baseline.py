@@ -18,20 +18,12 @@ from tcready.api import check
 from tcready.cli import main
 from tcready.identity import spelled
 from tcready.merge import merge
-from tcready.schema import (
-    BreakSite,
-    Finding,
-    LineSet,
-    Narrowed,
-    Observation,
-    Report,
-    SourceText,
-    Stage,
-    StaticResult,
-    TcreadyError,
-    Tool,
-    as_json,
-)
+from tcready.schema.codec import as_json
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.report import Narrowed, Report, Tool
+from tcready.schema.run import BreakSite, LineSet
+from tcready.schema.static import Finding, SourceText, StaticResult
+from tcready.schema.words import TcreadyError
 
 NET = """\
 from torch import nn

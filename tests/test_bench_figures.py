@@ -10,7 +10,7 @@ import sys
 import pytest
 from bench_noise import Trouble, timed
 from tcready.bench.figures import break_even, figure, more_needed, noise, ratio, shown, spread, weighted
-from tcready.schema import Figure
+from tcready.schema.bench import Figure
 
 RUNS = 500
 SECONDS = 0.02
@@ -179,7 +179,7 @@ def test_a_missing_scipy_is_said_in_one_line() -> None:
 import sys
 sys.modules["scipy"] = None
 from tcready.bench.figures import figure
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 try:
     figure([[1.0], [2.0]])
 except TcreadyError as error:

@@ -14,8 +14,7 @@ from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
 from tcready.comparison import compare_benches
-from tcready.schema import (
-    EAGER,
+from tcready.schema.bench import (
     Arm,
     ArmBench,
     ArmMeasured,
@@ -32,9 +31,9 @@ from tcready.schema import (
     ParityMeasured,
     Profile,
     Soak,
-    as_json,
-    from_json,
 )
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.words import EAGER
 
 QUIET = Trouble(process=0.01, arm=0.001, drift=0.001, slow=0.001, white=0.001, outliers=0.02)
 ARMS = (

@@ -16,7 +16,7 @@ from tcready.cli.benching import bench
 from tcready.options import BenchOptions, RunOptions, declared
 from tcready.plan import PlannedRun
 from tcready.resolve import resolve, share_of
-from tcready.schema import (
+from tcready.schema.bench import (
     Arm,
     ArmBench,
     ArmMeasured,
@@ -28,18 +28,15 @@ from tcready.schema import (
     BenchRun,
     ColdStart,
     Figure,
-    ModuleShare,
-    Observation,
     ParityMeasured,
-    Plan,
     Profile,
-    Report,
     Sizes,
-    TargetReport,
-    TcreadyError,
-    Tool,
-    as_json,
 )
+from tcready.schema.codec import as_json
+from tcready.schema.observation import ModuleShare, Observation
+from tcready.schema.report import Report, TargetReport, Tool
+from tcready.schema.run import Plan
+from tcready.schema.words import TcreadyError
 
 SEEN = Observation("m.py::M", None, "infer", (), None)
 PLANNED = dataclasses.replace(SEEN, plan=Plan("regions", "model.a.compile()", 1.0, "", ()))

@@ -20,7 +20,8 @@ from tcready import api, installed, schema
 from tcready.options import ReadOptions
 from tcready.refactor import suggest
 from tcready.rules import print_call
-from tcready.schema import Report, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.report import Report
 from tcready.static import cache, examine
 from tcready.static.disk import Disk, Stamp
 from tcready.static.engine import interpreter

@@ -20,7 +20,8 @@ import pytest
 from commands import run
 from tcready import api
 from tcready.cli import telling
-from tcready.schema import STAGES, Progress
+from tcready.schema.progress import Progress
+from tcready.schema.words import STAGES
 
 BREAKS = """\
 from torch import nn

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tcready import api, cli
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static.patterns import matches
 
 BREAKS = """\

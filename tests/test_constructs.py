@@ -10,7 +10,7 @@ from construct_samples import Construct, elsewhere, rows, samples, untold
 from reading import PINNED, read
 from reading import RULES as EVERY_RULE
 from tcready.options import ReadOptions
-from tcready.schema import Finding
+from tcready.schema.static import Finding
 
 if TYPE_CHECKING:
     from dynamo_runs import Run

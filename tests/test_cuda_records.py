@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from tcready import api, merge, reports
 from tcready.reports.view import duration
-from tcready.schema import Observation, Report, StaticResult, Tool, from_json
+from tcready.schema.codec import from_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report, Tool
+from tcready.schema.static import StaticResult
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "cuda"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

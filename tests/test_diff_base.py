@@ -11,7 +11,7 @@ import pytest
 from tcready.api import check
 from tcready.cli import main
 from tcready.git import changed_lines
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 NET = """\
 from torch import nn

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tcready import api
 from tcready.edits import applied, patch
 from tcready.refactor.suggest import Proposal, for_finding
-from tcready.schema import Edit, TcreadyError
+from tcready.schema.edit import Edit
+from tcready.schema.words import TcreadyError
 from tcready.static import source
 from tcready.static.concrete import Concrete
 

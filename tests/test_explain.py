@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands import run
 from tcready import api, explaining
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 MANY = Path(__file__).resolve().parent.parent / "fixtures" / "many"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tcready import TcreadyError, check
-from tcready.schema import import_name, origin_of
+from tcready.schema.paths import import_name, origin_of
 
 MODEL = """\
 from torch import nn

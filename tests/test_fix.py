@@ -19,7 +19,9 @@ import pytest
 from tcready import api
 from tcready.applying import Changed, changed_by, patched, write
 from tcready.refactor.changed import LineMap, changed
-from tcready.schema import Edit, FixChange, Span, TcreadyError
+from tcready.schema.edit import Edit
+from tcready.schema.proof import FixChange, Span
+from tcready.schema.words import TcreadyError
 from tcready.static import source
 from tcready.trying import Candidate, Files, next_ones, what_of
 

@@ -8,7 +8,7 @@ import fixture_markers
 import pytest
 from fixture_markers import MODELS, ROOT, Marker
 from tcready import api, rules
-from tcready.schema import Report
+from tcready.schema.report import Report
 
 CONTROL_FLOW = frozenset({"TCR101", "TCR102", "TCR103", "TCR104", "TCR105", "TCR111", "TCR112"})
 CARD = CONTROL_FLOW | {

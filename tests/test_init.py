@@ -14,7 +14,7 @@ import yaml
 from commands import run
 from tcready import init
 from tcready.project import parsed
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 BREAKS = """\
 from torch import nn

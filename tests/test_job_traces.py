@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fixture_markers import ROOT
 from tcready import api
-from tcready.schema import Observation
+from tcready.schema.observation import Observation
 from tcready.traces import read
 
 TRACES = ROOT / "fixtures" / "traces"

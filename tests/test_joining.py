@@ -9,7 +9,8 @@ from tcready.applying import Changed
 from tcready.edits import between
 from tcready.joining import OVERLAPS, Done, Fixed, joined
 from tcready.options import RunOptions
-from tcready.schema import FixChange, FixResult, Observation
+from tcready.schema.observation import Observation
+from tcready.schema.proof import FixChange, FixResult
 
 BEFORE = "a = 1\nb = 2\nc = 3\nd = 4\n"
 ROOT = Path("/project")

@@ -17,7 +17,8 @@ import pytest
 from commands import run
 from tcready import api, library
 from tcready.options import RunOptions
-from tcready.schema import Report, TcreadyError
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 
 PROJECT = Path(__file__).parents[1]
 

@@ -8,38 +8,33 @@ from typing import Any
 
 import pytest
 from tcready.merge import STRENGTH, exit_code, merge
-from tcready.schema import (
-    STAGES,
-    BreakEffect,
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.frame import Frame
+from tcready.schema.observation import ModuleShare, Observation, Stage
+from tcready.schema.report import Report, Tool
+from tcready.schema.run import (
     BreakSite,
     Coverage,
+    LineSet,
+    Recompile,
+    ShapeCall,
+    ShapeStudy,
+    ShapeTrial,
+    SkippedFrame,
+)
+from tcready.schema.static import (
     Evidence,
     Finding,
     FindingTarget,
-    Frame,
-    FrameFate,
-    LineSet,
-    Mode,
-    ModuleShare,
-    Observation,
-    Recompile,
-    Report,
     RuleText,
-    ShapeCall,
-    ShapeSetting,
-    ShapeStudy,
-    ShapeTrial,
     Skipped,
-    SkippedFrame,
     SourceText,
-    Stage,
     StaticModule,
     StaticResult,
     StaticTarget,
-    Tool,
-    as_json,
-    from_json,
 )
+from tcready.schema.words import STAGES, Mode, ShapeSetting
 
 TEXT = """\
 import torch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tcready.api import check, render
-from tcready.schema import Troubles
+from tcready.schema.troubles import Troubles
 
 pytestmark = pytest.mark.dynamo
 

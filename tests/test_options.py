@@ -27,7 +27,8 @@ from tcready.resolve import (
     shown,
     takes,
 )
-from tcready.schema import TcreadyError
+from tcready.schema import codec
+from tcready.schema.words import TcreadyError
 
 FIELDS = [(value, field) for value in ASKED for field in dataclasses.fields(value)]
 DECLARED = declared(*ASKED)
@@ -78,7 +79,7 @@ def test_flags_are_named_once_and_what_a_table_says_decides_a_run() -> None:
 @pytest.mark.parametrize("each", DECLARED, ids=lambda each: each.name)
 def test_the_kind_of_an_option_is_that_of_its_field(each: Declared) -> None:
     owner = next(value for value in ASKED if each in declared(value))
-    hint = typing.get_type_hints(owner)[each.field]
+    hint = typing.get_type_hints(owner, localns=codec.all_names())[each.field]
     kinds: dict[str, Any] = {
         "flag": bool,
         "text": str,

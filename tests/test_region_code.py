@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from tcready.merge.regions import predicted
-from tcready.schema import ModuleShare, Region, SkippedFrame
+from tcready.schema.observation import ModuleShare
+from tcready.schema.report import Region
+from tcready.schema.run import SkippedFrame
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

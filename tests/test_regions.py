@@ -11,16 +11,11 @@ from typing import Any
 import pytest
 from tcready.merge.regions import dominator, predicted
 from tcready.placing import accessor
-from tcready.schema import (
-    BreakSite,
-    Frame,
-    ModuleShare,
-    Recompile,
-    Region,
-    SkippedFrame,
-    StaticModule,
-    covers,
-)
+from tcready.schema.frame import Frame
+from tcready.schema.observation import ModuleShare
+from tcready.schema.report import Region, covers
+from tcready.schema.run import BreakSite, Recompile, SkippedFrame
+from tcready.schema.static import StaticModule
 
 
 def share(name: str, kind: str, ops: int | None = 10, line: int | None = None, **more: Any) -> ModuleShare:

@@ -14,27 +14,13 @@ from fixture_markers import ROOT
 from tcready import api
 from tcready.api import check, combine, compare, exit_code, load, render
 from tcready.cli import main
-from tcready.schema import (
-    SCHEMA_VERSION,
-    ArmBench,
-    Bench,
-    BenchCase,
-    BreakSite,
-    Comparison,
-    Coverage,
-    Figure,
-    LineSet,
-    ModuleShare,
-    Observation,
-    Placement,
-    Plan,
-    RegionTrial,
-    Report,
-    Stage,
-    TcreadyError,
-    as_json,
-    from_json,
-)
+from tcready.schema.bench import ArmBench, Bench, BenchCase, Figure
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.comparison import Comparison
+from tcready.schema.observation import ModuleShare, Observation, Stage
+from tcready.schema.report import Report
+from tcready.schema.run import BreakSite, Coverage, LineSet, Placement, Plan, RegionTrial
+from tcready.schema.words import SCHEMA_VERSION, TcreadyError
 
 NET = """\
 from torch import nn

@@ -11,7 +11,8 @@ import pytest
 from reading import PINNED, RULES, read
 from sample_runner import bad_lines, cause_lines, eager, following_lines, run, source_of
 from tcready.options import ReadOptions
-from tcready.schema import Finding, Level
+from tcready.schema.static import Finding
+from tcready.schema.words import Level
 from tcready.static.rule import Rule, Sample
 
 if TYPE_CHECKING:

@@ -8,24 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready.schema import (
-    STAGES,
-    BreakSite,
-    Evidence,
-    Frame,
-    FrameFate,
-    Observation,
-    Recompile,
-    Region,
-    Report,
-    SkippedFrame,
-    Stage,
-    TargetReport,
-    Tool,
-    Troubles,
-    as_json,
-    from_json,
-)
+from tcready.schema.break_effect import FrameFate
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.report import Region, Report, TargetReport, Tool
+from tcready.schema.run import BreakSite, Recompile, SkippedFrame
+from tcready.schema.static import Evidence
+from tcready.schema.troubles import Troubles
+from tcready.schema.words import STAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = "model.py"

@@ -9,7 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from tcready import api
-from tcready.schema import Report, ServedFinding, Serving, TcreadyError, from_json
+from tcready.schema.codec import from_json
+from tcready.schema.report import Report
+from tcready.schema.serving import ServedFinding, Serving
+from tcready.schema.words import TcreadyError
 from tcready.serving import NOT_INSTALLED, read_engine
 
 ROOT = Path(__file__).resolve().parents[1]

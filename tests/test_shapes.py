@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tcready import api
-from tcready.schema import BreakEffect, FrameFate
+from tcready.schema.break_effect import BreakEffect, FrameFate
 
 pytestmark = pytest.mark.dynamo
 

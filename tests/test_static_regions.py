@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tcready import api
-from tcready.schema import Region, TargetReport
+from tcready.schema.report import Region, TargetReport
 
 HEAD = """
 import torch

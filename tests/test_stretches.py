@@ -14,26 +14,13 @@ from tcready.merge import merge
 from tcready.merge.code import Code
 from tcready.merge.run import Run
 from tcready.merge.stretches import stretches
-from tcready.schema import (
-    STAGES,
-    BreakSite,
-    Finding,
-    FindingTarget,
-    Frame,
-    Intent,
-    LineSet,
-    ModuleShare,
-    Observation,
-    Plan,
-    Region,
-    RegionTrial,
-    SourceText,
-    Stage,
-    StaticResult,
-    Tool,
-    as_json,
-    from_json,
-)
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.frame import Frame
+from tcready.schema.observation import ModuleShare, Observation, Stage
+from tcready.schema.report import Region, Tool
+from tcready.schema.run import BreakSite, Intent, LineSet, Plan, RegionTrial
+from tcready.schema.static import Finding, FindingTarget, SourceText, StaticResult
+from tcready.schema.words import STAGES
 
 PATH = "model.py"
 ROOT = Path(__file__).parent.parent

@@ -23,7 +23,10 @@ from commands import run
 from tcready import api, plan
 from tcready.options import RunOptions, SweepOptions
 from tcready.resolve import resolve
-from tcready.schema import Report, SweptModel, TcreadyError, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.report import Report
+from tcready.schema.sweep import SweptModel
+from tcready.schema.words import TcreadyError
 from tcready.sweeping import course, engine, ground, local, matrix, summary, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
 from tcready.sweeping.local import LocalEngine

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.sweeping import engine
 
 MODEL = """\

@@ -19,7 +19,9 @@ from commands import run
 from fixture_markers import ROOT
 from tcready import api
 from tcready.events import times
-from tcready.schema import Observation, Report, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
 from tcready.traces import Traced, files, process, read
 from trace_events import APP, NAME, TORCH, Job, event
 

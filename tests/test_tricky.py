@@ -24,7 +24,8 @@ import pytest
 from fixture_markers import ROOT
 from reading import PINNED, read
 from tcready.options import ReadOptions
-from tcready.schema import Confidence, Finding
+from tcready.schema.static import Finding
+from tcready.schema.words import Confidence
 
 FOLDER = ROOT / "fixtures" / "tricky"
 KNOWN_FALSE: dict[str, list[dict[str, str | int]]] = json.loads(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from tcready.assistants.answer import LEAST, MOST, ROOM
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 _T = TypeVar("_T")
 TARGET = (

@@ -32,7 +32,8 @@ from tcready import api
 from tcready.assistants.answer import fitted
 from tcready.assistants.asked import Asked, checked, schema_of
 from tcready.assistants.tools import Place, Tool, offered
-from tcready.schema import Progress, TcreadyError, visible
+from tcready.schema.progress import Progress
+from tcready.schema.words import TcreadyError, visible
 
 INSTRUCTIONS = (
     "tcready tells whether a PyTorch model is ready for torch.compile. Begin with `check`, which reads "

@@ -31,23 +31,13 @@ from tcready.reports.view import (
     shortened,
     verdict_sentence,
 )
-from tcready.schema import (
-    LEVELS,
-    ArmBench,
-    Bench,
-    Figure,
-    Finding,
-    FixChange,
-    FixResult,
-    NoFix,
-    Plan,
-    Region,
-    Report,
-    TargetReport,
-    TcreadyError,
-    setting_line,
-    short_names,
-)
+from tcready.schema.bench import ArmBench, Bench, Figure
+from tcready.schema.fingerprints import short_names
+from tcready.schema.proof import FixChange, FixResult, NoFix, setting_line
+from tcready.schema.report import Region, Report, TargetReport
+from tcready.schema.run import Plan
+from tcready.schema.static import Finding
+from tcready.schema.words import LEVELS, TcreadyError
 
 MANY_TARGETS = 4
 """With more targets that nobody ran their verdicts, which say no more than that, are left out."""

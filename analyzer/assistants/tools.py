@@ -24,7 +24,10 @@ from tcready.assistants.asked import (
 )
 from tcready.options import BenchOptions
 from tcready.resolve import Settings
-from tcready.schema import FixResult, Progress, Progressing, Report, TcreadyError
+from tcready.schema.progress import Progress, Progressing
+from tcready.schema.proof import FixResult
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 from tcready.target import LIGHTNING as OF_THE_USER
 from tcready.target import LibraryModel, Target
 

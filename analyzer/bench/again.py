@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tcready.schema import ArmBench, Bench, Figure
+from tcready.schema.bench import Figure
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import ArmBench, Bench
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from tcready.bench.checklist import Ran, checklist
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
 from tcready.bench.wanted import BenchWanted
-from tcready.schema import (
-    EAGER,
+from tcready.schema.bench import (
     Arm,
     ArmBench,
     ArmMeasured,
@@ -26,6 +25,7 @@ from tcready.schema import (
     Noise,
     Profile,
 )
+from tcready.schema.words import EAGER
 
 _T = TypeVar("_T")
 _WAY_BACK = 'eager: remove these lines; without an edit: torch.compiler.set_stance("force_eager")'

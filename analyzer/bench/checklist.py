@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from tcready.bench.verdicts import explanation, memory_growth
 from tcready.bench.wanted import BenchWanted
 from tcready.quantities import size_text, time_text
-from tcready.schema import (
-    EAGER,
+from tcready.schema.bench import (
     PARITY_SEEDS,
     ArmBench,
     BenchCase,
@@ -19,6 +18,7 @@ from tcready.schema import (
     Profile,
     Soak,
 )
+from tcready.schema.words import EAGER
 
 _PHASES_OF_GENERATION = ("prefill", "decode")
 _SOAK_SECONDS = 600

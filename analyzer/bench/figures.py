@@ -15,7 +15,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tcready.schema import ArmVerdict, Figure, Noise, TcreadyError
+from tcready.schema.bench import ArmVerdict, Figure, Noise
+from tcready.schema.words import TcreadyError
 
 LEVEL = 0.95
 MIN_EFFECT = 0.02

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcready.bench.again import again, noise_of
-from tcready.schema import ArmBench, Bench, Figure
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import ArmBench, Bench, Figure
 
 _CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed"})
 """Words in names of the stack that differ from run to run, or because the code does, which is what is compared."""

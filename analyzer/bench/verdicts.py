@@ -8,9 +8,8 @@ from typing import Literal
 
 from tcready.bench.figures import MIN_EFFECT, more_needed, shown
 from tcready.quantities import time_text
-from tcready.schema import (
+from tcready.schema.bench import (
     BLOCKS,
-    EAGER,
     PARITY_SEEDS,
     ArmBench,
     ArmVerdict,
@@ -21,6 +20,7 @@ from tcready.schema import (
     Noise,
     Profile,
 )
+from tcready.schema.words import EAGER
 
 ALL_CASES = "all cases"
 _BEST_FIRST: tuple[Literal["real_gain", "inconclusive", "no_gain", "regression"], ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tcready.bench.verdicts import Limits
-from tcready.schema import InputsSource, Mode
+from tcready.schema.words import InputsSource, Mode
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 
 from tcready.breaks.page import Page
-from tcready.schema import RuleText
+from tcready.schema.static import RuleText
 
 
 def load() -> tuple[Page, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tcready.schema import RuleText
+from tcready.schema.static import RuleText
 
 NEWER = "Torch 2.14 added it, and the examples are run with torch 2.13."
 UNRAISED = "The registry of torch 2.13 lists it, and no code there raises it."

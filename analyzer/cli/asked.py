@@ -27,7 +27,7 @@ from tcready.options import (
     declared,
 )
 from tcready.resolve import VALUES, Settings, from_python, resolve, share_of, takes
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from tcready.cli.asked import asked, settings_of
 from tcready.options import RunOptions
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 
 @click.command()

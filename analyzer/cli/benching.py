@@ -12,7 +12,7 @@ from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files,
 from tcready.cli.output import refuse_lost_files, say, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.target import quoted
 
 

@@ -14,7 +14,7 @@ from tcready.cli.output import complain, say, write_out
 from tcready.cli.telling import telling
 from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.target import Target
 
 

@@ -12,7 +12,8 @@ from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_
 from tcready.cli.output import refuse_lost_files, say_what_failed, show, write_out
 from tcready.cli.telling import telling
 from tcready.resolve import shown
-from tcready.schema import Report, path_in, place_in
+from tcready.schema.cells import path_in, place_in
+from tcready.schema.report import Report
 
 SHOWN = 40
 """Constructs that were not resolved, in a table of them."""

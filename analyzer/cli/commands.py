@@ -23,7 +23,7 @@ from tcready.cli.other import completion, init, rule, rules, worker
 from tcready.cli.output import ReaderGoneError, complain
 from tcready.cli.reporting import report
 from tcready.cli.sweeping import sweep
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 INTERRUPTED = 130
 """Exit after Ctrl-C: 128 and the signal's number, as shells have it."""

@@ -9,7 +9,7 @@ import click
 from tcready import api
 from tcready.cli.asked import complete_codes, writable
 from tcready.cli.output import say, write_out
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 
 @click.command()

@@ -9,13 +9,17 @@ import shutil
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tcready import api
 from tcready.files import refuse, write
-from tcready.schema import Comparison, Report, TcreadyError, visible
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError, visible
 from tcready.target import Target
+
+if TYPE_CHECKING:
+    from tcready.schema.comparison import Comparison
 
 BARE = ("concise", "jsonl")
 """The formats that show findings alone."""

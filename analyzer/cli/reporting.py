@@ -9,7 +9,8 @@ from tcready import api
 from tcready.cli.asked import writable
 from tcready.cli.output import put, put_page, refuse_lost_files, show
 from tcready.cli.telling import telling
-from tcready.schema import LEVELS, Level, Report, TcreadyError
+from tcready.schema.report import Report
+from tcready.schema.words import LEVELS, Level, TcreadyError
 
 
 @click.command()

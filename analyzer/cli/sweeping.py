@@ -11,7 +11,7 @@ from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files,
 from tcready.cli.output import refuse_folder_of_pages, refuse_lost_files, say_what_failed, show
 from tcready.cli.telling import telling
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 HOW = (HOW_TO_RUN - {"inputs"}) | {"fullgraph", "shapes", "plan", "backend", "budget", "tiny", "config"}
 """Fields of RunOptions that hold for many models."""

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcready.cli.output import say
-from tcready.schema import Progress, visible
+from tcready.schema.progress import Progress
+from tcready.schema.words import visible
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tcready.options import BenchOptions
-from tcready.schema import EAGER, Arm, Plan, TcreadyError
+from tcready.schema.bench import Arm
+from tcready.schema.run import Plan
+from tcready.schema.words import EAGER, TcreadyError
 
 MODES: Mapping[str, str] = {
     "default": "model = torch.compile(model)",

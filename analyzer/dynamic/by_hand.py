@@ -31,7 +31,9 @@ from tcready.options import (
     refuse_parallel,
     words,
 )
-from tcready.schema import EAGER, BenchRun, Observation, TcreadyError
+from tcready.schema.bench import BenchRun
+from tcready.schema.observation import Observation
+from tcready.schema.words import EAGER, TcreadyError
 from tcready.target import Target, quoted
 
 _OPTIONS = tuple(each for each in declared(RunOptions) if each.option.worker)

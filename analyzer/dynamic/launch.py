@@ -53,23 +53,12 @@ from tcready.dynamic.worker.request import (
     write_json,
 )
 from tcready.options import RunOptions
-from tcready.schema import (
-    STAGES,
-    BenchAnswer,
-    BenchKind,
-    BenchRequest,
-    Observation,
-    Origin,
-    Progress,
-    ProofRequest,
-    ProofResult,
-    Stage,
-    StageName,
-    StageReason,
-    TcreadyError,
-    display_path,
-    origin_of,
-)
+from tcready.schema.bench import BenchAnswer, BenchKind, BenchRequest
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.paths import display_path, origin_of
+from tcready.schema.progress import Progress
+from tcready.schema.proof import ProofRequest, ProofResult
+from tcready.schema.words import STAGES, Origin, StageName, StageReason, TcreadyError
 from tcready.target import Target
 
 POLL = 0.1

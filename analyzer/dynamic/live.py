@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from tcready.dynamic.worker.frames import is_cell, is_user_file
 from tcready.options import RunOptions
-from tcready.schema import Mode, Observation, TcreadyError, display_path, is_installed
+from tcready.schema.observation import Observation
+from tcready.schema.paths import display_path, is_installed
+from tcready.schema.words import Mode, TcreadyError
 
 if TYPE_CHECKING:
     from tcready.dynamic.worker.case import Case

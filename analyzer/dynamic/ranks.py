@@ -22,23 +22,12 @@ from tcready.dynamic.worker.request import (
     read_graphs,
     read_state,
 )
-from tcready.schema import (
-    STAGES,
-    BlocksRun,
-    BreakSite,
-    Frame,
-    Observation,
-    Origin,
-    Parallelism,
-    ParallelRun,
-    RankDifference,
-    RankRun,
-    RankSide,
-    Stage,
-    StageReason,
-    Troubles,
-    is_fsdp_hook,
-)
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.parallel import BlocksRun, ParallelRun, RankDifference, RankRun, RankSide
+from tcready.schema.run import BreakSite
+from tcready.schema.troubles import Troubles, is_fsdp_hook
+from tcready.schema.words import STAGES, Origin, Parallelism, StageReason
 
 MANY = 20
 """Differences that are told; one graph that differs has others follow it."""

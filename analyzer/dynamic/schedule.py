@@ -13,16 +13,9 @@ from pathlib import Path
 
 from tcready.dynamic.launch import RunRequest, bench
 from tcready.options import BenchOptions, RunOptions
-from tcready.schema import (
-    EAGER,
-    Arm,
-    BenchAnswer,
-    BenchProcess,
-    BenchPurpose,
-    BenchRequest,
-    Progress,
-    Progressing,
-)
+from tcready.schema.bench import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest
+from tcready.schema.progress import Progress, Progressing
+from tcready.schema.words import EAGER
 
 BUDGET, QUICK_BUDGET = 300.0, 120.0
 TIMED, QUICK_TIMED = 20.0, 8.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from tcready.editor.reader import SettingsAt

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.schema import Finding, Report, StaticModule, TargetReport, contents
+from tcready.schema.paths import contents
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding, StaticModule
 from tcready.static.source import encoded
 
 

@@ -15,16 +15,10 @@ from tcready.editor.last_run import LastRun
 from tcready.merge import merge
 from tcready.options import ReadOptions
 from tcready.resolve import Settings, resolve
-from tcready.schema import (
-    Finding,
-    Reading,
-    Report,
-    SourceText,
-    StaticTarget,
-    TcreadyError,
-    display_path,
-    is_installed,
-)
+from tcready.schema.paths import display_path, is_installed
+from tcready.schema.report import Reading, Report
+from tcready.schema.static import Finding, SourceText, StaticTarget
+from tcready.schema.words import TcreadyError
 from tcready.static.driver import Question, RuleSet
 from tcready.static.patterns import is_excluded
 from tcready.static.session import Session

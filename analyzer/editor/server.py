@@ -28,7 +28,7 @@ from tcready.editor import values, words
 from tcready.editor.reader import CellText, Document, Read, Reader, SettingsAt, notebook
 from tcready.editor.values import Actions, Capable, Places
 from tcready.reports.view import rules_by_code
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static.stop import StoppedError
 from tcready.target import NOTEBOOK
 

@@ -10,7 +10,10 @@ from lsprotocol import types
 from tcready.editor.reader import CellText, Document, Read
 from tcready.editor.words import Line
 from tcready.refactor.suggest import Proposal, for_finding
-from tcready.schema import Edit, Finding, Level, Noqa, SourceText, place_in
+from tcready.schema.cells import place_in
+from tcready.schema.edit import Edit
+from tcready.schema.static import Finding, Noqa, SourceText
+from tcready.schema.words import Level
 from tcready.static.concrete import Concrete
 from tcready.static.noqa import NOQA, hiding_edit
 from tcready.static.rule import Rule

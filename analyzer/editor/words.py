@@ -25,7 +25,8 @@ from tcready.reports.view import (
     status_phrase,
     visible,
 )
-from tcready.schema import Finding, RuleText, StaticModule, StaticTarget, TargetReport
+from tcready.schema.report import TargetReport
+from tcready.schema.static import Finding, RuleText, StaticModule, StaticTarget
 
 CHANGED = "the code changed since"
 NAMED = 3

@@ -9,19 +9,10 @@ from typing import Protocol
 
 from tcready.events.definitions import Definition, plain_name
 from tcready.events.record import DDP_OWN, BreakEvent, Place, RecompileEvent, Record, SkipEvent
-from tcready.schema import (
-    FATES,
-    Action,
-    BreakSite,
-    Fate,
-    Frame,
-    FrameFate,
-    Graph,
-    LineSet,
-    Origin,
-    Recompile,
-    SkippedFrame,
-)
+from tcready.schema.break_effect import FrameFate
+from tcready.schema.frame import Frame
+from tcready.schema.run import BreakSite, Graph, LineSet, Recompile, SkippedFrame
+from tcready.schema.words import FATES, Action, Fate, Origin
 
 STACK_LINE = re.compile(r'^\s*File "(.+?)", line ([1-9]\d{0,8})(?:, in (.+))?$', re.MULTILINE)
 HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)

@@ -7,10 +7,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcready.identity import spelled, statement_at
 from tcready.placing import Place
-from tcready.schema import LineSet
+
+if TYPE_CHECKING:
+    from tcready.schema.run import LineSet
 
 
 class Code:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcready.merge.findings import claimed
 from tcready.merge.report import merge
 from tcready.merge.targets import kept
-from tcready.schema import (
-    Finding,
-    Mode,
-    Observation,
-    Report,
-    RuleText,
-    SourceText,
-    StaticResult,
-    StaticTarget,
-    Sweep,
-    SweptModel,
-    TcreadyError,
-)
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
+from tcready.schema.static import Finding, RuleText, SourceText, StaticResult, StaticTarget
+from tcready.schema.words import Mode, TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.schema.sweep import Sweep, SweptModel
 
 
 def combined(

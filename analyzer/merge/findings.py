@@ -11,23 +11,9 @@ from tcready.merge.code import Code
 from tcready.merge.match import Event, Key, Proof, key_of
 from tcready.merge.run import Run, skips
 from tcready.placing import Place
-from tcready.schema import (
-    BREAKING,
-    FATES,
-    LEVELS,
-    BreakEffect,
-    Effect,
-    Evidence,
-    Finding,
-    FindingTarget,
-    FrameFate,
-    Level,
-    Mode,
-    Prediction,
-    RuleText,
-    StaticTarget,
-    Status,
-)
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.static import Evidence, Finding, FindingTarget, Prediction, RuleText, StaticTarget
+from tcready.schema.words import BREAKING, FATES, LEVELS, Effect, Level, Mode, Status
 from tcready.target import Target
 
 STRENGTH: tuple[Status, ...] = (

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcready.merge.code import Code
 from tcready.merge.run import Run, ids_of_site, in_frame, skips
@@ -19,26 +20,14 @@ from tcready.merge.words import (
     slug,
 )
 from tcready.placing import Place
-from tcready.schema import (
-    BREAKING,
-    INTENDED,
-    BreakSite,
-    Cost,
-    Effect,
-    Evidence,
-    Finding,
-    Frame,
-    FrameFate,
-    Level,
-    Mode,
-    Origin,
-    Recompile,
-    ShapeCall,
-    SkippedFrame,
-    at_recompile_limit,
-    calls_by_size,
-    is_fsdp_hook,
-)
+from tcready.schema.break_effect import FrameFate
+from tcready.schema.frame import Frame
+from tcready.schema.static import Evidence, Finding
+from tcready.schema.troubles import at_recompile_limit, calls_by_size, is_fsdp_hook
+from tcready.schema.words import BREAKING, INTENDED, Effect, Level, Mode, Origin
+
+if TYPE_CHECKING:
+    from tcready.schema.run import BreakSite, Cost, Recompile, ShapeCall, SkippedFrame
 
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tcready.placing import (
     HOLDERS,
@@ -26,18 +27,14 @@ from tcready.placing import (
     subtree,
     tree_of,
 )
-from tcready.schema import (
-    BreakSite,
-    Frame,
-    ModuleShare,
-    Recompile,
-    Region,
-    RegionState,
-    RegionTrial,
-    SkippedFrame,
-    StaticModule,
-    covers,
-)
+from tcready.schema.frame import Frame
+from tcready.schema.observation import ModuleShare
+from tcready.schema.report import Region, covers
+from tcready.schema.static import StaticModule
+from tcready.schema.words import RegionState
+
+if TYPE_CHECKING:
+    from tcready.schema.run import BreakSite, Recompile, RegionTrial, SkippedFrame
 
 _MIN_SHARE = 0.01
 """Regions below this share of a forward's operations, and of their time, are left out if a run measured them."""

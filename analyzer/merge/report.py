@@ -22,19 +22,11 @@ from tcready.merge.findings import (
 from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed
 from tcready.merge.run import Run
 from tcready.merge.targets import reports_of
-from tcready.schema import (
-    Cell,
-    Finding,
-    Mode,
-    Noqa,
-    Observation,
-    Report,
-    RuleText,
-    StaticResult,
-    Tool,
-    path_in,
-    place_in,
-)
+from tcready.schema.cells import Cell, path_in, place_in
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report, Tool
+from tcready.schema.static import Finding, Noqa, RuleText, StaticResult
+from tcready.schema.words import Mode
 
 
 def merge(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from tcready.merge.code import Code, Lines
-from tcready.schema import (
-    BreakSite,
-    Mode,
-    Observation,
-    SkippedFrame,
-    StageName,
-    StageState,
-    Troubles,
-    logged_sites,
-)
+from tcready.schema.observation import Observation
+from tcready.schema.troubles import Troubles, logged_sites
+from tcready.schema.words import Mode, StageName, StageState
+
+if TYPE_CHECKING:
+    from tcready.schema.run import BreakSite, SkippedFrame
 
 
 class Run:

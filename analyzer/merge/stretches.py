@@ -15,7 +15,10 @@ from tcready.merge.extraction import extraction
 from tcready.merge.findings import harmless_in
 from tcready.merge.run import Run
 from tcready.merge.words import first_line
-from tcready.schema import BREAKING, Finding, Frame, Region
+from tcready.schema.frame import Frame
+from tcready.schema.report import Region
+from tcready.schema.static import Finding
+from tcready.schema.words import BREAKING
 
 _MOST = 5
 """So many are told of one target."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcready.merge import regions
 from tcready.merge.code import Code
@@ -14,20 +15,14 @@ from tcready.merge.run import Run
 from tcready.merge.stretches import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
 from tcready.placing import Place
-from tcready.schema import (
-    STAGES,
-    Finding,
-    Intent,
-    Mode,
-    ModuleShare,
-    Observation,
-    Region,
-    Stage,
-    StaticModule,
-    StaticTarget,
-    TargetReport,
-)
+from tcready.schema.observation import ModuleShare, Observation, Stage
+from tcready.schema.report import Region, TargetReport
+from tcready.schema.static import Finding, StaticModule, StaticTarget
+from tcready.schema.words import STAGES, Mode
 from tcready.target import Target
+
+if TYPE_CHECKING:
+    from tcready.schema.run import Intent
 
 _SHOWN = 3
 """So many members are named of which the source does not tell what they are."""

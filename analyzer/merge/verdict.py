@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from tcready.merge import regions
 from tcready.merge.run import Run
 from tcready.merge.words import first_line
-from tcready.schema import (
-    LEVELS,
-    OF_THE_MODEL,
-    Level,
-    Region,
-    Report,
-    Stage,
-    StageName,
-    TargetReport,
-    Verdict,
-)
+from tcready.schema.observation import Stage
+from tcready.schema.report import Region, Report, TargetReport
+from tcready.schema.words import LEVELS, OF_THE_MODEL, Level, StageName, Verdict
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "shapes", "backend", "parity"})
 """`fullgraph` asks for more than compiling does: a model with breaks fails it."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tcready.merge.run import ids_of_site, skips
-from tcready.schema import BreakSite, Evidence, Recompile, RegionTrial, SkippedFrame
+from tcready.schema.static import Evidence
+
+if TYPE_CHECKING:
+    from tcready.schema.run import BreakSite, Recompile, RegionTrial, SkippedFrame
 
 
 def first_line(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from tcready.schema import FunctionPlace, Span
+from tcready.schema.proof import FunctionPlace, Span
 from tcready.static.concrete import name_of_torch
 from tcready.static.source import Source, lines_of
 

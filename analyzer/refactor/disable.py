@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tcready.refactor.suggest import Proposal, imported
-from tcready.schema import Edit
+from tcready.schema.edit import Edit
 from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Declined
 from tcready.static.source import Source

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tcready.refactor.suggest import Proposal, imported
-from tcready.schema import CustomOp, Edit, ObservedCall
+from tcready.schema.edit import Edit
+from tcready.schema.run import CustomOp, ObservedCall
 from tcready.static.concrete import first_line, name_of_torch, names_given
 from tcready.static.rule import Declined
 from tcready.static.source import Source

@@ -6,18 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tcready.refactor.changed import LineMap
-from tcready.schema import (
-    NOT_COMPARED,
-    SLOWER,
-    Observation,
-    Proof,
-    ProofRequest,
-    ProofResult,
-    ProofState,
-    SideCount,
-    Span,
-    Trial,
-)
+from tcready.schema.fix import Proof, SideCount
+from tcready.schema.observation import Observation
+from tcready.schema.proof import NOT_COMPARED, SLOWER, ProofRequest, ProofResult, ProofState, Span, Trial
 from tcready.static.source import lines_of
 
 NOISE = 2e-5

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 from tcready.edits import applied
-from tcready.schema import Edit, Finding, TcreadyError
+from tcready.schema.edit import Edit
+from tcready.schema.static import Finding
+from tcready.schema.words import TcreadyError
 from tcready.static.concrete import Concrete, Located, Piece, comments, first_line
 from tcready.static.rule import Change, Declined, Rewrite, Rule
 from tcready.static.source import Source

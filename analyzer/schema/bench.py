@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tcready.schema.words import EAGER
+
 ArmVerdict = Literal["baseline", "real_gain", "no_gain", "regression", "inconclusive", "failed"]
 BenchVerdict = Literal["real_gain", "no_gain", "regression", "inconclusive", "not_run"]
 BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
 """What one process of a bench does: all arms in turn, block by block; one arm from its first call; each arm under the
 profiler; outputs held against eager; one arm for a long time; the data loader beside the model."""
 CheckState = Literal["pass", "fail", "not_measured"]
-EAGER = "eager"
-"""The arm that the others are held against: the code as it stands. What it compiles itself stays compiled."""
 BLOCKS = 10
 """Of calls that are timed together, of each arm and case in a process."""
 PARITY_SEEDS = 3

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import math
+import pkgutil
 import reprlib
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, Union
 
+from tcready import schema
 from tcready.schema.older import COMPLETED
 from tcready.schema.words import TcreadyError
 
@@ -80,9 +83,20 @@ _Reader = Callable[[Any, str], Any]
 
 
 @functools.cache
+def all_names() -> dict[str, Any]:
+    """What the files of this package define."""
+    files = [f"{schema.__name__}.{file.name}" for file in pkgutil.iter_modules(schema.__path__)]
+    known = [vars(importlib.import_module(file)) for file in files]
+    return {name: value for names in known for name, value in names.items() if not name.startswith("_")}
+
+
+@functools.cache
 def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], str, _Reader, bool], ...]:
     """Each field of a dataclass, its key, what reads it, and whether it must be there."""
-    hints = typing.get_type_hints(kind)
+    try:
+        hints = typing.get_type_hints(kind)
+    except NameError:  # a module may import what its fields are for type checkers alone
+        hints = typing.get_type_hints(kind, localns=all_names())
     missing = dataclasses.MISSING
     return tuple(
         (f, json_name(f), _reader(hints[f.name]), f.default is missing and f.default_factory is missing)

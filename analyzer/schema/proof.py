@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.schema.edit import Edit
-from tcready.schema.run import Observation
+from tcready.schema.fix import Proof
+from tcready.schema.observation import Observation
 from tcready.schema.words import Mode
 
 SLOWER = 1.10
@@ -173,48 +174,6 @@ NOT_COMPARED = (
 """What a caller might see and a proof does not look at."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]
 """Shown to do the same on both sides of every branch that it takes away; on one side of some; not to; nobody tried."""
-
-
-@dataclass(frozen=True)
-class SideCount:
-    """How often a branch test that a change takes away was true and false."""
-
-    path: str
-    """As the report shows it."""
-    line: int
-    text: str
-    true: int
-    false: int
-    alone: bool
-    """Whether calls of its function alone were needed to take both."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What was tried of a change, and what it showed."""
-
-    calls: int
-    """Calls compared, eager against eager, before against after."""
-    compiled_calls: int
-    seeds: int
-    modes: tuple[Mode, ...]
-    variations: tuple[str, ...]
-    sides: tuple[SideCount, ...]
-    breaks_before: int
-    breaks_after: int | None
-    """None if nothing was captured after the change."""
-    share_before: float | None
-    share_after: float | None
-    """Of a forward's operations, inside graphs."""
-    fullgraph: bool | None
-    """Whether `fullgraph=True` compiles afterwards; None if it was not tried, since breaks are left."""
-    eager_ratio: float | None
-    """Seconds of an eager call after over before."""
-    not_compared: tuple[str, ...] = ()
-    """What no proof of this version looks at."""
-    compiled_again_before: int | None = None
-    """How often functions were compiled again in calls with the inputs as given."""
-    compiled_again_after: int | None = None
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tcready.schema.codec import FLAT
 from tcready.schema.edit import Edit
 from tcready.schema.frame import Frame
-from tcready.schema.run import BreakSite, Coverage, Observation, Stage
-from tcready.schema.serving import Serving
+from tcready.schema.observation import Observation, Stage
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
-from tcready.schema.sweep import Sweep
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
+
+if TYPE_CHECKING:
+    from tcready.schema.run import BreakSite, Coverage
+    from tcready.schema.serving import Serving
+    from tcready.schema.sweep import Sweep
 
 
 @dataclass(frozen=True)

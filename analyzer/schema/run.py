@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from tcready.schema.bench import Bench, BenchRun
 from tcready.schema.break_effect import FrameFate
 from tcready.schema.frame import Frame
-from tcready.schema.parallel import Ddp, ParallelRun
 from tcready.schema.words import (
-    SCHEMA_VERSION,
     Action,
-    InputsSource,
-    Mode,
     Origin,
     PlacementName,
     PlanChoice,
     RegionState,
     ShapeCure,
     ShapeSetting,
-    StageName,
-    StageReason,
     StageState,
     TrainingPhase,
 )
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How one stage of a run went."""
-
-    stage: StageName
-    state: StageState
-    detail: str
-    """Why it failed or did not run, for people; what it came to."""
-    seconds: float | None = None
-    reason: StageReason | None = None
-    """The same as a word, for code; None for a stage that passed."""
 
 
 @dataclass(frozen=True)
@@ -327,27 +306,6 @@ class ShapeStudy:
     """The named case whose inputs were varied."""
     cut: tuple[str, ...] = ()
     """What was left out, and why; the study is whole if this is empty."""
-
-
-@dataclass(frozen=True)
-class ModuleShare:
-    """One node of the module hierarchy; `name` is dotted, the root is "". Ops include the subtree's."""
-
-    name: str
-    type: str
-    """The class."""
-    ops: int | None = None
-    """ATen operations of the warm compiled call; of an eager one if nothing was compiled."""
-    ops_captured: int | None = None
-    """Those of them that ran in compiled graphs."""
-    seconds: float | None = None
-    """Of its operations, each measured by itself."""
-    path: str | None = None
-    """File and first line of the code of its forward; None if that is not user code."""
-    line: int | None = None
-    ops_self: int | None = None
-    """Ops dispatched while this module was the innermost one."""
-    seconds_captured: float | None = None
 
 
 @dataclass(frozen=True)
@@ -690,74 +648,3 @@ class Trace:
     """Whether a graph tells if gradients were computed; if not, the sources are read in the observation's `mode`."""
     advice: tuple[RecompileAdvice, ...] = ()
     """What might end recompilations of which one cause was met again and again. None of it was run."""
-
-
-SYNTHESISED = "synthesised: "
-"""How an Observation's `convention` begins if nobody gave the inputs; what they are follows."""
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What one run of one target showed. A run that failed is an Observation too.
-
-    `executed` are the user lines that ran in the eager forward; `traced` those that Dynamo traced.
-    """
-
-    target: str
-    convention: str | None
-    """What gave the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None if nothing did."""
-    mode: Mode
-    stages: tuple[Stage, ...]
-    environment: Mapping[str, Any] | None
-    """Versions, device and interpreter of the run."""
-    break_sites: tuple[BreakSite, ...] = ()
-    skipped_frames: tuple[SkippedFrame, ...] = ()
-    graphs: tuple[Graph, ...] = ()
-    recompiles: tuple[Recompile, ...] = ()
-    coverage: Coverage | None = None
-    explain: Explain | None = None
-    modules: tuple[ModuleShare, ...] = ()
-    executed: tuple[LineSet, ...] = ()
-    traced: tuple[LineSet, ...] = ()
-    sources: tuple[tuple[str, str], ...] = ()
-    """(display path, file name on the observed machine) of every user file named above."""
-    warnings: tuple[str, ...] = ()
-    ddp: Ddp | None = None
-    parallel: ParallelRun | None = None
-    """None unless it was run over several processes."""
-    digests: tuple[tuple[str, str], ...] = ()
-    """(display path, SHA-256 of the bytes) of the files in `sources`."""
-    intents: tuple[Intent, ...] = ()
-    training: Training | None = None
-    """None in inference mode, and if the run ended before."""
-    shapes: ShapeStudy | None = None
-    """None if it was not asked for, or nothing was compiled."""
-    plan: Plan | None = None
-    """None if it was not asked for, or the model was not captured."""
-    backend: tuple[Backend, ...] = ()
-    custom_ops: tuple[CustomOp, ...] = ()
-    inputs_from: InputsSource | None = None
-    """The same as `convention`, as a word; None if nothing gave inputs."""
-    parity: Mapping[str, Any] | None = None
-    """Filled in by no tcready so far."""
-    bench: Bench | None = None
-    """Filled in by `tcready bench`."""
-    bench_run: BenchRun | None = None
-    """What the travelling worker measured, until a report is made of it."""
-    trace: Trace | None = None
-    """What the job's trace holds, if this was read from one; None for a run. `executed` is then not known, and `traced`
-    are the lines of operations in graphs alone."""
-    asked: tuple[str, ...] = ()
-    """What names the target and its run on the command line of `tcready check`, word by word, without `--run`; empty if
-    it is not known, or no command line does."""
-    brought_from: str = ""
-    """The file of the travelling worker that the run was read from; empty if it was made here."""
-    schema_version: int = SCHEMA_VERSION
-
-    @property
-    def was_run(self) -> bool:
-        """Whether anything beyond reading the target's source was tried."""
-        return self.environment is not None or any(
-            stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass")
-            for stage in self.stages
-        )

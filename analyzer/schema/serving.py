@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.schema.frame import Frame
+from tcready.schema.words import Engine
 
-Engine = Literal["vllm"]
 ServedState = Literal["handled", "hit", "not_read", "not_compiled"]
 """`handled`: the pipeline keeps it out of what Dynamo traces, or makes it harmless; `hit`: it stands in what the pipeline
 compiles; `not_read`: whether a class on the way to it is compiled is decided as it runs; `not_compiled`: nothing on the

@@ -5,37 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcready.schema.break_effect import BreakEffect
 from tcready.schema.cells import Cell, CellPlace
-from tcready.schema.edit import Edit
-from tcready.schema.proof import Proof
+from tcready.schema.fix import Fix
 from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 
-
-@dataclass(frozen=True)
-class Fix:
-    """The change that a rule suggests at a place."""
-
-    title: str
-    """One sentence."""
-    safe: bool
-    """Whether it does what the code did by construction; False where there is no change."""
-    diff: str | None
-    """A unified diff against the file as it stands, or None if only the rule's example speaks."""
-    verified: bool | None
-    """True or False once a run has shown it; None while nobody ran it."""
-    edits: tuple[Edit, ...] = ()
-    """The change itself, of the files as they stand; `diff` shows it."""
-    settings: Mapping[str, bool | int | str] = field(default_factory=dict)
-    """Names of `torch._dynamo.config`, and the value with which Dynamo takes the code as it stands."""
-    unsafe_because: str | None = None
-    """Why it might not do what the code did."""
-    evidence: Proof | None = None
-    """Of a run that tried it."""
-    declined: str | None = None
-    """Why there is no change, or why the one that was tried does not hold."""
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tcready.schema.frame import Frame
-from tcready.schema.run import BreakSite, Observation, Recompile, ShapeCall, SkippedFrame
+from tcready.schema.observation import Observation
+
+if TYPE_CHECKING:
+    from tcready.schema.run import BreakSite, Recompile, ShapeCall, SkippedFrame
 
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
 """How Dynamo says, over its versions, that it compiled a frame too often."""

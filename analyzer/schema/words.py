@@ -61,6 +61,10 @@ StageReason = Literal[
 compiled outputs differ from eager; `not_comparable`: eager differs from itself, or gives no tensor; `no_toolchain`: the
 backend lacks a compiler; `no_inputs`: nobody gives what the model is built or called with, and it could not be made up;
 `error`: anything else that was raised."""
+Engine = Literal["vllm"]
+"""A serving engine whose own compile pipeline is read."""
+EAGER = "eager"
+"""The arm that the others are held against: the code as it stands. What it compiles itself stays compiled."""
 InputsSource = Literal["option", "project", "convention", "made_up", "object", "library"]
 """What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), the caller
 in this process, or what a library says of a model that was named."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tcready.schema import ServedClass
+from tcready.schema.serving import ServedClass
 from tcready.static.engine.lineage import linearise
 from tcready.static.index import (
     Binding,

@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tcready.schema import (
-    BREAKING,
-    Engine,
-    Finding,
-    Report,
+from tcready.schema.paths import is_installed
+from tcready.schema.report import Report
+from tcready.schema.serving import (
     ServedClass,
     ServedFinding,
     ServedOperator,
     ServedReason,
     ServedState,
     Serving,
-    is_installed,
 )
+from tcready.schema.static import Finding
+from tcready.schema.words import BREAKING, Engine
 from tcready.serving.read import Pipeline, engine_in, read_engine
 from tcready.target import Target
 

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tcready.schema import Frame, ServedClass, ServedOperator, display_path, import_name
+from tcready.schema.frame import Frame
+from tcready.schema.paths import display_path, import_name
+from tcready.schema.serving import ServedClass, ServedOperator
 from tcready.serving.decoration import DECORATOR, IGNORED, Text, decorated
 from tcready.static.locate import default_search_path, find_module
 

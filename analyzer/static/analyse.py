@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static import hints, locate
 from tcready.static.break_effect import BreakEffects
 from tcready.static.cases import Giving, cases_in, giving

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.words import FATES, Effect, Fate
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Enclosing, Fact, Test
 from tcready.static.engine.interpreter import Interpreter

@@ -27,7 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import ReadOptions
-from tcready.schema import RuleText, TcreadyError, Tool, as_json, contents, from_json, import_name
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.paths import contents, import_name
+from tcready.schema.report import Tool
+from tcready.schema.static import RuleText
+from tcready.schema.words import TcreadyError
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp
 from tcready.static.parts import Part

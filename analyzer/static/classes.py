@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tcready.options import ReadOptions
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static import locate
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import ClassInfo, Library, Program

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tcready.schema import Origin, contents, display_path, origin_of
+from tcready.schema.paths import contents, display_path, origin_of
+from tcready.schema.words import Origin
 from tcready.static import locate
 
 SETTLED = 2_000_000_000

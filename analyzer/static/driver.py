@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
-from tcready.schema import Progress, RuleText, StaticResult, Tool
+from tcready.schema.progress import Progress
+from tcready.schema.report import Tool
+from tcready.schema.static import RuleText, StaticResult
 from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tcready.options import ReadOptions
-from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, TcreadyError, display_path
+from tcready.schema.paths import display_path
+from tcready.schema.static import Finding, Noqa, Skipped, SourceText
+from tcready.schema.words import Mode, Origin, TcreadyError
 from tcready.static import judge, locate, noqa
 from tcready.static.analyse import Entry, Interpretation, entries, near_method, uses_third_party
 from tcready.static.cache import Reading

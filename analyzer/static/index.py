@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
-from tcready.schema import import_name
+from tcready.schema.paths import import_name
 from tcready.static import documentation, graft, locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
 from tcready.static.stop import Stop, StoppedError, never
 from tcready.static.units import holds
+from tcready.static.versions import Version
 
 AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 _V = TypeVar("_V")
@@ -681,13 +682,13 @@ class Library:
     _modules: dict[tuple[Path, str], tuple[str, ModuleInfo | str]] = field(default_factory=dict)
     """By file and the name it is imported as, with the digest of what the file held; the reason if that cannot be
     read."""
-    _tables: dict[torch_tables.Version | None, torch_tables.Tables] = field(default_factory=dict)
+    _tables: dict[Version | None, torch_tables.Tables] = field(default_factory=dict)
     edited: bool = False
     """Whether its files are edited: the index of one is then brought up to date, not made anew."""
     _before: dict[tuple[Path, str], ModuleInfo] = field(default_factory=dict)
     """The last index of each file that could be read, if they are edited."""
 
-    def tables(self, torch: torch_tables.Version | None) -> torch_tables.Tables:
+    def tables(self, torch: Version | None) -> torch_tables.Tables:
         """What that version of torch does with each name; the newest if None."""
         if torch not in self._tables:
             self._tables[torch] = torch_tables.load(torch)

@@ -14,19 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tcready.edits import patch
 from tcready.identity import fingerprint, spelled
 from tcready.options import ReadOptions
-from tcready.schema import (
-    BREAKING,
-    Confidence,
-    Edit,
-    Effect,
-    Evidence,
-    Finding,
-    Fix,
-    Level,
-    Origin,
-    display_path,
-    is_installed,
-)
+from tcready.schema.edit import Edit
+from tcready.schema.fix import Fix
+from tcready.schema.paths import display_path, is_installed
+from tcready.schema.static import Evidence, Finding
+from tcready.schema.words import BREAKING, Confidence, Effect, Level, Origin
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
 from tcready.static.engine.facts import (

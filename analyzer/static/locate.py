@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tcready.schema import source_folders
+from tcready.schema.paths import source_folders
 
 OPAQUE = frozenset(
     "torch functorch torchgen numpy scipy sympy pandas mpmath sklearn triton einops einx "

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from tcready.edits import applied
 from tcready.options import ReadOptions
-from tcready.schema import Edit, Noqa, display_path
-from tcready.static import judge, torch_tables
+from tcready.schema.edit import Edit
+from tcready.schema.paths import display_path
+from tcready.schema.static import Noqa
+from tcready.static import judge, versions
 from tcready.static.analyse import Entry, Interpretation
 from tcready.static.concrete import Concrete, comments
 from tcready.static.engine.interpreter import Interpreter
@@ -49,7 +51,7 @@ def unused(
         return ()
     functions = [b for found in entry.module.bound().values() for b in found if isinstance(b, FunctionInfo)]
     walked: set[int] = set()
-    for torch, plain_call in itertools.product(torch_tables.versions(), (False, True)):
+    for torch, plain_call in itertools.product(versions.with_tables(), (False, True)):
         interpreter = Interpreter(program, None, low=True, plain_call=plain_call, walked=walked, torch=torch)
         interpretation = Interpretation(interpreter, [entry])
         for info in functions:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tcready.schema import Cell
+from tcready.schema.cells import Cell
 
 EXTRA = "reading notebooks needs nbformat: pip install 'tcready[notebook]'"
 PYTHON_CELLS = frozenset(

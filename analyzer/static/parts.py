@@ -10,23 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import ReportOptions
-from tcready.schema import (
-    FATES,
-    RESOLVED,
-    BreakEffect,
-    Confidence,
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.static import (
     Evidence,
     Finding,
-    FrameFate,
-    Mode,
     Noqa,
     Skipped,
     SourceText,
     StaticModule,
     StaticResult,
     StaticTarget,
-    TcreadyError,
 )
+from tcready.schema.words import FATES, RESOLVED, Confidence, Mode, TcreadyError
 from tcready.static.patterns import ignored_in
 
 CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.schema import Confidence, Effect, Level, RuleText
+from tcready.schema.static import RuleText
+from tcready.schema.words import Confidence, Effect, Level
 from tcready.static.engine.facts import Fact
-from tcready.static.torch_tables import Version
+from tcready.static.versions import Version
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
 """Stands above every sample's source when it is linted and when it is run."""

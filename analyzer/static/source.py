@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, cast
 
-from tcready.schema import Cell, contents
+from tcready.schema.cells import Cell
+from tcready.schema.paths import contents
 from tcready.static import notebook
 from tcready.static.process import SHARED
 from tcready.target import NOTEBOOK

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-Version: TypeAlias = "tuple[int, int]"
+from tcready.static.versions import FOLDER, Version, with_tables
+
 DType: TypeAlias = Literal["bool", "int", "float", "complex"]
 Fate: TypeAlias = Literal["split", "around", "before", "whole", "raises"]
 Body: TypeAlias = Literal["traced", "opaque", "compiled", "eager"]
 
-FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
 ANYTHING = "a"
 """The kind of a parameter of which no schema tells what it takes."""
@@ -440,15 +440,9 @@ class Tables:
         return _names(self.data["attributes"])
 
 
-def versions(folder: Path = FOLDER) -> tuple[Version, ...]:
-    """The versions of torch that there are tables of, oldest first."""
-    found = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", path.name) for path in folder.glob("torch-*.json"))
-    return tuple(sorted((int(match[1]), int(match[2])) for match in found if match))
-
-
 def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
     """The tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is none."""
-    known = versions(folder)
+    known = with_tables(folder)
     fitting = [v for v in known if version is None or v <= version]
     chosen = fitting[-1] if fitting else known[0]
     text = (folder / f"torch-{chosen[0]}.{chosen[1]}.json").read_text("utf-8")

@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget
+from tcready.schema.static import Finding, StaticModule, StaticTarget
+from tcready.schema.words import BREAKING, Mode
 from tcready.static.analyse import Interpretation
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Call, extent

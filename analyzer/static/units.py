@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.schema import TcreadyError, display_path
+from tcready.schema.paths import display_path
+from tcready.schema.words import TcreadyError
 from tcready.static import hints
 from tcready.static.patterns import is_excluded, matches
 from tcready.target import NOTEBOOK, Target

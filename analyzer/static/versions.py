@@ -1,16 +1,16 @@
-"""Versions of torch: as text, and the one that is installed."""
+"""Versions of torch: as text, the one that is installed, and those that there are tables of."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static import locate
 
-if TYPE_CHECKING:
-    from tcready.static.torch_tables import Version
+Version: TypeAlias = "tuple[int, int]"
+FOLDER = Path(__file__).with_name("tables")
 
 
 def version_of(text: str) -> Version:
@@ -30,3 +30,9 @@ def installed(search_path: tuple[Path, ...]) -> Version | None:
         return None
     found = re.search(r"^__version__\s*=\s*['\"](\d+)\.(\d+)", text, re.M)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def with_tables(folder: Path = FOLDER) -> tuple[Version, ...]:
+    """The versions of torch that there are tables of, oldest first."""
+    found = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", path.name) for path in folder.glob("torch-*.json"))
+    return tuple(sorted((int(match[1]), int(match[2])) for match in found if match))

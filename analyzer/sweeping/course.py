@@ -16,22 +16,13 @@ from tcready.dynamic import first_signal_alone, signals_wait
 from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import COMMAND_LINE, Settings, TargetTable
-from tcready.schema import (
-    Cause,
-    Mode,
-    ModeAsked,
-    Observation,
-    Outcome,
-    Progress,
-    Progressing,
-    Reading,
-    Report,
-    Skipped,
-    Stage,
-    TargetReport,
-    TcreadyError,
-    as_json,
-)
+from tcready.schema.codec import as_json
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.progress import Progress, Progressing
+from tcready.schema.report import Reading, Report, TargetReport
+from tcready.schema.static import Skipped
+from tcready.schema.sweep import Cause, Outcome
+from tcready.schema.words import Mode, ModeAsked, TcreadyError
 from tcready.sweeping import engine as engines
 from tcready.sweeping import export, matrix, summary, targets
 from tcready.sweeping import ground as grounds

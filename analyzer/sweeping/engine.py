@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.sweeping.task import Result, Task
 
 ENGINES: Mapping[str, str] = MappingProxyType({"local": "local", "ray": "on_ray"})

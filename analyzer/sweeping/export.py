@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcready import files
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.sweeping.store import Store
 
 BATCH = 200

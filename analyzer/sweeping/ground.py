@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcready.schema import TcreadyError, as_json, display_path, import_name, is_installed, source_folders
+from tcready.schema.codec import as_json
+from tcready.schema.paths import display_path, import_name, is_installed, source_folders
+from tcready.schema.words import TcreadyError
 from tcready.static.disk import Disk
 from tcready.sweeping.task import Task
 from tcready.target import Target

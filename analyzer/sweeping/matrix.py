@@ -9,7 +9,7 @@ from typing import Any
 
 from tcready.options import MATRIX_AXES
 from tcready.resolve import Settings
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 MODES = ("infer", "train")
 

@@ -8,7 +8,7 @@ import socket
 from collections import deque
 from typing import Any
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.sweeping.local import A_CARD, VISIBLE, on_cuda
 from tcready.sweeping.task import Place, Result, Task, prepare, refusal, source_task
 

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from tcready.schema import Outcome, TcreadyError, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.sweep import Outcome
+from tcready.schema.words import TcreadyError
 from tcready.static.cache import FOLDER, make_folder
 from tcready.stored import unusable
 from tcready.sweeping.ground import Ground

@@ -6,25 +6,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcready.schema import (
-    BREAKING,
-    OF_THE_MODEL,
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report, TargetReport
+from tcready.schema.static import Finding
+from tcready.schema.sweep import (
     Cause,
     ChangeKind,
-    Finding,
-    Mode,
-    Observation,
-    Origin,
     Outcome,
-    Report,
     Sweep,
     SweptFix,
     SweptModel,
     SweptSite,
     SweptState,
-    TargetReport,
-    Troubles,
 )
+from tcready.schema.troubles import Troubles
+from tcready.schema.words import BREAKING, OF_THE_MODEL, Mode, Origin
 from tcready.sweeping.ground import Ground
 
 Place = tuple[str, int]

@@ -15,7 +15,9 @@ from typing import Literal
 from tcready import library, plan, project
 from tcready.plan import PlannedRun
 from tcready.resolve import Settings, TargetTable
-from tcready.schema import Report, StaticResult, TcreadyError
+from tcready.schema.report import Report
+from tcready.schema.static import StaticResult
+from tcready.schema.words import TcreadyError
 from tcready.static import hints, locate
 from tcready.static.units import is_wanted, leads_out, units
 from tcready.target import LibraryModel, Target

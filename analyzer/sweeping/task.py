@@ -16,7 +16,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from tcready.options import ReadOptions, ReportOptions, RunOptions
-from tcready.schema import Observation, TcreadyError, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.observation import Observation
+from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from tcready.dynamic import ForkServer

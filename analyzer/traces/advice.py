@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tcready.schema import Recompile, RecompileAdvice
+from tcready.schema.run import Recompile, RecompileAdvice
 
 REPEATED = 2
 """Of one cause so many guards have to fail: a size that changed once is dynamic from then on."""

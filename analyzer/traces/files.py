@@ -19,7 +19,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
 
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 
 NAMED = "dedicated_log_torch_trace_"
 """How torch begins the names of the files."""

@@ -13,22 +13,20 @@ from tcready.events import narrate, times
 from tcready.events.definitions import Definition
 from tcready.events.record import Place
 from tcready.events.whose import slashed, within_site
-from tcready.schema import (
-    STAGES,
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.run import (
     BreakSite,
     CompileTime,
-    Frame,
     Graph,
     LineSet,
-    Mode,
-    Observation,
     Recompile,
     SkippedFrame,
-    Stage,
     Trace,
     TracedProcess,
-    Troubles,
 )
+from tcready.schema.troubles import Troubles
+from tcready.schema.words import STAGES, Mode
 from tcready.traces import files, places
 from tcready.traces.advice import Behind, advice
 from tcready.traces.places import Sources, TraceNames

@@ -20,7 +20,9 @@ from pathlib import Path
 from tcready.events.definitions import Definition, definitions_in, innermost, plain_name
 from tcready.events.record import Place
 from tcready.events.whose import NOT_USER, SITE_FOLDERS, below_site, slashed, within_site
-from tcready.schema import Frame, Origin, display_path, origin_of
+from tcready.schema.frame import Frame
+from tcready.schema.paths import display_path, origin_of
+from tcready.schema.words import Origin
 
 STANDARD = re.compile(r"/lib(?:64)?/python\d+\.\d+t?/|/lib/python\d*\.zip/|/Lib/[a-z_]+(?:/|\.py$)")
 """How paths of the standard library look."""

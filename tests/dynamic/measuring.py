@@ -7,7 +7,8 @@ from typing import Any
 
 from tcready.dynamic import RunRequest, bench
 from tcready.options import RunOptions
-from tcready.schema import Arm, BenchAnswer, BenchKind, BenchRequest, as_json, from_json
+from tcready.schema.bench import Arm, BenchAnswer, BenchKind, BenchRequest
+from tcready.schema.codec import as_json, from_json
 
 BENCH = Path(__file__).resolve().parents[2] / "fixtures" / "bench"
 CAPTURED = Arm("captured", 'model = torch.compile(model, backend="aot_eager")')

@@ -14,7 +14,10 @@ from tcready.dynamic import ForkServer, RunRequest, observe
 from tcready.dynamic.launch import _opened
 from tcready.merge import merge
 from tcready.options import RunOptions
-from tcready.schema import Observation, Progress, Report, StaticResult, Tool
+from tcready.schema.observation import Observation
+from tcready.schema.progress import Progress
+from tcready.schema.report import Report, Tool
+from tcready.schema.static import StaticResult
 
 TORCH = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version("torch"))[:2])
 

@@ -14,17 +14,11 @@ from observing import observe_target
 from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.merge import merge
 from tcready.reports import html, text
-from tcready.schema import (
-    Backend,
-    CudaGraphSkip,
-    Fallback,
-    Observation,
-    Stage,
-    StaticResult,
-    Tool,
-    as_json,
-    from_json,
-)
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.report import Tool
+from tcready.schema.run import Backend, CudaGraphSkip, Fallback
+from tcready.schema.static import StaticResult
 
 pytestmark = pytest.mark.dynamo
 

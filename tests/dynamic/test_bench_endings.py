@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from measuring import measure
-from tcready.schema import EAGER, Arm
+from tcready.schema.bench import Arm
+from tcready.schema.words import EAGER
 
 MODEL = """\
 import os

@@ -18,7 +18,7 @@ from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.dynamic.worker.precision import case_in_float64, tolerance
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
-from tcready.schema import Arm, ParityMeasured
+from tcready.schema.bench import Arm, ParityMeasured
 
 DEFAULT = Arm("default", "model = torch.compile(model)")
 TRAINED = """\

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.soak import drift, growth, judged, steady_growth
-from tcready.schema import EAGER, Arm, Soak, SoakPoint
+from tcready.schema.bench import Arm, Soak, SoakPoint
+from tcready.schema.words import EAGER
 
 MIB = 1 << 20
 

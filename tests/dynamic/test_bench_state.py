@@ -16,7 +16,8 @@ from tcready.dynamic.worker.bench.load import busy_note
 from tcready.dynamic.worker.bench.state import drift, kept, put_back
 from tcready.dynamic.worker.parity import compare, flatten
 from tcready.dynamic.worker.torch_internals.settings import changed_meanwhile, put_after, put_before
-from tcready.schema import EAGER, Arm, BenchAnswer
+from tcready.schema.bench import Arm, BenchAnswer
+from tcready.schema.words import EAGER
 from torch import nn
 
 CODE = """\

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tcready.dynamic import RunRequest, bench
 from tcready.options import RunOptions
-from tcready.schema import Arm, ArmMeasured, BenchAnswer, BenchRequest
+from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest
 
 MODEL = """\
 import torch

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from observing import observe_target, report_of
 from tcready import exit_code
-from tcready.schema import Observation, Stage
+from tcready.schema.observation import Observation, Stage
 
 pytestmark = pytest.mark.dynamo
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from observing import observe_target
-from tcready.schema import Cost, Observation
+from tcready.schema.observation import Observation
+from tcready.schema.run import Cost
 
 pytestmark = pytest.mark.dynamo
 

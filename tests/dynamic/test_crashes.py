@@ -12,7 +12,8 @@ import pytest
 from observing import observe_target
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.request import LAUNCHER
-from tcready.schema import STAGES, Observation, Stage
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.words import STAGES
 
 pytestmark = pytest.mark.dynamo
 

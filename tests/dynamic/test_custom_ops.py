@@ -16,7 +16,11 @@ import torch
 from observing import observe_target
 from tcready.merge import merge
 from tcready.reports import html, text
-from tcready.schema import CustomOp, Observation, Report, StaticResult, Tool, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report, Tool
+from tcready.schema.run import CustomOp
+from tcready.schema.static import StaticResult
 
 pytestmark = pytest.mark.dynamo
 

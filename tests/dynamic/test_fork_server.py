@@ -22,7 +22,8 @@ from tcready.dynamic import ForkServer, RunRequest, bench
 from tcready.dynamic.launch import _python
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.options import RunOptions
-from tcready.schema import Arm, BenchKind, BenchRequest, Observation
+from tcready.schema.bench import Arm, BenchKind, BenchRequest
+from tcready.schema.observation import Observation
 
 pytestmark = [
     pytest.mark.dynamo,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from observing import observe_target
 from tcready import check
-from tcready.schema import Observation, Stage
+from tcready.schema.observation import Observation, Stage
 
 pytestmark = pytest.mark.dynamo
 

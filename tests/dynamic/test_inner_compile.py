@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from observing import observe_target
-from tcready.schema import Observation
+from tcready.schema.observation import Observation
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.dynamo

@@ -18,7 +18,10 @@ from tcready.api import check
 from tcready.dynamic import RunRequest, observe
 from tcready.options import RunOptions
 from tcready.reports.view import ddp_sentence
-from tcready.schema import Observation, Progress, TcreadyError, from_json
+from tcready.schema.codec import from_json
+from tcready.schema.observation import Observation
+from tcready.schema.progress import Progress
+from tcready.schema.words import TcreadyError
 
 pytestmark = [
     pytest.mark.dynamo,

@@ -14,7 +14,8 @@ from dynamic.observing import observe_target, report_of
 from tcready.dynamic.worker.placements import Measured
 from tcready.dynamic.worker.plan_choice import chosen
 from tcready.dynamic.worker.stages import plan as plan_stage
-from tcready.schema import ModuleShare, Observation, Placement, Plan, RegionTrial
+from tcready.schema.observation import ModuleShare, Observation
+from tcready.schema.run import Placement, Plan, RegionTrial
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FILE = Path(__file__).parents[2] / "fixtures" / "plans" / "placements.py"

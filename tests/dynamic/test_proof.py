@@ -24,7 +24,9 @@ from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
 from tcready.refactor.judgement import Judgement, judged
-from tcready.schema import Mode, Progress, ProofRequest, ProofResult, Span, Trial, Variant
+from tcready.schema.progress import Progress
+from tcready.schema.proof import ProofRequest, ProofResult, Span, Trial, Variant
+from tcready.schema.words import Mode
 from tcready.static import source
 
 MODEL = """\

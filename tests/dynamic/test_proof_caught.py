@@ -12,7 +12,7 @@ import pytest
 from tcready.dynamic import RunRequest, prove
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
-from tcready.schema import ProofRequest, Trial, Variant
+from tcready.schema.proof import ProofRequest, Trial, Variant
 from tcready.static import source
 
 CHECK = "    if x.sum() > 1000:\n        raise ValueError('large')\n    return x\n"

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from observing import observe_target, torch_between
-from tcready.schema import STAGES, Frame, Observation, Stage, as_json, from_json
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.words import STAGES
 
 pytestmark = pytest.mark.dynamo
 

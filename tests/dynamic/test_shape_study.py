@@ -16,22 +16,12 @@ from tcready.dynamic.worker.shape_advice import ranked
 from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resized
 from tcready.merge import exit_code, merge
 from tcready.reports import html, markdown, text
-from tcready.schema import (
-    Finding,
-    Frame,
-    InputDimension,
-    Observation,
-    Report,
-    ShapeAdvice,
-    ShapeCall,
-    ShapeStudy,
-    ShapeTrial,
-    Stage,
-    StaticResult,
-    Tool,
-    as_json,
-    from_json,
-)
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.report import Report, Tool
+from tcready.schema.run import InputDimension, ShapeAdvice, ShapeCall, ShapeStudy, ShapeTrial
+from tcready.schema.static import Finding, StaticResult
 
 pytestmark = pytest.mark.dynamo
 

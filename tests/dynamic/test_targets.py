@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from observing import observe_target
 from tcready.dynamic import build_bundle, find_convention
-from tcready.schema import Observation, Progress
+from tcready.schema.observation import Observation
+from tcready.schema.progress import Progress
 
 pytestmark = pytest.mark.dynamo
 

@@ -11,7 +11,9 @@ from observing import observe_target
 from tcready.api import check
 from tcready.project import inside, matching, target_tables
 from tcready.reports.view import cases_sentence
-from tcready.schema import Observation, Report, TcreadyError
+from tcready.schema.observation import Observation
+from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 
 MODEL = """\
 import torch

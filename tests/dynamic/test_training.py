@@ -11,20 +11,12 @@ import pytest
 from observing import observe_target, torch_between
 from tcready.api import check, exit_code, render
 from tcready.merge import merge
-from tcready.schema import (
-    BreakSite,
-    Finding,
-    Mode,
-    Observation,
-    Stage,
-    StageState,
-    StaticResult,
-    Tool,
-    Training,
-    TrainingPart,
-    as_json,
-    from_json,
-)
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.report import Tool
+from tcready.schema.run import BreakSite, Training, TrainingPart
+from tcready.schema.static import Finding, StaticResult
+from tcready.schema.words import Mode, StageState
 
 torch = pytest.importorskip("torch")
 

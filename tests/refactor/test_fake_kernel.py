@@ -14,15 +14,8 @@ from tcready.edits import applied
 from tcready.options import RunOptions
 from tcready.refactor.fake_kernel import registered
 from tcready.refactor.suggest import Proposal
-from tcready.schema import (
-    CustomOp,
-    ObservedArgument,
-    ObservedCall,
-    ObservedNumber,
-    ObservedResult,
-    ProofRequest,
-    Variant,
-)
+from tcready.schema.proof import ProofRequest, Variant
+from tcready.schema.run import CustomOp, ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
 from tcready.static import source
 from tcready.static.rule import Declined
 

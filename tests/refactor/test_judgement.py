@@ -7,20 +7,10 @@ from dataclasses import replace
 import pytest
 from tcready.refactor.changed import LineMap
 from tcready.refactor.judgement import Judgement, judged
-from tcready.schema import (
-    BreakSite,
-    Coverage,
-    LineSet,
-    Observation,
-    ProofRequest,
-    ProofResult,
-    Recompile,
-    SidesTaken,
-    Span,
-    Stage,
-    StageState,
-    Trial,
-)
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.proof import ProofRequest, ProofResult, SidesTaken, Span, Trial
+from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile
+from tcready.schema.words import StageState
 
 BEFORE = "a\nif t:\n    b\nc\nd\n"
 AFTER = "a\nwhere\nc\nd\n"

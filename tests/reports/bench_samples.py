@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tcready.schema import (
+from tcready.schema.bench import (
     ArmBench,
     Bench,
     BenchCase,

@@ -13,42 +13,28 @@ from typing import Any
 
 from bench_samples import full_bench, hostile_bench
 from tcready.comparison import compare
-from tcready.schema import (
-    STAGES,
-    ArmBench,
-    Bench,
-    BreakEffect,
+from tcready.schema.bench import ArmBench, Bench
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.comparison import Comparison, Difference
+from tcready.schema.edit import Edit
+from tcready.schema.fix import Fix
+from tcready.schema.frame import Frame
+from tcready.schema.observation import ModuleShare, Observation, Stage
+from tcready.schema.report import Region, Report, TargetReport, Tool
+from tcready.schema.run import (
     BreakSite,
-    Comparison,
     Coverage,
-    Difference,
-    Edit,
-    Evidence,
     Explain,
-    Finding,
-    FindingTarget,
-    Fix,
-    Frame,
-    FrameFate,
     Graph,
     LineSet,
-    ModuleShare,
-    Observation,
     Placement,
     Plan,
     Recompile,
-    Region,
     RegionTrial,
-    Report,
-    RuleText,
-    Skipped,
     SkippedFrame,
-    SourceText,
-    Stage,
-    StageReason,
-    TargetReport,
-    Tool,
 )
+from tcready.schema.static import Evidence, Finding, FindingTarget, RuleText, Skipped, SourceText
+from tcready.schema.words import STAGES, StageReason
 
 RULES = (
     RuleText(

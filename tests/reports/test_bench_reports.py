@@ -27,18 +27,10 @@ from tcready.reports.bench_view import (
     time_interval,
 )
 from tcready.reports.drawing import Scale
-from tcready.schema import (
-    ArmBench,
-    Bench,
-    BenchCase,
-    Comparison,
-    Figure,
-    LoaderShare,
-    Noise,
-    Report,
-    as_json,
-    from_json,
-)
+from tcready.schema.bench import ArmBench, Bench, BenchCase, Figure, LoaderShare, Noise
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.comparison import Comparison
+from tcready.schema.report import Report
 
 
 def with_bench(bench: Bench | None) -> Report:

@@ -26,7 +26,10 @@ from tcready.reports import render
 from tcready.reports.first import steps
 from tcready.reports.text import LINES
 from tcready.reports.view import visible
-from tcready.schema import ArmBench, Bench, BenchCase, Report, Stage, named_by, short_names
+from tcready.schema.bench import ArmBench, Bench, BenchCase
+from tcready.schema.fingerprints import named_by, short_names
+from tcready.schema.observation import Stage
+from tcready.schema.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = ROOT / "fixtures" / "many"

@@ -13,7 +13,9 @@ import pytest
 from report_samples import SAMPLES, report, sample
 from tcready.edits import applied
 from tcready.reports import render
-from tcready.schema import Edit, Finding, Fix, RuleText
+from tcready.schema.edit import Edit
+from tcready.schema.fix import Fix
+from tcready.schema.static import Finding, RuleText
 
 ROOT = Path(__file__).parents[2]
 SARIF = json.loads((ROOT / "fixtures" / "sarif-schema-2.1.0.json").read_text("utf-8"))

@@ -38,23 +38,14 @@ from tcready.reports.paths import without_absolute_paths
 from tcready.reports.picture import pictures, source_picture
 from tcready.reports.sides import sides
 from tcready.reports.view import visible
-from tcready.schema import (
-    BreakSite,
-    Checkout,
-    Comparison,
-    Cost,
-    Finding,
-    Frame,
-    LineSet,
-    ModuleShare,
-    Narrowed,
-    Observation,
-    Report,
-    StaticResult,
-    TcreadyError,
-    Tool,
-    from_json,
-)
+from tcready.schema.codec import from_json
+from tcready.schema.comparison import Comparison
+from tcready.schema.frame import Frame
+from tcready.schema.observation import ModuleShare, Observation
+from tcready.schema.report import Checkout, Narrowed, Report, Tool
+from tcready.schema.run import BreakSite, Cost, LineSet
+from tcready.schema.static import Finding, StaticResult
+from tcready.schema.words import TcreadyError
 
 VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
 

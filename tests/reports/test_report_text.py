@@ -25,7 +25,11 @@ from rich.cells import cell_len
 from tcready import reports
 from tcready.reports.long_text import source_window
 from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
-from tcready.schema import BreakEffect, Coverage, Finding, FindingTarget, Frame, FrameFate, Plan, Report
+from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.frame import Frame
+from tcready.schema.report import Report
+from tcready.schema.run import Coverage, Plan
+from tcready.schema.static import Finding, FindingTarget
 
 
 def render(made: Report, form: str, **options: object) -> str:

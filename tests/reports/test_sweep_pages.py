@@ -15,18 +15,10 @@ from tcready import api
 from tcready.reports import render
 from tcready.reports.json_ import render as render_json
 from tcready.reports.view import visible
-from tcready.schema import (
-    LineSet,
-    Outcome,
-    Report,
-    Skipped,
-    StaticModule,
-    StaticTarget,
-    Sweep,
-    SweptFix,
-    SweptModel,
-    SweptSite,
-)
+from tcready.schema.report import Report
+from tcready.schema.run import LineSet
+from tcready.schema.static import Skipped, StaticModule, StaticTarget
+from tcready.schema.sweep import Outcome, Sweep, SweptFix, SweptModel, SweptSite
 
 FLEET = 5000
 CODE = "def forward(self, x):\n    if x.sum() > 0:\n        x = x + 1\n    print(x)\n    return x\n"

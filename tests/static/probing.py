@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reading import PINNED, read
 from tcready.options import ReadOptions
-from tcready.schema import Mode
+from tcready.schema.words import Mode
 from tcready.static.engine.facts import Call, Fact
 from tcready.static.engine.values import (
     Choice,

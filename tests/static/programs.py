@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Literal
 
 from probing import HEAD
-from tcready.schema import StaticResult, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.static import StaticResult
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 

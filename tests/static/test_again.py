@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tcready import installed
 from tcready.options import ReadOptions
-from tcready.schema import as_json
+from tcready.schema.codec import as_json
 from tcready.static import judge
 from tcready.static.engine import functions
 from tcready.static.index import Library

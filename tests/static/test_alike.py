@@ -11,7 +11,8 @@ import pytest
 from reading import RULES, read
 from tcready import installed
 from tcready.options import ReadOptions
-from tcready.schema import StaticResult, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.static import StaticResult
 from tcready.static.engine import functions
 from tcready.static.session import Session
 

@@ -9,11 +9,12 @@ import pytest
 from probing import HEAD
 from reading import read
 from tcready.options import ReadOptions
-from tcready.schema import Finding
-from tcready.static import torch_tables
-from tcready.static.torch_tables import Tables, Version
+from tcready.schema.static import Finding
+from tcready.static import torch_tables, versions
+from tcready.static.torch_tables import Tables
+from tcready.static.versions import Version
 
-KNOWN = torch_tables.versions()
+KNOWN = versions.with_tables()
 BY_VERSION = pytest.mark.parametrize("version", KNOWN, ids=lambda v: f"{v[0]}.{v[1]}")
 
 

@@ -9,7 +9,7 @@ from probing import HEAD
 from reading import read
 from tcready import installed
 from tcready.options import ReadOptions
-from tcready.schema import TcreadyError
+from tcready.schema.words import TcreadyError
 from tcready.static.session import Session
 from tcready.static.units import Unit
 

@@ -18,7 +18,8 @@ from programs import Mixer, Writer, damaged, fixture_sources, hypothesmith_texts
 from reading import read
 from tcready.options import ReadOptions
 from tcready.refactor.suggest import suggest
-from tcready.schema import StaticResult, TcreadyError
+from tcready.schema.static import StaticResult
+from tcready.schema.words import TcreadyError
 
 TESTS = Path(__file__).parent.parent
 SECONDS = 6.0
@@ -274,7 +275,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from reading import read
 from tcready.options import ReadOptions
-from tcready.schema import as_json
+from tcready.schema.codec import as_json
 root = Path(sys.argv[2])
 result = read(sys.argv[3:], ReadOptions(root=root, mode=None, low=True, search_path=(root,)))
 print(json.dumps(as_json(result)))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from reading import read
 from tcready.options import ReadOptions, ReportOptions
-from tcready.schema import Finding, StaticResult, TcreadyError
+from tcready.schema.static import Finding, StaticResult
+from tcready.schema.words import TcreadyError
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 NET = """\

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from reading import read
 from tcready.options import ReadOptions
-from tcready.schema import Finding, import_name
+from tcready.schema.paths import import_name
+from tcready.schema.static import Finding
 from tcready.static import locate
 from tcready.static.index import Import, Program
 

@@ -11,7 +11,7 @@ from reading import read
 from tcready import api
 from tcready.merge.combine import _constructs
 from tcready.options import ReadOptions
-from tcready.schema import RESOLVED
+from tcready.schema.words import RESOLVED
 
 OWN = (
     "class Own:\n    def method(self): return 1\nclass Part(nn.Module):\n    def forward(self, x): return x\n"

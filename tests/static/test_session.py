@@ -18,7 +18,9 @@ from programs import damaged
 from reading import BREAKING, HELPER, NET, RULES, read
 from tcready import installed
 from tcready.options import ReadOptions, ReportOptions
-from tcready.schema import StaticResult, TcreadyError, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.static import StaticResult
+from tcready.schema.words import TcreadyError
 from tcready.static import examine, index
 from tcready.static.session import Session
 from tcready.static.stop import StoppedError

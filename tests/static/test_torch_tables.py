@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from tcready.rules import load as rules
 from tcready.static import torch_tables as tables
+from tcready.static import versions
 from tcready.static.torch_tables import Argument
 
 ROOT = Path(__file__).parents[2]
-KNOWN = tables.versions()
+KNOWN = versions.with_tables()
 NEWEST = tables.load()
 X = Argument("T")
 

@@ -6,7 +6,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.events import narrate
 from tcready.events.record import Record
-from tcready.schema import BreakSite
+from tcready.schema.run import BreakSite
 
 
 def add(context: Context, record: Record, case: Case, *, warm: bool) -> None:

@@ -13,7 +13,7 @@ from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.observed_calls import SeenCalls
 from tcready.dynamic.worker.request import Work
-from tcready.schema import Mode
+from tcready.schema.words import Mode
 
 
 def _not_built() -> Any:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.ops import Clock, Counts
-from tcready.schema import BreakSite, CaseCoverage, Cost, Coverage
+from tcready.schema.run import BreakSite, CaseCoverage, Cost, Coverage
 
 
 def coverage(counts: Counts, device: str) -> Coverage | None:

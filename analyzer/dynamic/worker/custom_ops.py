@@ -20,7 +20,7 @@ from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen, SeenCall
 from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, observed_call, skeleton
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
 from tcready.events import narrate
-from tcready.schema import CustomOp
+from tcready.schema.run import CustomOp
 
 MANY_ELEMENTS = 2**20
 """Arguments with more elements than this together are not kept, so neither compared nor checked."""

@@ -22,7 +22,9 @@ from tcready.dynamic.worker.loading import named
 from tcready.dynamic.worker.request import RankGraph, RankOperation, Work, graphs_path, with_device
 from tcready.dynamic.worker.torch_internals import dynamo, graphs
 from tcready.events import narrate
-from tcready.schema import BlocksRun, Ddp, DdpPart, DdpSplit, Frame, ParallelRun, RankRun, as_json
+from tcready.schema.codec import as_json
+from tcready.schema.frame import Frame
+from tcready.schema.parallel import BlocksRun, Ddp, DdpPart, DdpSplit, ParallelRun, RankRun
 from torch import distributed, nn
 
 OWN_STYLES: Mapping[str, tuple[str, Mapping[str, str]]] = {

@@ -14,7 +14,9 @@ from tcready.events.definitions import Definition, definitions_in, innermost, pl
 from tcready.events.narrate import RawFrame
 from tcready.events.record import Place
 from tcready.events.whose import NOT_USER, below_site
-from tcready.schema import Frame, Origin, display_path, origin_of
+from tcready.schema.frame import Frame
+from tcready.schema.paths import display_path, origin_of
+from tcready.schema.words import Origin
 
 CELL = re.compile(r"<ipython-input-\d+-|.*[/\\]ipykernel_\d+[/\\][^/\\]+\.py$", re.DOTALL)
 """What IPython calls the code of a cell that it runs; its text is in `linecache` alone."""

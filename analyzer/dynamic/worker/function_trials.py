@@ -16,7 +16,7 @@ from tcready.dynamic.worker.ops import module_names
 from tcready.dynamic.worker.placements import Measured
 from tcready.dynamic.worker.torch_internals.dispatch import DispatchMode, calling_frames
 from tcready.placing import accessor
-from tcready.schema import RegionTrial
+from tcready.schema.run import RegionTrial
 from torch import nn
 
 MIN_SHARE = 0.05

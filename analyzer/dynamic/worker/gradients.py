@@ -16,7 +16,8 @@ from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import StageReason, StageState, Training, TrainingPart, TrainingPhase
+from tcready.schema.run import Training, TrainingPart
+from tcready.schema.words import StageReason, StageState, TrainingPhase
 from torch import nn
 
 PHASES: tuple[TrainingPhase, ...] = ("loss", "gradients", "forward", "backward", "optimizer", "step")

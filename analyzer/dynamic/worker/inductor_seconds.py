@@ -13,7 +13,7 @@ from tcready.dynamic.worker.placements import fresh, steady_seconds
 from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import inductor
 from tcready.dynamic.worker.torch_internals.placement import executed
-from tcready.schema import Placement
+from tcready.schema.run import Placement
 
 
 @dataclass(frozen=True)

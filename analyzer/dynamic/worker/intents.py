@@ -9,7 +9,7 @@ from typing import Any
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file
 from tcready.dynamic.worker.torch_internals.dynamo import compiled_in_place, decided
-from tcready.schema import Intent
+from tcready.schema.run import Intent
 from torch import nn
 
 HOW = {"compiled": "torch.compile", "disabled": "torch.compiler.disable"}

@@ -11,15 +11,9 @@ from typing import Any
 
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.request import LEFT, State, Work, stages_after, write_json
-from tcready.schema import (
-    InputsSource,
-    Observation,
-    Stage,
-    StageName,
-    StageReason,
-    StageState,
-    display_path,
-)
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.paths import display_path
+from tcready.schema.words import InputsSource, StageName, StageReason, StageState
 
 NOT_ASKED = "not asked for"
 NOT_MEASURED = "no part of a check: `tcready bench` measures it"

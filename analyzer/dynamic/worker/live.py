@@ -32,18 +32,12 @@ from tcready.dynamic.worker.proof.variations import drawn
 from tcready.dynamic.worker.request import DROPPED_IN_A_BENCH, Work, ended_early, read_state
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.options import RunOptions
-from tcready.schema import (
-    STAGES,
-    BenchAnswer,
-    BenchRequest,
-    Mode,
-    Observation,
-    Origin,
-    Progressing,
-    TcreadyError,
-    from_json,
-    origin_of,
-)
+from tcready.schema.bench import BenchAnswer, BenchRequest
+from tcready.schema.codec import from_json
+from tcready.schema.observation import Observation
+from tcready.schema.paths import origin_of
+from tcready.schema.progress import Progressing
+from tcready.schema.words import STAGES, Mode, Origin, TcreadyError
 from torch import nn
 
 GIVEN = "the object itself was given"

@@ -20,7 +20,8 @@ from tcready.convention import Convention
 from tcready.dynamic.worker.case import Case, NoInputsError, RunError
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import pytree
-from tcready.schema import Sizes, import_name, source_folders
+from tcready.schema.bench import Sizes
+from tcready.schema.paths import import_name, source_folders
 from tcready.target import Target
 
 SEED_BUILD = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from tcready.schema import OpCheck
+from tcready.schema.run import OpCheck
 
 if TYPE_CHECKING:
     import torch

@@ -18,7 +18,7 @@ from tcready.dynamic.worker.frames import Names, is_user_file
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.dispatch import DispatchMode, calling_frames
 from tcready.events.definitions import RESUME
-from tcready.schema import ModuleShare
+from tcready.schema.observation import ModuleShare
 from torch import nn
 from torch.nn.modules import module as hooks
 

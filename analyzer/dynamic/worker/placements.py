@@ -22,7 +22,8 @@ from tcready.dynamic.worker.torch_internals.placement import executed, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
-from tcready.schema import Coverage, ModuleShare
+from tcready.schema.observation import ModuleShare
+from tcready.schema.run import Coverage
 from torch import nn
 
 WARM_CALLS = 3

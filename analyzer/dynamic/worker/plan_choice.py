@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from tcready.schema import PLACEMENT_WORDS, Placement, RegionTrial
+from tcready.schema.run import Placement, RegionTrial
+from tcready.schema.words import PLACEMENT_WORDS
 
 SAME = 1e-6
 NEAR = 0.01

@@ -31,7 +31,7 @@ from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
 from tcready.placing import HOLDERS, Tree, code_of, groups_of, is_bare_leaf, name_of, operations
-from tcready.schema import RegionTrial
+from tcready.schema.run import RegionTrial
 from torch import nn
 
 MIN_SHARE = 0.01

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen
 from tcready.dynamic.worker.torch_internals import operators, pytree
-from tcready.schema import ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
+from tcready.schema.run import ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
 
 FAKE, AUTOGRAD, REGISTRATION = "fake kernel", "autograd formula", "registration"
 """What may be lacking."""

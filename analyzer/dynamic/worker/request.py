@@ -9,22 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tcready.options import RunOptions
-from tcready.schema import (
-    STAGES,
-    ArmMeasured,
-    BenchAnswer,
-    BenchRequest,
-    Frame,
-    Observation,
-    ProofRequest,
-    Stage,
-    StageName,
-    StageReason,
-    TcreadyError,
-    as_json,
-    contents,
-    from_json,
-)
+from tcready.schema.bench import ArmMeasured, BenchAnswer, BenchRequest
+from tcready.schema.codec import as_json, from_json
+from tcready.schema.frame import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.paths import contents
+from tcready.schema.proof import ProofRequest
+from tcready.schema.words import STAGES, StageName, StageReason, TcreadyError
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
 """Environment variables that would change what Dynamo does or says."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tcready.schema import InputDimension, ShapeAdvice, ShapeCall, ShapeCure, ShapeSetting, ShapeTrial
+from tcready.schema.run import InputDimension, ShapeAdvice, ShapeCall, ShapeTrial
+from tcready.schema.words import ShapeCure, ShapeSetting
 
 SAME_SHARE = 0.01
 """Captured shares that differ by no more count as equal."""

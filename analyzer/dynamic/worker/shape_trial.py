@@ -23,7 +23,9 @@ from tcready.dynamic.worker.torch_internals.placement import executed
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
-from tcready.schema import Frame, InputShape, ShapeCall, ShapeSetting, ShapeTrial
+from tcready.schema.frame import Frame
+from tcready.schema.run import InputShape, ShapeCall, ShapeTrial
+from tcready.schema.words import ShapeSetting
 
 SPECIALISED = re.compile(r"You marked .+? as dynamic but your code specialized it to be a constant \(\d+\)")
 COMPILE = "model = torch.compile(model)"

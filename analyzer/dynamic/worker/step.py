@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tcready.dynamic.worker.case import NoInputsError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import NOT_ASKED, NOT_MEASURED, RunEndedError, StageFailedError, one_line
-from tcready.schema import STAGES, StageName, StageReason
+from tcready.schema.words import STAGES, StageName, StageReason
 
 
 def always(_context: Context) -> bool:

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from types import MappingProxyType
 
-from tcready.schema import RESOLVED, Confidence
+from tcready.schema.words import RESOLVED, Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text

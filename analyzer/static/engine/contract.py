@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro

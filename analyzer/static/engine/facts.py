@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine.values import External, Value, options
-from tcready.static.torch_tables import Context, Version
+from tcready.static.torch_tables import Context
+from tcready.static.versions import Version
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from collections.abc import Collection
 
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Context, Engine, Room

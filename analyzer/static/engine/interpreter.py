@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from types import TracebackType
 
-from tcready.schema import RESOLVED
-from tcready.static import torch_tables
+from tcready.schema.words import RESOLVED
+from tcready.static import versions
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.again import Again, Recorded
 from tcready.static.engine.annotations import Annotations
@@ -39,7 +39,7 @@ from tcready.static.engine.statements import Statements
 from tcready.static.engine.steps import Switch
 from tcready.static.engine.unresolved import Unresolved
 from tcready.static.index import FunctionInfo, Program
-from tcready.static.torch_tables import Version
+from tcready.static.versions import Version
 
 
 class _Quiet:
@@ -76,7 +76,7 @@ class Interpreter:
         """`torch` is the version that runs the code; None for the newest that is known. Of a program whose files are
         `edited` it is noted what is found, for the reading after the next edit; `before` is what the last one left."""
         self.operations = Operations(
-            program.library.tables(torch), program.library.tables, torch_tables.versions()
+            program.library.tables(torch), program.library.tables, versions.with_tables()
         )
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.heap = Heap()

@@ -7,7 +7,8 @@ import builtins
 import sys
 from typing import cast
 
-from tcready.schema import Confidence, is_installed
+from tcready.schema.paths import is_installed
+from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.contract import Engine, Room

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tcready.schema import Resolved
+from tcready.schema.words import Resolved
 from tcready.static.engine.values import (
     Class,
     Const,

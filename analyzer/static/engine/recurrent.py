@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room

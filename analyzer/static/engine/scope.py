@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeAlias
 
-from tcready.schema import Confidence
+from tcready.schema.words import Confidence
 from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
 from tcready.static.engine.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.index import FunctionInfo, ModuleInfo

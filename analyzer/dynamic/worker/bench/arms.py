@@ -23,7 +23,7 @@ from tcready.dynamic.worker.torch_internals.settings import (
     put_after,
     put_before,
 )
-from tcready.schema import Arm
+from tcready.schema.bench import Arm
 from torch import nn
 
 LEARNING_RATE = 1e-6

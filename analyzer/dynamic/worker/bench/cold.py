@@ -26,7 +26,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.request import write_whole
 from tcready.dynamic.worker.torch_internals import compile_time, placement
-from tcready.schema import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
+from tcready.schema.bench import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
 
 WARM_CALLS = 10
 """Calls whose median is a warm one, if they are quick."""

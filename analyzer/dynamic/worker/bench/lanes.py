@@ -22,7 +22,8 @@ from tcready.dynamic.worker.torch_internals import dynamo, inductor, placement
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import Record
-from tcready.schema import EAGER, Arm, ArmMeasured, BenchRequest
+from tcready.schema.bench import Arm, ArmMeasured, BenchRequest
+from tcready.schema.words import EAGER
 
 FIRST_CALLS = 3
 """Calls that compile: a size that varies is met on the second, and CUDA graphs are recorded on the second."""

@@ -20,7 +20,8 @@ from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loading import as_case, named, placed
 from tcready.dynamic.worker.loss import Loss, loss_of
 from tcready.dynamic.worker.torch_internals import pytree
-from tcready.schema import EAGER, Arm, BenchAnswer, BenchRequest, LoaderShare
+from tcready.schema.bench import Arm, BenchAnswer, BenchRequest, LoaderShare
+from tcready.schema.words import EAGER
 
 BATCHES = 50
 FIRST = 2

@@ -38,7 +38,7 @@ from tcready.dynamic.worker.precision import (
 from tcready.dynamic.worker.torch_internals import inductor, placement, pytree
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.record import Record
-from tcready.schema import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
+from tcready.schema.bench import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
 
 SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 """Of weights and of inputs, where these are drawn."""

@@ -17,7 +17,7 @@ from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, TO_A_MODEL
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.request import write_json
 from tcready.dynamic.worker.step import climb
-from tcready.schema import BenchAnswer, BenchKind, BenchRequest
+from tcready.schema.bench import BenchAnswer, BenchKind, BenchRequest
 
 Keep = Callable[[BenchAnswer], None]
 """Takes what was measured so far; it stands if the process ends."""

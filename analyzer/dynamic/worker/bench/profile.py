@@ -24,7 +24,7 @@ from tcready.dynamic.worker.bench.nvml import Gpu, NvmlError
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.torch_internals import inductor
-from tcready.schema import BenchAnswer, BenchRequest, Profile
+from tcready.schema.bench import BenchAnswer, BenchRequest, Profile
 from torch.profiler import ProfilerActivity, profile
 
 CALLS = 10

@@ -24,7 +24,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.record import Record
-from tcready.schema import BenchAnswer, BenchRequest, CheckState, Soak, SoakPoint
+from tcready.schema.bench import BenchAnswer, BenchRequest, CheckState, Soak, SoakPoint
 
 STRETCHES = 20
 WARM_SHARE = 0.15

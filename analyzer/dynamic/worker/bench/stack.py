@@ -17,7 +17,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.torch_internals import inductor, placement
-from tcready.schema import BenchRequest
+from tcready.schema.bench import BenchRequest
 
 VARIABLES = (
     "OMP_",

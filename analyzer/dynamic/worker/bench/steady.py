@@ -30,7 +30,7 @@ from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.record import Record
-from tcready.schema import BenchAnswer, BenchRequest
+from tcready.schema.bench import BenchAnswer, BenchRequest
 from torch.utils.benchmark import Timer
 
 BLOCK_SECONDS = 0.1

@@ -37,7 +37,8 @@ from tcready.dynamic.worker.proof.kept import (
 )
 from tcready.dynamic.worker.proof.sharing import Pair, described, shared
 from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundings, writes
-from tcready.schema import Differs, Mode
+from tcready.schema.proof import Differs
+from tcready.schema.words import Mode
 from torch import nn
 
 LONG = 400

@@ -12,7 +12,8 @@ from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, difference, heard
 from tcready.dynamic.worker.proof.calls import Key, called
 from tcready.dynamic.worker.proof.variations import GIVEN
-from tcready.schema import Differs, Mode
+from tcready.schema.proof import Differs
+from tcready.schema.words import Mode
 from torch import nn
 
 

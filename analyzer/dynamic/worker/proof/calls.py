@@ -42,7 +42,8 @@ from tcready.dynamic.worker.proof.variations import (
 )
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.events.whose import below_site
-from tcready.schema import FunctionPlace, Mode, ProofRequest
+from tcready.schema.proof import FunctionPlace, ProofRequest
+from tcready.schema.words import Mode
 from torch import nn
 
 RECORDED = 2

@@ -20,7 +20,9 @@ from tcready.dynamic.worker.proof import trials
 from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.dynamic.worker.request import Work, write_json
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.schema import Observation, ProofRequest, ProofResult, Trial, Variant, from_json
+from tcready.schema.codec import from_json
+from tcready.schema.observation import Observation
+from tcready.schema.proof import ProofRequest, ProofResult, Trial, Variant
 
 POLL = 0.02
 LEAST = 40.0

@@ -16,7 +16,7 @@ import torch
 from tcready.dynamic.worker.proof.calls import of_model
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
-from tcready.schema import ProofRequest, Variant
+from tcready.schema.proof import ProofRequest, Variant
 
 REGISTERING = ("register_fake", "impl_abstract", '"Meta"', "'Meta'")
 """What a file writes that tells a shape of an operator's result."""

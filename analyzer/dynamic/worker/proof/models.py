@@ -8,7 +8,7 @@ from typing import Any
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.proof.behaviour import HOOKS, is_as_before, state_of
-from tcready.schema import Mode
+from tcready.schema.words import Mode
 from torch import nn
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.schema import SidesTaken, Span
+from tcready.schema.proof import SidesTaken, Span
 
 PROBE = "__tcready_side__"
 """The name, among the built-in ones, by which a test tells its value."""

@@ -70,7 +70,8 @@ from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import SLOWER, FunctionPlace, Mode, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.proof import SLOWER, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.words import Mode
 from torch import nn
 
 REPEATS = 4

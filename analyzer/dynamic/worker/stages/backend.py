@@ -26,7 +26,7 @@ from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, sh
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.events import narrate
-from tcready.schema import Backend, CudaGraphSkip, Fallback
+from tcready.schema.run import Backend, CudaGraphSkip, Fallback
 
 CALLS = 3
 """Calls of what was compiled: CUDA graphs are recorded on the second one, so the last is the one without compiling."""

@@ -16,7 +16,9 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import Record
-from tcready.schema import BlocksRun, Frame, is_fsdp_hook
+from tcready.schema.frame import Frame
+from tcready.schema.parallel import BlocksRun
+from tcready.schema.troubles import is_fsdp_hook
 from torch import nn
 
 

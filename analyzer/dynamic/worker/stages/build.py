@@ -18,7 +18,8 @@ from tcready.dynamic.worker.journal import StageFailedError, one_line
 from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of
 from tcready.dynamic.worker.originals import replaced
 from tcready.dynamic.worker.step import Step, failing
-from tcready.schema import SYNTHESISED, Mode
+from tcready.schema.observation import SYNTHESISED
+from tcready.schema.words import Mode
 
 
 def run(context: Context) -> None:

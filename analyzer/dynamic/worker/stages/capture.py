@@ -20,7 +20,8 @@ from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.narrate import line_sets
 from tcready.events.record import Record
-from tcready.schema import Explain, Troubles
+from tcready.schema.run import Explain
+from tcready.schema.troubles import Troubles
 
 NOTE = "capture under torch._dynamo.explain"
 

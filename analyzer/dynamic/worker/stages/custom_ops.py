@@ -12,7 +12,7 @@ from tcready.dynamic.worker.custom_ops import MANY_ELEMENTS, copied, tell
 from tcready.dynamic.worker.observed_calls import Seen
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.schema import OpCheck
+from tcready.schema.run import OpCheck
 
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 """The tests of `torch.library.opcheck`, in its order."""

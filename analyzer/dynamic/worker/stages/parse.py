@@ -9,7 +9,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import StageFailedError, one_line
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.step import Step
-from tcready.schema import source_folders
+from tcready.schema.paths import source_folders
 from tcready.target import Target
 
 

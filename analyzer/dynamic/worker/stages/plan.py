@@ -24,7 +24,9 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
 from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
-from tcready.schema import PLACEMENT_WORDS, ModuleShare, Placement, PlacementName, Plan, RegionTrial
+from tcready.schema.observation import ModuleShare
+from tcready.schema.run import Placement, Plan, RegionTrial
+from tcready.schema.words import PLACEMENT_WORDS, PlacementName
 from tcready.target import Target
 from torch import nn
 

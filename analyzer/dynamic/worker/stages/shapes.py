@@ -37,7 +37,7 @@ from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, ca
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import (
+from tcready.schema.run import (
     CASES,
     InputDimension,
     RefusedSize,
@@ -45,8 +45,8 @@ from tcready.schema import (
     ShapeCall,
     ShapeStudy,
     ShapeTrial,
-    StageReason,
 )
+from tcready.schema.words import StageReason
 
 DEFAULT = Setting("default")
 SETTINGS = (

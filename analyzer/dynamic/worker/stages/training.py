@@ -37,7 +37,8 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import Record
-from tcready.schema import BreakSite, Coverage, Graph, Recompile, StageName, TrainingPhase
+from tcready.schema.run import BreakSite, Coverage, Graph, Recompile
+from tcready.schema.words import StageName, TrainingPhase
 from torch import nn
 
 LEARNING_RATE = 1e-3

@@ -19,7 +19,7 @@ import torch._dynamo
 import torch._dynamo.exc
 import torch._guards
 from tcready.dynamic.worker.torch_internals import differences, logs
-from tcready.schema import setting_of
+from tcready.schema.proof import setting_of
 from torch._dynamo import utils as dynamo_utils
 
 CUDA_NOT_INITIALIZED = 3

@@ -30,7 +30,8 @@ from tcready.static.engine.values import (
     members_of,
     tensor_of,
 )
-from tcready.static.torch_tables import Argument, Context, Member, Result, Tables, Version
+from tcready.static.torch_tables import Argument, Context, Member, Result, Tables
+from tcready.static.versions import Version
 
 LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "device": "v", "Size": "I"}
 """How the tables call the types of Python."""
