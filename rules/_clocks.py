@@ -14,12 +14,13 @@ from tcready.rules._messages import is_message, is_tried, is_without_effect, unk
 from tcready.rules._module_methods import changes_module
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
-from tcready.rules._statements import full_name, text, values_given
+from tcready.rules._statements import assignments, full_name, text, values_given
 from tcready.static.concrete import names_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
+    from tcready.static.source import Source
 
 CLOCKS = frozenset(
     f"time.{name}{unit}"
@@ -33,7 +34,7 @@ MISSED = "it is kept in a container, or handed on, and compiled calls would be m
 
 def timed(place: Located) -> Ways:
     """`start = time.time()`, which is only told or kept, with all that is made of it, below `if not is_compiling():`."""
-    known = _names(place.source.tree)
+    known = place.source.derive(_names)
     if not isinstance(place.node, cst.Call) or not _is_clock(place.node, known):
         yield Declined(ASKED)
         return
@@ -57,10 +58,10 @@ def timed(place: Located) -> Ways:
     )
 
 
-def _names(tree: ast.Module) -> dict[str, str]:
+def _names(source: Source) -> dict[str, str]:
     """What the file calls the modules of clocks, and clocks: the full name by its own."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             found |= {alias.asname or alias.name: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module in FROM:
@@ -215,7 +216,7 @@ class _Timing:
         return all(
             isinstance(each.value, (ast.Constant, ast.BinOp))
             or full_name(_function(each.value), self.known) in CLOCKS
-            for each in ast.walk(self.place.source.tree)
+            for each in self.place.source.nodes
             if isinstance(each, ast.Assign)
             and any(isinstance(to, ast.Attribute) and to.attr == target.attr.value for to in each.targets)
         )
@@ -238,7 +239,7 @@ class _Timing:
         owner = text(message.func.value)
         if self.known.get(owner) in ("logging", "warnings", "pprint"):
             return True
-        given = [*values_given(self.place.source.nodes, owner)]
+        given = [*values_given(self.place.source.derive(assignments), owner)]
         makers = [full_name(each.func, self.known) for each in given if isinstance(each, ast.Call)]
         defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
         return len(makers) == len(given) > 0 and all(
@@ -258,14 +259,14 @@ class _Timing:
 
     def _others(self) -> Iterator[ast.AST]:
         """The other functions of the file that it calls itself, by their names: compiled code may run them."""
-        tree = self.place.source.tree
+        nodes = self.place.source.nodes
         called = {
             each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
-            for each in ast.walk(tree)
+            for each in nodes
             if isinstance(each, ast.Call)
         }
         line = self.place.piece.lines(self.place.node)[0]
-        for each in ast.walk(tree):
+        for each in nodes:
             if not isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) or each.name == "__init__":
                 continue
             runs = each.name in called or each.name in ("forward", "__call__") or bool(each.decorator_list)

@@ -285,7 +285,7 @@ def overridable(place: Located, tree: Tree) -> Declined | None:
             name = value.func.attr.value
             methods = [
                 each
-                for kind in ast.walk(place.source.tree)
+                for kind in place.source.nodes
                 if isinstance(kind, ast.ClassDef)
                 for each in kind.body
                 if isinstance(each, ast.FunctionDef) and each.name == name
@@ -306,7 +306,7 @@ def given_otherwise(place: Located, tree: Tree) -> Declined | None:
     line = place.piece.lines(place.node)[0]
     around = [
         each
-        for each in ast.walk(place.source.tree)
+        for each in place.source.nodes
         if isinstance(each, ast.FunctionDef) and each.lineno <= line <= (each.end_lineno or line)
     ]
     function = max(around, key=lambda each: each.lineno, default=None)
@@ -314,7 +314,7 @@ def given_otherwise(place: Located, tree: Tree) -> Declined | None:
     name = tree.node.value
     if function is None or name not in params:
         return None
-    for call in ast.walk(place.source.tree):
+    for call in place.source.nodes:
         if not isinstance(call, ast.Call) or ast.unparse(call.func).rpartition(".")[2] != function.name:
             continue
         is_bound = isinstance(call.func, ast.Attribute) and params[0] in ("self", "cls")

@@ -289,7 +289,7 @@ def _tried_by_callers(place: Located, kind: str) -> bool:
     functions: dict[str, list[ast.AST]] = {}
     around = ""
     tried: list[ast.AST] = []
-    for node in ast.walk(place.source.tree):
+    for node in place.source.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             functions.setdefault(node.name, []).append(node)
             if node.lineno <= line <= (node.end_lineno or 0):

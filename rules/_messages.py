@@ -11,7 +11,7 @@ from tcready.rules._conditions import value_of
 from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect, last_name
 from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
-from tcready.rules._statements import text, values_given
+from tcready.rules._statements import assignments, text, values_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ TAKING_MESSAGES = frozenset(
 WARNING = frozenset("warn warn_explicit".split())
 HARMLESS = frozenset("always all default ignore module once".split())
 """What a filter does with warnings, unless it raises them."""
+FILTERS = frozenset("simplefilter filterwarnings".split())
+HANDING = FILTERS | frozenset("catch_warnings StreamHandler basicConfig".split())
 HANDED = frozenset("filename handlers stream".split())
 """To `logging.basicConfig`: where records go."""
 EFFECT = "`{}` may do more than give a value: it would be left out of what is compiled"
@@ -158,7 +160,7 @@ def _made_otherwise(place: Located, call: cst.Call) -> str | None:
     """Why what a message is called by may be no logger: the file makes it by no function of logging."""
     tree = place.source.tree
     owner = text(call.func.value) if isinstance(call.func, cst.Attribute) else None
-    for value in values_given(place.source.nodes, owner, (ast.Assign, ast.AnnAssign)):
+    for value in values_given(place.source.derive(assignments), owner, (ast.Assign, ast.AnnAssign)):
         made = ast.unparse(value.func) if isinstance(value, ast.Call) else ast.unparse(value)
         own = any(isinstance(each, ast.FunctionDef) and each.name == made for each in tree.body)
         if own or made.rpartition(".")[2] not in MAKERS:
@@ -173,25 +175,40 @@ def _taken(place: Located, call: cst.Call) -> str | None:
     takers = TAKING_OUTPUT if prints else TAKING_OUTPUT | TAKING_MESSAGES
     outputs = place.source.derive(_outputs)
     of_warnings = not isinstance(call.func, cst.Attribute) or call.func.attr.value in WARNING
-    for node in place.source.nodes:
-        name = last_name(node)
-        if name in takers:
-            return READ.format(name)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            if ast.unparse(node) in outputs or (not prints and node.attr in LEVELS):
-                return READ.format(ast.unparse(node))
-        if isinstance(node, ast.Call) and not prints:
-            given = [*node.args, *(each.value for each in node.keywords)]
-            taker = last_name(node.func)
-            of_record = taker == "catch_warnings" and bool(given)
-            of_stream = taker == "StreamHandler" and any(ast.unparse(each) not in outputs for each in given)
-            of_stream = of_stream or (
-                taker == "basicConfig" and any(each.arg in HANDED for each in node.keywords)
-            )
-            is_raised = of_warnings and taker in ("simplefilter", "filterwarnings") and not _is_told(given)
-            if of_record or of_stream or is_raised:
-                return READ.format(taker)
+    if name := next((each for each in place.source.derive(_names) if each in takers), None):
+        return READ.format(name)
+    for node in place.source.derive(_stored):
+        if ast.unparse(node) in outputs or (not prints and node.attr in LEVELS):
+            return READ.format(ast.unparse(node))
+    for each in () if prints else place.source.derive(_handing):
+        given = [*each.args, *(keyword.value for keyword in each.keywords)]
+        taker = last_name(each.func)
+        of_record = taker == "catch_warnings" and bool(given)
+        of_stream = taker == "StreamHandler" and any(ast.unparse(value) not in outputs for value in given)
+        of_stream = of_stream or (
+            taker == "basicConfig" and any(keyword.arg in HANDED for keyword in each.keywords)
+        )
+        is_raised = of_warnings and taker in FILTERS and not _is_told(given)
+        if of_record or of_stream or is_raised:
+            return READ.format(taker)
     return None
+
+
+def _names(source: Source) -> tuple[str, ...]:
+    """The names and attributes that stand in a file, each once."""
+    return tuple(dict.fromkeys(filter(None, map(last_name, source.nodes))))
+
+
+def _stored(source: Source) -> tuple[ast.Attribute, ...]:
+    """The attributes that it gives a value or deletes."""
+    attributes = (node for node in source.nodes if isinstance(node, ast.Attribute))
+    return tuple(node for node in attributes if not isinstance(node.ctx, ast.Load))
+
+
+def _handing(source: Source) -> tuple[ast.Call, ...]:
+    """Its calls of what may say who gets a message."""
+    calls = (node for node in source.nodes if isinstance(node, ast.Call))
+    return tuple(call for call in calls if last_name(call.func) in HANDING)
 
 
 def _is_told(given: Sequence[ast.expr]) -> bool:

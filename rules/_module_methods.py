@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,6 +12,7 @@ from tcready.rules._statements import full_name, imported, text
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
+    from tcready.static.source import Source
 
 CHANGES = "`{}` changes what it is called on, if that is a module"
 CALLED = "`{}` may be a module that is called, or a function that is kept"
@@ -37,19 +37,13 @@ def changes_module(place: Located, *nodes: cst.CSTNode) -> str | None:
 
 def _may_be_called(place: Located, call: cst.Call, func: cst.Attribute) -> bool:
     """Whether an attribute that has the name of a tensor's method may be a module: `self.norm(x)`, `block.norm(x)`."""
-    tree = place.source.tree
     if text(func.value) in ("self", "cls"):
-        return func.attr.value not in {each.name for each in _functions(tree)}
+        return func.attr.value not in place.source.derive(_functions)
     root = func.value
     while isinstance(root, cst.Attribute):
         root = root.value
-    imported = {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    if func.attr.value in OF_TEXTS or (isinstance(root, cst.Name) and root.value in imported):
+    is_imported = isinstance(root, cst.Name) and root.value in place.source.derive(_imported)
+    if func.attr.value in OF_TEXTS or is_imported:
         return False
     # A method of a tensor takes numbers there, a module takes tensors.
     given = any(
@@ -77,7 +71,7 @@ def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bo
 
 def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
     made = ast.parse(f"({text(call.func)})", mode="eval").body
-    if _is_of_torch(full_name(made, imported(ast.walk(place.source.tree)))):
+    if _is_of_torch(full_name(made, imported(place.source.nodes))):
         return True
     if isinstance(call.func, cst.Name):
         return call.func.value in PURE
@@ -90,11 +84,23 @@ def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
         return True
     # A module that is called: `self.head(x)`
     of_self = text(call.func.value) == "self" and bool(call.args)
-    return of_self and name not in {each.name for each in _functions(place.source.tree)}
+    return of_self and name not in place.source.derive(_functions)
 
 
-def _functions(tree: ast.Module) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (each for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
+def _functions(source: Source) -> frozenset[str]:
+    """The names of a file's functions and methods."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(each.name for each in source.nodes if isinstance(each, definitions))
+
+
+def _imported(source: Source) -> frozenset[str]:
+    """The names that its imports bind."""
+    return frozenset(
+        (alias.asname or alias.name).partition(".")[0]
+        for node in source.nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    )
 
 
 def _is_known(place: Located, name: str, deep: int) -> bool:
@@ -133,9 +139,9 @@ def _names(target: cst.CSTNode, name: str) -> bool:
 
 def _is_registered(place: Located, name: str) -> bool:
     """Whether an attribute is a buffer, a parameter, or made by a function of torch, wherever the file makes it."""
-    known = imported(ast.walk(place.source.tree))
+    known = imported(place.source.nodes)
     found: list[bool] = []
-    for node in ast.walk(place.source.tree):
+    for node in place.source.nodes:
         if isinstance(node, ast.Assign):
             if any(isinstance(to, ast.Attribute) and to.attr == name for to in node.targets):
                 found.append(_is_tensor(node.value, known))

@@ -15,7 +15,7 @@ from tcready.rules._locks import is_lock, unlocked
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.static.concrete import name_of_torch, names_in
+from tcready.static.concrete import names_in, torch_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -597,7 +597,7 @@ def scope_made_here(place: Located) -> Ways:
 def _is_set_elsewhere(place: Located, name: str) -> bool:
     """Whether the file gives an attribute of that name a value more than once, or may by `setattr`."""
     stores = 0
-    for node in ast.walk(place.source.tree):
+    for node in place.source.nodes:
         if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
             stores += 1
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
@@ -631,8 +631,8 @@ def own_list(place: Located) -> Ways:
     made = values[0] if len(values) == 1 else None
     if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Attribute):
         return
-    of_torch = isinstance(made.func.value, cst.Name) and made.func.value.value == name_of_torch(
-        place.source.tree
+    of_torch = isinstance(made.func.value, cst.Name) and made.func.value.value == place.source.derive(
+        torch_in
     )
     if not of_torch and made.func.attr.value in ("split", "rsplit", "splitlines"):
         yield Rewrite(

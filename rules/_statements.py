@@ -13,6 +13,7 @@ from tcready.rules._conditions import (
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
+    from tcready.static.source import Source
 
 
 def text(node: cst.CSTNode) -> str:
@@ -39,6 +40,11 @@ def full_name(node: ast.expr, known: Mapping[str, str]) -> str:
     """The name of a module's function, where `known` has the full names of what a file imports by the file's own."""
     first, dot, rest = ast.unparse(node).partition(".")
     return f"{known.get(first, first)}{dot}{rest}"
+
+
+def assignments(source: Source) -> tuple[ast.Assign | ast.AnnAssign, ...]:
+    """Those of a file, for `Source.derive`."""
+    return tuple(node for node in source.nodes if isinstance(node, (ast.Assign, ast.AnnAssign)))
 
 
 def values_given(

@@ -29,9 +29,9 @@ from tcready.static.engine.values import (
     options,
 )
 from tcready.static.graph import CallGraph, Way
-from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program, nodes_in
+from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.settings import Settings, settings_of
-from tcready.static.source import UnreadableError
+from tcready.static.source import UnreadableError, nodes_in
 from tcready.static.units import Unit
 from tcready.static.unmet import Site, Unmet
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tcready.static.source import Source
+from tcready.static.source import Source, nodes_in
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -242,7 +242,7 @@ def name_of_torch(tree: ast.Module) -> str | None:
     deletes.
     """
     deleted = {
-        each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Del)
+        each.id for each in nodes_in(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Del)
     }
     pending: list[ast.AST] = list(tree.body)
     while pending:
@@ -276,7 +276,7 @@ def names_in(source: Source) -> frozenset[str]:
 
 
 def _given(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes_in(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.arg):
@@ -289,7 +289,7 @@ def _given(tree: ast.AST) -> Iterator[str]:
 
 def is_module(tree: ast.AST, name: str) -> bool:
     """Whether a file gives a name nothing but the module of that name, if it gives it anything."""
-    modules = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    modules = [alias for node in nodes_in(tree) if isinstance(node, ast.Import) for alias in node.names]
     plain = sum(each.asname is None and each.name.partition(".")[0] == name for each in modules)
     return plain == sum(each == name for each in _given(tree))
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from tcready.schema.paths import import_name
 from tcready.static import documentation, graft, locate, torch_tables
 from tcready.static.disk import Disk
-from tcready.static.source import Source, UnreadableError, parse, read
+from tcready.static.source import Source, UnreadableError, nodes_in, parse, read
 from tcready.static.stop import Stop, StoppedError, never
 from tcready.static.units import holds
 from tcready.static.versions import Version
@@ -295,20 +295,6 @@ _GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
 """Where a `global` statement may stand."""
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
-
-
-def nodes_in(node: ast.AST) -> list[ast.AST]:
-    """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
-    found, tree = [node], ast.AST
-    for each in found:
-        for name in each._fields:
-            value = getattr(each, name, None)
-            if isinstance(value, tree):
-                if value._fields:
-                    found.append(value)
-            elif isinstance(value, list):
-                found += [item for item in value if isinstance(item, tree)]
-    return found
 
 
 def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
@@ -656,11 +642,21 @@ def _names_of_operator(source: Source, operator: str) -> Iterator[str]:
     """What a file calls the operator `namespace::name` that it makes by `torch.library.custom_op`."""
     if operator not in source.text or "custom_op" not in source.text:
         return
-    for node in ast.walk(source.tree):
+    for node in source.derive(_makers):
         if isinstance(node, ast.FunctionDef) and any(_makes(each, operator) for each in node.decorator_list):
             yield node.name
         elif isinstance(node, ast.Assign) and _makes(node.value, operator):
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _makers(source: Source) -> tuple[ast.FunctionDef | ast.Assign, ...]:
+    """What may make an operator: assignments of what a call gives, and functions with decorators that are calls."""
+    return tuple(
+        node
+        for node in source.nodes
+        if (isinstance(node, ast.FunctionDef) and node.decorator_list)
+        or (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
+    )
 
 
 def _makes(call: ast.expr, operator: str) -> bool:

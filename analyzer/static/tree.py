@@ -202,7 +202,7 @@ def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo)
 
 def _assigned(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
     """What a function assigns to the targets that are wanted."""
-    for node in ast.walk(info.node):
+    for node in info.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(map(wanted, targets)):

@@ -719,7 +719,7 @@ def local_names(info: FunctionInfo) -> tuple[str, ...]:
     spec = info.node.args
     named = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     named += [a.arg for a in (spec.vararg, spec.kwarg) if a is not None]
-    stored = (n.id for n in ast.walk(info.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    stored = (n.id for n in info.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return tuple(dict.fromkeys((*named, *stored)))
 
 

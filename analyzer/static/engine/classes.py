@@ -96,7 +96,7 @@ class Classes(Room):
                 isinstance(node, ast.Assign)
                 and isinstance(node.value, ast.Name)
                 and any(isinstance(t, ast.Attribute) and t.attr in PATCHED for t in node.targets)
-                for node in ast.walk(info.node)
+                for node in info.nodes
             )
         return self._patching[info]
 

@@ -329,7 +329,7 @@ class Entries(Room):
     def _asked_as_object(self, name: str, info: FunctionInfo) -> set[str]:
         """What a parameter that keeps its name is asked for that neither a tensor nor a dict or a list has."""
         found: set[str] = set()
-        for node in ast.walk(info.node):
+        for node in info.nodes:
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
                 return set()
             if isinstance(node, ast.Attribute) and _is_named(node.value, name):
@@ -341,7 +341,7 @@ class Entries(Room):
         """Whether nothing but the truth of a parameter is ever asked, or whether it is this or that constant, here or in
         the modules that it is passed on to: nobody passes a tensor for that."""
         told: set[ast.expr] = set()
-        for node in ast.walk(info.node):
+        for node in info.nodes:
             if isinstance(node, (ast.If, ast.While, ast.IfExp)):
                 asked = _asked_for_truth(node.test)
                 told.update(asked)
@@ -350,7 +350,7 @@ class Entries(Room):
                 )
             elif isinstance(node, ast.Call) and owner is not None and depth:
                 told.update(self._passed_as_flag(name, node, info, owner, depth))
-        uses = [node for node in ast.walk(info.node) if isinstance(node, ast.Name) and node.id == name]
+        uses = [node for node in info.nodes if isinstance(node, ast.Name) and node.id == name]
         return bool(uses) and told.issuperset(uses)
 
     def _passed_as_flag(
@@ -436,7 +436,7 @@ def _is_constant(node: ast.expr) -> bool:
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
     """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that; a sparse one has `values()`."""
     asked: set[str] = set()
-    for node in ast.walk(info.node):
+    for node in info.nodes:
         if isinstance(node, ast.Subscript) and _is_named(node.value, name):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
                 return True
@@ -452,7 +452,7 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
 def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
     """It is given whole to what walks it member by member, and never asked what only a tensor has."""
     walked = False
-    for node in ast.walk(info.node):
+    for node in info.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WALKING:
             walked = walked or any(_is_named(arg, name) for arg in node.args)
         elif isinstance(node, ast.Attribute) and _is_named(node.value, name) and node.attr not in OF_LISTS:

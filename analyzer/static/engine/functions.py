@@ -164,7 +164,7 @@ class Functions(Room):
             self.engine.again.read(function.info)
         spec = function.info.node.args
         own = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
-        read = {node.id for node in ast.walk(function.info.node) if isinstance(node, ast.Name)} - own
+        read = {node.id for node in function.info.nodes if isinstance(node, ast.Name)} - own
         return [value for name in sorted(read) if (value := around.lookup(name)) is not None]
 
     def invoke(
@@ -503,7 +503,7 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
         isinstance(node, ast.Attribute)
         and node.attr == "__script_if_tracing_wrapper"
         and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(info.node)
+        for node in info.nodes
     )
 
 

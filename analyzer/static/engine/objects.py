@@ -42,7 +42,8 @@ from tcready.static.engine.values import (
     tensor_of,
     without_none,
 )
-from tcready.static.index import IMPORTS, ClassInfo, FunctionInfo, Import, ModuleInfo, nodes_in
+from tcready.static.index import IMPORTS, ClassInfo, FunctionInfo, Import, ModuleInfo
+from tcready.static.source import nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""

@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 from tcready.static.engine.contract import Engine
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import External, ExternalInstance, Function, Instance, Value, options
-from tcready.static.index import FunctionInfo, nodes_in
+from tcready.static.index import FunctionInfo
+from tcready.static.source import nodes_in
 
 Purpose: TypeAlias = Literal["target", "override"]
 

@@ -121,5 +121,5 @@ def _built(cls: ClassInfo, engine: Engine) -> set[str]:
     if engine.again is not None:
         for info in inits:
             engine.again.read(info)
-    nodes = (n for info in inits for n in ast.walk(info.node))
+    nodes = (n for info in inits for n in info.nodes)
     return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
