@@ -26,7 +26,7 @@ from tcready.schema.observation import Observation
 from tcready.schema.paths import display_path, is_installed
 from tcready.schema.report import Reading, Report, TargetReport, Tool
 from tcready.schema.static import RuleText, SourceText, StaticResult
-from tcready.schema.words import TcreadyError, Verdict
+from tcready.schema.words import TcreadyError, Verdict, lines_of
 
 if TYPE_CHECKING:
     from tcready.dynamic import Standing
@@ -188,10 +188,6 @@ def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked
     )
     made = merge(static, [], sources.rules, sources.tool)
     return Checked(dataclasses.replace(made, in_process=True))
-
-
-def lines_of(text: str) -> list[str]:
-    return re.split(r"\r\n|\r|\n", text)
 
 
 def _called(value: Callable[..., Any]) -> str:

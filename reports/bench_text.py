@@ -22,7 +22,8 @@ from tcready.reports.bench_view import (
     table,
     ways,
 )
-from tcready.reports.view import STAGE_SIGN, lines_of, visible
+from tcready.reports.view import STAGE_SIGN, visible
+from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
     from tcready.schema.bench import Bench, CheckState

@@ -24,7 +24,6 @@ from tcready.reports.view import (
     how_to_prove,
     in_order,
     ladder,
-    lines_of,
     named_target,
     number,
     percent,
@@ -35,6 +34,7 @@ from tcready.reports.view import (
 )
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
+from tcready.schema.words import lines_of
 
 SHOWN_REGIONS = 4
 SHOWN_PLACES = 6

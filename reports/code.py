@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcready.reports import view
+from tcready.schema.words import lines_of
 
 LONG_LINE = 400
 """Characters of one source line that are shown; a snippet keeps those around its span."""
@@ -38,7 +38,7 @@ class SnippetLine:
 
 def plain(text: str) -> list[Line]:
     """The lines of a source as Python counts them, without an empty piece behind the last line's end."""
-    lines = view.lines_of(text)
+    lines = lines_of(text)
     if lines and not lines[-1]:
         lines.pop()
     return [(Piece("", line),) for line in lines]

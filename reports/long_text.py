@@ -52,7 +52,6 @@ from tcready.reports.view import (
     lacks_sentence,
     ladder,
     level_counts,
-    lines_of,
     named_entry,
     named_target,
     narrowed_sentence,
@@ -88,6 +87,7 @@ from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, RuleText
 from tcready.schema.troubles import Troubles
+from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
     from tcready.schema.run import Plan

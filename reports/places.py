@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from tcready.reports.view import lines_of
 from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
 from tcready.schema.report import Report
 from tcready.schema.static import SourceText
+from tcready.schema.words import lines_of
 
 
 def by_cell(report: Report) -> Report:

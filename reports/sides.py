@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
+from tcready.schema.words import lines_of
+
 SideKind = Literal["same", "changed", "gap"]
+
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -48,7 +51,7 @@ def sides(diff: str) -> Sides:
             hunks.append(Hunk(path, line, *_beside(rows)))
             rows.clear()
 
-    for text in re.split(r"\r\n|\r|\n", diff.rstrip("\r\n")):
+    for text in lines_of(diff.rstrip("\r\n")):
         inside = left is not None and any(count > 0 for count in left)
         if not inside and (header := _HUNK.match(text)):
             end()

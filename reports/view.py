@@ -5,7 +5,6 @@ Pure functions over `tcready.schema`; no markup and no layout.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,16 @@ from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, FindingTarget, RuleText
 from tcready.schema.troubles import Break, Troubles
-from tcready.schema.words import LEVELS, PLACEMENT_WORDS, STAGES, RegionState, Status, TrainingPhase, Verdict
+from tcready.schema.words import (
+    LEVELS,
+    PLACEMENT_WORDS,
+    STAGES,
+    RegionState,
+    Status,
+    TrainingPhase,
+    Verdict,
+    lines_of,
+)
 from tcready.schema.words import visible as visible
 from tcready.target import NOTEBOOK, Target, quoted
 
@@ -108,11 +116,6 @@ _FALLBACK: dict[Verdict, str] = {
     "not_ready": "it breaks, and no regions with half of its operations or of their time are free of breaks",
     "unknown": "nothing ran",
 }
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of a source as Python counts them: a form feed or U+2028 does not end one."""
-    return re.split(r"\r\n|\r|\n", text)
 
 
 def percent(share: float) -> str:

@@ -13,11 +13,11 @@ from tcready.refactor.suggest import Proposal, for_finding
 from tcready.schema.cells import place_in
 from tcready.schema.edit import Edit
 from tcready.schema.static import Finding, Noqa, SourceText
-from tcready.schema.words import Level
+from tcready.schema.words import Level, lines_of
 from tcready.static.concrete import Concrete
 from tcready.static.noqa import NOQA, hiding_edit
 from tcready.static.rule import Rule
-from tcready.static.source import UnreadableError, lines_of, of_text
+from tcready.static.source import UnreadableError, of_text
 
 SEVERITY: Mapping[Level, types.DiagnosticSeverity] = {
     "error": types.DiagnosticSeverity.Error,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tcready.identity import spelled, statement_at
 from tcready.placing import Place
+from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
     from tcready.schema.run import LineSet
@@ -29,7 +29,7 @@ class Code:
         """The text of one line; empty if the source is not there."""
         if path not in self._lines:
             text = self._texts.get(path)
-            self._lines[path] = [] if text is None else re.split(r"\r\n|\r|\n", text)
+            self._lines[path] = [] if text is None else lines_of(text)
         lines = self._lines[path]
         return lines[line - 1] if 0 < line <= len(lines) else ""
 

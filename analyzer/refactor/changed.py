@@ -12,8 +12,9 @@ from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
 from tcready.schema.proof import FunctionPlace, Span
+from tcready.schema.words import lines_of
 from tcready.static.concrete import name_of_torch
-from tcready.static.source import Source, lines_of
+from tcready.static.source import Source
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)

@@ -9,7 +9,7 @@ from tcready.refactor.changed import LineMap
 from tcready.schema.fix import Proof, SideCount
 from tcready.schema.observation import Observation
 from tcready.schema.proof import NOT_COMPARED, SLOWER, ProofRequest, ProofResult, ProofState, Span, Trial
-from tcready.static.source import lines_of
+from tcready.schema.words import lines_of
 
 NOISE = 2e-5
 """Seconds by which two measurements of one call may differ."""

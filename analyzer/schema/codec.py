@@ -26,6 +26,9 @@ FLAT = "*"
 """Under `json` in a field's metadata: no key of its own."""
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
 def json_name(field: dataclasses.Field[Any]) -> str:
     """The key of a field in JSON: its name, or what its metadata says under `json`."""
     return str(field.metadata.get("json", field.name))
@@ -38,22 +41,34 @@ def omitted(field: dataclasses.Field[Any]) -> tuple[str, ...]:
 
 def as_json(value: Any) -> Any:
     """The plain JSON value (dicts, lists, scalars) of any value of this package."""
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found: dict[str, Any] = {}
-        for field in dataclasses.fields(value):
-            inner = as_json(getattr(value, field.name))
-            if json_name(field) == FLAT:
-                found |= {key: item for key, item in inner.items() if key not in omitted(field)}
-            else:
-                found[json_name(field)] = inner
-        return found
+    if type(value) in _SCALARS:  # most are: a report of many models has a million
+        return value
     if isinstance(value, (tuple, list)):
         return [as_json(item) for item in value]
+    keys = _keys(type(value))
+    if keys is not None:
+        found: dict[str, Any] = {}
+        for name, key, left_out in keys:
+            inner = as_json(getattr(value, name))
+            if key == FLAT:
+                found |= {each: item for each, item in inner.items() if each not in left_out}
+            else:
+                found[key] = inner
+        return found
+    if hasattr(value, "to_json"):
+        return value.to_json()
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     return value
+
+
+@functools.cache
+def _keys(kind: type) -> tuple[tuple[str, str, tuple[str, ...]], ...] | None:
+    """The fields of a dataclass, their keys and what of a flat one is left out; None of what writes itself, and of what
+    is no dataclass."""
+    if hasattr(kind, "to_json") or not dataclasses.is_dataclass(kind):
+        return None
+    return tuple((field.name, json_name(field), omitted(field)) for field in dataclasses.fields(kind))
 
 
 def finite(value: Any) -> Any:

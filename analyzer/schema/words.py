@@ -121,6 +121,11 @@ class TcreadyError(Exception):
     """What the user can mend: told in one line, exit 2, never a traceback."""
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a source as Python counts them: a form feed or U+2028 does not end one."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def visible(text: str, keep: str = "") -> str:
     """`text` with every character that is not seen, or that moves others, spelled as its Python escape.
 

@@ -40,6 +40,7 @@ class Disk:
     _texts: dict[Path, bytes] = field(default_factory=dict)
     _stamps: dict[Path, Stamp | None] = field(default_factory=dict)
     _places: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
+    _tops: dict[tuple[str, Path], bool] = field(default_factory=dict)
     _added: dict[Path, locate.Additions] = field(default_factory=dict)
     _shown: dict[tuple[str, Path], str] = field(default_factory=dict)
     _origins: dict[tuple[Path, Path, tuple[str, ...]], Origin] = field(default_factory=dict)
@@ -142,12 +143,24 @@ class Disk:
         for folder in search_path:
             key = name, folder
             if key not in self._places:
-                found = locate.find_module(name, (folder,), self._additions, self.is_file)
+                found = None
+                if self._may_hold(folder, name):
+                    found = locate.find_module(name, (folder,), self._additions, self.is_file)
                 self._places[key] = Path(os.path.realpath(found)) if found is not None else None
             place = self._places[key]
             if place is not None:
                 return place
         return None
+
+    def _may_hold(self, folder: Path, name: str) -> bool:
+        """Whether a folder may have a module: most names that are asked of a working folder are of no package there."""
+        top, dot, _ = name.partition(".")
+        if not dot or folder.name.endswith("-packages"):
+            return True
+        key = top, folder
+        if key not in self._tops:
+            self._tops[key] = os.path.exists(folder / top)
+        return self._tops[key]
 
     def _additions(self, folder: Path) -> locate.Additions:
         if folder not in self._added:

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from tcready.static.judge import Suggest
     from tcready.static.rule import Rule
 
-CHUNK = 500_000
+CHUNK = 1_000_000
 """Bytes of source that share one reading of what they import: what was read is dropped after each chunk."""
+LEAST = 150_000
+"""Fewer than so many are not worth a reading of their own."""
 NAMED = 300_000
 """A class of an installed package counts for so many bytes: what it reaches."""
+GARBAGE = 300_000
+"""Objects since the last collection: a chunk leaves 60,000 that hold each other, some 10 MB."""
 WORTH_A_PROCESS = 1_000_000
 """Bytes of source that take longer to analyse than a process takes to start."""
 MAX_JOBS = 8
@@ -137,7 +141,7 @@ def _examined(
     sizes = [_size(unit) for unit in units]
     paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
     processes = min(jobs if jobs is not None else paying, len(units))
-    chunks = list(_chunks(units, sizes, sum(sizes) // processes if processes else 0))
+    chunks = list(_chunks(units, sizes, processes))
     if processes <= 1 or len(chunks) <= 1:
         for chunk in chunks:
             last = chunk is chunks[-1]
@@ -183,13 +187,16 @@ def _size(unit: Unit) -> int:
         return 0
 
 
-def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
-    """Runs of units, each of CHUNK bytes or of one process's share if that is less."""
+def _chunks(units: Sequence[Unit], sizes: Sequence[int], processes: int) -> Iterator[tuple[Unit, ...]]:
+    """Runs of units, each of CHUNK bytes or of half a process's share of what is left if that is less, so that all
+    processes end at about the same time."""
     chunk: list[Unit] = []
-    size_so_far = 0
+    size_so_far, left = 0, sum(sizes)
     for unit, size in zip(units, sizes, strict=True):
+        share = left if processes <= 1 else max(left // (2 * processes), LEAST)
         if chunk and size_so_far + size > min(CHUNK, share):
             yield tuple(chunk)
+            left -= size_so_far
             chunk, size_so_far = [], 0
         chunk.append(unit)
         size_so_far += size
@@ -213,8 +220,8 @@ def _examine(
 ) -> list[Part]:
     """What is found in some units, over one reading of what they share; kept if there is a cache.
 
-    Garbage is collected once, and not if these units are the last: all that is read is held to the end, and
-    walking it again and again took a third of the time.
+    Garbage is collected once there is much of it, and not if these units are the last: all that is read is held to the
+    end, and walking it again and again took a third of the time.
     """
     from tcready.static.index import Library
 
@@ -225,7 +232,8 @@ def _examine(
         finally:
             if not last:
                 library.take_apart()
-                gc.collect()
+                if gc.get_count()[0] > GARBAGE:
+                    gc.collect()
 
 
 def _examined_here(

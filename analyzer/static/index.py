@@ -94,6 +94,11 @@ class FunctionInfo:
         return nodes_in(self.node)
 
     @cached_property
+    def mentions(self) -> frozenset[str]:
+        """The names and attributes that stand in it."""
+        return mentioned(self.node)
+
+    @cached_property
     def seen(self) -> str:
         """What is seen of it without being called: its signature, documentation, and of a method what it assigns to
         attributes."""
@@ -114,8 +119,11 @@ class FunctionInfo:
     @cached_property
     def is_generator(self) -> bool:
         """Its own body has a `yield`."""
-        return self.module.source.has_yield and any(
-            isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(self.node)
+        yields = (ast.Yield, ast.YieldFrom)
+        return (
+            self.module.source.has_yield
+            and any(isinstance(node, yields) for node in self.nodes)
+            and any(isinstance(node, yields) for node in own_nodes(self.node))
         )
 
     @cached_property
@@ -297,6 +305,14 @@ _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
 
+def mentioned(node: ast.AST) -> frozenset[str]:
+    """The names and attributes that stand in it."""
+    nodes = nodes_in(node)
+    return frozenset(
+        n.id if isinstance(n, ast.Name) else n.attr for n in nodes if isinstance(n, (ast.Name, ast.Attribute))
+    )
+
+
 def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
     """What stands in the body of a function and of none inside it."""
     body = function.body
@@ -443,7 +459,10 @@ def _bind(module: ModuleInfo, kept: _Kept) -> None:
 
 def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, bool]]:
     """Constants that functions give to names they declare `global`, a flag may be either; whether a switch does."""
-    lines = [number for number, line in enumerate(source.lines, 1) if _GLOBAL.search(line)]
+    if "global" not in source.text:
+        return
+    likely = ((number, line) for number, line in enumerate(source.lines, 1) if "global" in line)
+    lines = [number for number, line in likely if _GLOBAL.search(line)]
     for function in _functions_around(source.tree.body, lines) if lines else ():
         nodes = nodes_in(function)
         names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcready.schema.cells import Cell
+from tcready.schema.words import lines_of
 
 EXTRA = "reading notebooks needs nbformat: pip install 'tcready[notebook]'"
 PYTHON_CELLS = frozenset(
@@ -87,7 +88,7 @@ def read(data: bytes) -> Program:
     lines: list[str] = []
     cells: list[Cell] = []
     for number, source in written:
-        own = re.split(r"\r\n|\r|\n", source)
+        own = lines_of(source)
         python = _python(own)
         _refuse_unparsable(python, number)
         there = places.get(number, ())
@@ -210,7 +211,7 @@ def _file_lines(text: str) -> dict[int, tuple[int, ...]]:
         lines = found.setdefault(number, [file_line])
         if not begun.get(number):  # the string before ended its line
             lines[-1] = file_line
-        first, *others = re.split(r"\r\n|\r|\n", json.loads(string, strict=False))
+        first, *others = lines_of(json.loads(string, strict=False))
         lines += [file_line] * len(others)
         begun[number] = bool(others[-1]) if others else begun.get(number, False) or bool(first)
     return {number: tuple(lines) for number, lines in found.items()}

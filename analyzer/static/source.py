@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 
 from tcready.schema.cells import Cell
 from tcready.schema.paths import contents
+from tcready.schema.words import lines_of
 from tcready.static import notebook
 from tcready.static.process import SHARED
 from tcready.target import NOTEBOOK
@@ -140,11 +141,6 @@ class Source:
     @cached_property
     def _starts(self) -> list[int]:
         return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
-
-
-def lines_of(text: str) -> list[str]:
-    """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
-    return re.split(r"\r\n|\r|\n", text)
 
 
 def encoded(text: str) -> bytes:

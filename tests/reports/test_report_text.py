@@ -24,12 +24,13 @@ from report_samples import (
 from rich.cells import cell_len
 from tcready import reports
 from tcready.reports.long_text import source_window
-from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
+from tcready.reports.view import kind_of, number, percent, reflowed, shape_sentence, visible
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.frame import Frame
 from tcready.schema.report import Report
 from tcready.schema.run import Coverage, Plan
 from tcready.schema.static import Finding, FindingTarget
+from tcready.schema.words import lines_of
 
 
 def render(made: Report, form: str, **options: object) -> str:

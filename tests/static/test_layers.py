@@ -14,11 +14,11 @@ LAYERS = {
         "notebook",
         "source",
         "disk",
+        "versions",
         "torch_tables",
         "documentation",
         "graft",
         "index",
-        "versions",
     ),
     "engine": (
         "engine.values",

@@ -21,7 +21,7 @@ from tcready.static.engine.values import (
     options,
     outliving,
 )
-from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo
+from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned
 
 BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
 """Methods that run while an object is made."""
@@ -253,7 +253,7 @@ class Classes(Room):
         for info in mro.functions("__init_subclass__", cls)[:1]:
             if self.engine.again is not None:
                 self.engine.again.read(info)
-            if _speaks_of(info.node, name):
+            if name in info.mentions:
                 given = {
                     k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None
                 }
@@ -264,9 +264,7 @@ class Classes(Room):
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
         if self.engine.again is not None and isinstance(called, Function):
             self.engine.again.read(called.info)
-        return isinstance(called, Function) and (
-            _speaks_of(decorator, name) or _speaks_of(called.info.node, name)
-        )
+        return isinstance(called, Function) and (name in called.info.mentions or name in mentioned(decorator))
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`Class.name` is given another value while its module is imported."""
@@ -354,10 +352,6 @@ def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _speaks_of(node: ast.AST, name: str) -> bool:
-    return any(getattr(n, "id", getattr(n, "attr", None)) == name for n in ast.walk(node))
-
-
 def _parts_of(cls: ClassInfo) -> tuple[tuple[Part, ...], frozenset[str]]:
     """As `Classes._parts`."""
     body = cls.node.body
@@ -415,4 +409,4 @@ def _root_of(node: ast.expr) -> str:
 
 def _is_main(node: ast.stmt) -> bool:
     """`if __name__ == "__main__":`"""
-    return isinstance(node, ast.If) and _speaks_of(node.test, "__name__")
+    return isinstance(node, ast.If) and "__name__" in mentioned(node.test)

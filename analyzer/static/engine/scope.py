@@ -11,6 +11,7 @@ from tcready.schema.words import Confidence
 from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
 from tcready.static.engine.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.index import FunctionInfo, ModuleInfo
+from tcready.static.source import nodes_in
 
 Env: TypeAlias = "dict[str, Value]"
 
@@ -167,7 +168,7 @@ def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
     if not frame.module.source.has_walrus:
         return before
     after = frame.env
-    bound = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    bound = {n.target.id for n in nodes_in(node) if isinstance(n, ast.NamedExpr)}
     return {**before, **{name: after[name] for name in bound if name in after}} if bound else before
 
 
