@@ -57,10 +57,17 @@ def values_given(
     for node in nodes:
         if isinstance(node, kinds) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            # to write out each takes long
-            likely = (to for to in targets if not isinstance(to, ast.Attribute) or to.attr == last)
-            if any(ast.unparse(target) == written for target in likely):
+            if any(_is_written(target, written, last) for target in targets):
                 yield node.value
+
+
+def _is_written(target: ast.expr, written: str | None, last: str) -> bool:
+    """Whether a target is written so, of which `last` is the last part; to write out each takes long."""
+    if isinstance(target, ast.Name):
+        return target.id == written
+    if isinstance(target, ast.Attribute) and target.attr != last:
+        return False
+    return ast.unparse(target) == written
 
 
 def is_torch(node: cst.BaseExpression) -> bool:

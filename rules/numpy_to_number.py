@@ -17,7 +17,8 @@ Keep the array, or better the tensor it came from; `math` for numbers that are k
 
 ## Limits
 Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
-numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it. A number
+numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`, `np.array(0.5)`) stays known while tracing, but for a branch on
+it and what `math` rounds or asks of it. A number
 that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
 made of it is an array; `np.array([np.sqrt(2), 1])` is not reported. Of whole numbers alone numpy makes a whole number
 while tracing (`np.round(4)`, `np.maximum(n, 2)`): that is reported where Python needs a number.
@@ -41,9 +42,14 @@ if TYPE_CHECKING:
 ARRAYS = (ARRAY, NUMBER)
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 MAKERS = frozenset({"numpy.array", "numpy.asarray"})
-ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
+NOT_FLOAT = frozenset(
+    f"math.{name}"
+    for name in "ceil comb factorial floor gcd isclose isfinite isinf isnan isqrt lcm perm trunc".split()
+)
+"""Functions of `math` that give a whole number or a truth: of a number of numpy Dynamo works out the others."""
+ASKED = frozenset({"if", "while", "ifexp", "assertion", "and", "or", "not", "comprehension", "filter"})
 
-WORDS = {"ifexp": "if", "comprehension": "if"}
+WORDS = {"ifexp": "if", "comprehension": "if", "assertion": "assert"}
 
 
 def check(fact: Call | Test | Index) -> Claim | None:
@@ -68,9 +74,9 @@ def check(fact: Call | Test | Index) -> Claim | None:
         return Claim(
             "a numpy array is given where torch takes a number: its value is read, the graph ends here"
         )
-    if (name in CONVERSIONS or name == "range" or name.startswith("math.")) and any(map(whole, fact.args)):
+    if (name in CONVERSIONS or name == "range") and any(map(whole, fact.args)):
         return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
-    if name.startswith("math.") and any(map(is_number_of_numpy, fact.args)):
+    if name in NOT_FLOAT and any(map(is_number_of_numpy, fact.args)):
         return Claim(f"`{name}` of a number of numpy: Dynamo has no number of Python for it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
@@ -236,6 +242,22 @@ import numpy as np
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
+        rows = np.array([place for place in range(2)])
+        assert (rows >= 0).all(), "no row is negative"
+        assert (rows < 4).all(), f"no row is above {x.shape[0]}"  # BAD
+        return y + int(np.array(3)) + math.floor(np.array(3.5))  # BAD
+""",
+            setup="""
+import math
+
+import numpy as np
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
         places = np.linspace(0, 1, 4)
         grid = np.array([(a, b) for a in places for b in places])  # BAD
         ends = np.asarray([places[0], 0.5, 1.0, 2.0])  # BAD
@@ -294,7 +316,8 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         wave = torch.from_numpy(np.sin(y.numpy()))
-        root = np.sqrt(x.shape[-1]) + math.prod(x.shape)
+        root = np.sqrt(x.shape[-1]) + math.prod(x.shape) + math.sqrt(np.sqrt(4.0)) + np.array(2.0).item()
+        root = root + int(np.array(3.5)) + float(np.asarray(0.5) * 2) + math.exp(np.array(0.5))
         y = y + y[:, np.array((0, 1))].sum() + y[: np.zeros((2, 3)).shape[0]].sum()
         return y * root + wave + torch.from_numpy(np.linspace(0, 1, 8))
 """,

@@ -132,6 +132,23 @@ RULE = Rule(
         Sample(
             """
 class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.path = Path("weights") / "kept.txt"
+
+    def forward(self, x):
+        y = x * 2
+        if self.path.exists():  # BAD
+            y = y + 1
+        return y
+""",
+            setup="""
+from pathlib import Path
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         if np.isscalar(y.shape[0]):  # BAD

@@ -11,7 +11,7 @@ import ast
 import contextlib
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -241,9 +241,12 @@ def name_of_torch(tree: ast.Module) -> str | None:
     An import for type checkers alone is none: the name is not bound when the code runs. Nor is one whose name the file
     deletes.
     """
-    deleted = {
-        each.id for each in nodes_in(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Del)
-    }
+    return _name_of_torch(tree, nodes_in(tree))
+
+
+def _name_of_torch(tree: ast.Module, nodes: Iterable[ast.AST]) -> str | None:
+    names = (each for each in nodes if isinstance(each, ast.Name))
+    deleted = {each.id for each in names if isinstance(each.ctx, ast.Del)}
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop(0)
@@ -262,21 +265,21 @@ def name_of_torch(tree: ast.Module) -> str | None:
 
 def names_given(tree: ast.AST) -> frozenset[str]:
     """Every name that a file gives a value anywhere: by assignments, definitions, parameters and imports."""
-    return frozenset(_given(tree))
+    return frozenset(_given(nodes_in(tree)))
 
 
 def torch_in(source: Source) -> str | None:
     """What the file calls torch, for `Source.derive`."""
-    return name_of_torch(source.tree)
+    return _name_of_torch(source.tree, source.nodes)
 
 
 def names_in(source: Source) -> frozenset[str]:
     """Every name that the file gives a value, for `Source.derive`."""
-    return names_given(source.tree)
+    return frozenset(_given(source.nodes))
 
 
-def _given(tree: ast.AST) -> Iterator[str]:
-    for node in nodes_in(tree):
+def _given(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.arg):
@@ -289,9 +292,10 @@ def _given(tree: ast.AST) -> Iterator[str]:
 
 def is_module(tree: ast.AST, name: str) -> bool:
     """Whether a file gives a name nothing but the module of that name, if it gives it anything."""
-    modules = [alias for node in nodes_in(tree) if isinstance(node, ast.Import) for alias in node.names]
+    nodes = nodes_in(tree)
+    modules = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     plain = sum(each.asname is None and each.name.partition(".")[0] == name for each in modules)
-    return plain == sum(each == name for each in _given(tree))
+    return plain == sum(each == name for each in _given(nodes))
 
 
 def _is_for_type_checkers(test: ast.expr) -> bool:

@@ -517,5 +517,8 @@ def _completed(value: Value, declared: Value) -> Value:
             return Sequence(value.kind, items, UNKNOWN, value.outer)
     if isinstance(value, Choice) and not isinstance(declared, Unknown):
         known = [v for v in value.options if not isinstance(v, Unknown)]
-        return join(*known, declared) if len(known) < len(value.options) else value
+        numbers = any(isinstance(v, (Const, Plain)) and v != NONE for v in known)
+        if len(known) == len(value.options) or (numbers and tensor_of(declared) is not None):
+            return value  # an annotation that says a tensor of what may be a number is not true
+        return join(*known, declared)
     return value

@@ -310,6 +310,8 @@ def binary(op: str, left: Value, right: Value) -> Value:
             return Plain()
     if NUMBER in (left, right):
         return ARRAY
+    if op == "Div" and isinstance(left, ExternalInstance) and left.name.startswith("pathlib."):
+        return left
     tainted = any(v == TAINTED for side in (left, right) for v in options(side))
     if any(isinstance(v, type(UNKNOWN)) for side in (left, right) for v in options(side)):
         return TAINTED if tainted else UNKNOWN
@@ -335,7 +337,10 @@ UNUSUAL = frozenset(
 """Data types and layouts that a model does not see unless asked to."""
 USUAL = frozenset(("torch.float32", "torch.float"))
 """The data type that a model computes in unless asked not to."""
-UNUSUAL_KINDS = frozenset("is_sparse is_sparse_csr is_quantized is_mkldnn is_nested".split())
+UNUSUAL_KINDS = frozenset(
+    "is_sparse is_sparse_csr is_quantized is_mkldnn is_nested is_meta is_mps is_xla is_xpu is_ipu is_vulkan is_maia "
+    "is_mtia".split()
+)
 """Attributes of a tensor that are False unless somebody made it so."""
 
 
@@ -451,15 +456,15 @@ def _origin(args: tuple[Value, ...]) -> Origin:
 
 
 OF_ROWS = frozenset(
-    "prod sum max min amax amin mean median std var cumsum cumprod any all argmax argmin".split()
+    "array asarray prod sum max min amax amin mean median std var cumsum cumprod any all argmax argmin".split()
 )
 """Functions of numpy that nobody calls with a single number: what is not known more closely is a row."""
 
 
 KEEPING_WHOLE = frozenset(
     """
-    abs absolute add around bitwise_and ceil clip floor floor_divide gcd int32 int64 maximum minimum mod multiply negative
-    power remainder rint round sign subtract
+    abs absolute add around array asarray bitwise_and ceil clip floor floor_divide gcd int32 int64 maximum minimum
+    mod multiply negative power remainder rint round sign subtract
     """.split()
 )
 """Functions of numpy that give a whole number for whole numbers."""
@@ -479,6 +484,8 @@ ASKING = frozenset(
 def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
     last = name.rpartition(".")[2]
+    if last in ("array", "asarray"):
+        return ARRAY
     if is_number_of_numpy(made):
         made = Plain(None, made.origin)
     if last in OF_EACH and ARRAY in args:
@@ -487,7 +494,7 @@ def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
 
 
 OF_NUMBERS = frozenset(
-    "arange array asarray empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
+    "arange empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
 )
 """Functions of numpy that make an array of known numbers: what is in it has to be read."""
 OF_SEVERAL = frozenset(
@@ -534,7 +541,11 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     ):
         if last in ASKING:
             return ARRAY
-        whole = last in KEEPING_WHOLE and all(_is_whole(v) for a in args for v in options(a))
+        whole = (
+            last in KEEPING_WHOLE
+            and "dtype" not in keywords
+            and all(_is_whole(v) for a in args for v in options(a))
+        )
         # one known number stays known while tracing; a row of them does not
         return Plain(WHOLE if whole else FRACTION, _origin(args))
     return ARRAY
