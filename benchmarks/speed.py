@@ -1,7 +1,7 @@
 """What static checks cost, each as a whole process, against a bare script that only imports libcst and parses.
 
-    a, b  a file of 1,500 lines, made of the fixture models: cold, and again with the cache; and one of the models
-          in which nothing is suspicious
+    a, b  one file, cold, and again with the cache: one of 1,500 lines made of the fixture models, one of the models in
+          which nothing is suspicious, and twenty modeling files of transformers, each by itself
     c     every modeling_*.py of transformers, cold and with the cache, and the memory of all processes together
     d     `pkg.mod::Class` with all it reaches, for fifty models: cold and with the cache, more than the bare script
     e     a file again after an edit, in a process that read it before (a `Session`), against libcst's parse of it there
@@ -233,6 +233,29 @@ def one_file(bench: Bench, verdicts: Verdicts) -> None:
         verdicts.tell("b", f"{again:.2f} times", again <= 0.4)
 
 
+def real_files(bench: Bench, verdicts: Verdicts) -> None:
+    """Rows a and b, of files as they are found."""
+    files = sorted((bench.site / "transformers").rglob("modeling_*.py"))
+    some = files[:: max(1, len(files) // FILES)]
+    if not some:
+        print(f"single modeling files: no transformers in {bench.site}: name another with --site\n")
+        return
+    costs: dict[str, list[Cost]] = {"bare": [], "cold": [], "warm": []}
+    for path in some:
+        bench.bare(path)
+        costs["bare"].append(bench.bare(path))
+        costs["cold"].append(bench.check(path, cold=True))
+        costs["warm"].append(bench.check(path, cold=False))
+    _head(f"modeling files of transformers, each by itself: {len(some)} files, one run each")
+    _row("import libcst and click, parse", costs["bare"], costs["bare"])
+    for bar, kind, most in (("a", "cold", 1.6), ("b", "warm", 0.4)):
+        _row(f"tcready, {kind}", costs[kind], costs["bare"])
+        ratios = [one.wall / bare.wall for one, bare in zip(costs[kind], costs["bare"], strict=True)]
+        worst = some[ratios.index(max(ratios))].name
+        said = f"median {statistics.median(ratios):.2f} times, worst {max(ratios):.2f} ({worst})"
+        verdicts.tell(bar, said, statistics.median(ratios) <= most)
+
+
 def tree(bench: Bench, verdicts: Verdicts) -> None:
     """Row c."""
     files = sorted((bench.site / "transformers").rglob("modeling_*.py"))
@@ -351,6 +374,7 @@ def main() -> int:
         bench = Bench(Path(folder), options.site.resolve(), options.peers, options.runs)
         if rows & {"a", "b"}:
             one_file(bench, verdicts)
+            real_files(bench, verdicts)
         if "c" in rows:
             tree(bench, verdicts)
         if "d" in rows:

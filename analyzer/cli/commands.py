@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import click
 from tcready import api
-from tcready.cli.assisting import mcp
-from tcready.cli.benching import bench
-from tcready.cli.changing import fix, prove
-from tcready.cli.checking import check
-from tcready.cli.explaining import explain
-from tcready.cli.lsp import lsp
-from tcready.cli.other import completion, init, rule, rules, worker
 from tcready.cli.output import ReaderGoneError, complain
-from tcready.cli.reporting import report
-from tcready.cli.sweeping import sweep
 from tcready.schema.words import TcreadyError
 
 INTERRUPTED = 130
@@ -93,6 +86,53 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
         context.exit()
 
 
+HOMES = MappingProxyType(
+    {
+        "bench": "benching",
+        "check": "checking",
+        "completion": "other",
+        "explain": "explaining",
+        "fix": "changing",
+        "init": "other",
+        "lsp": "lsp",
+        "mcp": "assisting",
+        "prove": "changing",
+        "report": "reporting",
+        "rule": "other",
+        "rules": "other",
+        "sweep": "sweeping",
+        "worker": "other",
+    }
+)
+"""Each command and the file of this package that defines it, by its own name."""
+
+
+class Commands(MutableMapping[str, click.Command]):
+    """The commands, each imported when it is asked for: a check is over before all would be there."""
+
+    def __init__(self) -> None:
+        self._more: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name in self._more:
+            return self._more[name]
+        command = getattr(importlib.import_module(f"tcready.cli.{HOMES[name]}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._more[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._more[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**HOMES, **self._more})
+
+    def __len__(self) -> int:
+        return len({**HOMES, **self._more})
+
+
 class App(click.Group):
     """A pipe that broke is an end of its own: click would exit 1, as findings do."""
 
@@ -106,7 +146,7 @@ class App(click.Group):
             raise ReaderGoneError from None
 
 
-@click.group(cls=App, context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=App, commands=Commands(), context_settings=CONTEXT, invoke_without_command=True)
 @click.option(
     "--version",
     is_flag=True,
@@ -120,22 +160,3 @@ def app(context: click.Context) -> None:
     """Is a PyTorch model ready for torch.compile: where it breaks, why, what it costs, what to change."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-for _command in (
-    check,
-    explain,
-    fix,
-    prove,
-    bench,
-    sweep,
-    report,
-    lsp,
-    mcp,
-    worker,
-    init,
-    completion,
-    rule,
-    rules,
-):
-    app.add_command(_command)
