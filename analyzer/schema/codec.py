@@ -45,7 +45,8 @@ def as_json(value: Any) -> Any:
         return value
     if isinstance(value, (tuple, list)):
         return [as_json(item) for item in value]
-    keys = _keys(type(value))
+    kind: type = type(value)
+    keys = _keys(kind)
     if keys is not None:
         found: dict[str, Any] = {}
         for name, key, left_out in keys:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from tcready.schema.words import Confidence
 from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
@@ -16,23 +17,38 @@ from tcready.static.source import nodes_in
 Env: TypeAlias = "dict[str, Value]"
 
 
+Situation: TypeAlias = Literal[
+    "conditional",
+    "conditions",
+    "confidence",
+    "enclosing",
+    "exits",
+    "gradients",
+    "parted",
+    "without_gradients",
+]
+"""What a frame says of the place that is being interpreted."""
+
+
 class _Restoring:
-    """Sets what stands around a place, and how sure it runs; both are as before on leaving."""
+    """Sets what a frame says of a place while it is entered; all of it is as before on leaving."""
 
     __slots__ = ("_after", "_before", "_frame")
 
-    def __init__(self, frame: Frame, enclosing: tuple[Enclosing, ...], confidence: Confidence) -> None:
+    def __init__(self, frame: Frame, after: Mapping[Situation, object]) -> None:
         self._frame = frame
-        self._before = frame.enclosing, frame.confidence
-        self._after = enclosing, confidence
+        self._before = [(name, getattr(frame, name)) for name in after]
+        self._after = after
 
     def __enter__(self) -> None:
-        self._frame.enclosing, self._frame.confidence = self._after
+        for name, value in self._after.items():
+            setattr(self._frame, name, value)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._frame.enclosing, self._frame.confidence = self._before
+        for name, value in self._before:
+            setattr(self._frame, name, value)
 
 
 class _Learning(_Restoring):
@@ -41,7 +57,7 @@ class _Learning(_Restoring):
     __slots__ = ("_env", "_node")
 
     def __init__(self, frame: Frame, node: ast.expr) -> None:
-        super().__init__(frame, frame.enclosing, frame.confidence)
+        super().__init__(frame, {"enclosing": frame.enclosing, "confidence": frame.confidence})
         self._env, self._node = frame.env, node
 
     def __exit__(
@@ -102,11 +118,15 @@ class Frame:
 
     def inside(self, *words: Enclosing) -> _Restoring:
         """While it is entered, what is evaluated stands in such statements too."""
-        return _Restoring(self, (*self.enclosing, *words), self.confidence)
+        return _Restoring(self, {"enclosing": (*self.enclosing, *words), "confidence": self.confidence})
 
     def no_surer_than(self, confidence: Confidence) -> _Restoring:
         """While it is entered, what is evaluated runs with that confidence."""
-        return _Restoring(self, self.enclosing, confidence)
+        return _Restoring(self, {"confidence": confidence})
+
+    def keeping(self, *names: Situation) -> _Restoring:
+        """While it is entered, these may be set; they are as they were when it was made on leaving."""
+        return _Restoring(self, {name: getattr(self, name) for name in names})
 
     def learning(self, node: ast.expr) -> _Learning:
         """While it is entered, variables and confidence may be replaced by what tests inside `node` establish."""

@@ -248,7 +248,6 @@ class Statements(Room):
             if answer.decided in (None, taken)
         ]
         lower = self.engine.improbable(frame)
-        confidence, before, parted = frame.confidence, frame.conditional, frame.parted
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = one_of_many and guess is None and _arms_by_literal(node) > 2
         conditions = frame.conditions
@@ -266,31 +265,29 @@ class Statements(Room):
                 ends[taken] = None  # nothing is told of it, and nothing of it lasts
                 continue
             passed_by = guess is not None and guess != taken
+            if passed_by and lower is None:
+                continue
             frame.env = start
-            frame.conditional = before or (undecided and guess is None and not (filling and taken))
-            frame.parted = parted or len(followed) > 1
-            if passed_by or rare:
-                if passed_by and lower is None:
-                    continue
-                frame.confidence = lower or "low"
-            elif answer.decided is None and _gives_up(body):
-                frame.confidence = "low"  # a usual call raises nothing
-            elif under[taken] and under[taken][0].about == "size" and confidence == "high":
-                frame.confidence = "medium"  # who knows what sizes it is given
-            elif untold and confidence == "high":
-                frame.confidence = "medium"
-            if _gives_up(node.orelse if taken else node.body):
-                self._take_for_granted(node.test, taken, frame)
-            else:
-                frame.env = dict(self.engine.narrow(node.test, taken, frame))
-            assumed[taken] = dict(frame.env)
-            frame.conditions = (*conditions, *under[taken])
-            with self.engine.heap.way() as stored:
-                ends[taken] = frame.env if self.block(body, frame) else None
+            with frame.keeping("conditional", "conditions", "confidence", "parted"):
+                of_size = bool(under[taken]) and under[taken][0].about == "size"
+                if passed_by or rare:
+                    frame.confidence = lower or "low"
+                elif answer.decided is None and _gives_up(body):
+                    frame.confidence = "low"  # a usual call raises nothing
+                elif (of_size or untold) and frame.confidence == "high":
+                    frame.confidence = "medium"  # who knows what sizes it is given
+                frame.conditional |= undecided and guess is None and not (filling and taken)
+                frame.parted |= len(followed) > 1
+                if _gives_up(node.orelse if taken else node.body):
+                    self._take_for_granted(node.test, taken, frame)
+                else:
+                    frame.env = dict(self.engine.narrow(node.test, taken, frame))
+                assumed[taken] = dict(frame.env)
+                frame.conditions = (*conditions, *under[taken])
+                with self.engine.heap.way() as stored:
+                    ends[taken] = frame.env if self.block(body, frame) else None
             if ends[taken] is not None or not _gives_up(body):
                 ways.append(stored)
-            frame.confidence = confidence
-        frame.conditional, frame.parted, frame.conditions = before, parted, conditions
         if answer.decided is not None and ways:
             self.engine.heap.follow(ways[0])
         elif ways:
@@ -339,11 +336,10 @@ class Statements(Room):
         `known`: so many rounds are those that the loop has, and all of them run. Else what still changes after
         WIDEN_AFTER rounds is widened, so that few more suffice.
         """
-        exits, conditional = frame.exits, frame.conditional
         leaving: list[Env] = []
         fell = True
         ways: list[Way] = []
-        with frame.inside(kind):
+        with frame.keeping("exits", "conditional"), frame.inside(kind):
             for number, member in enumerate(rounds):
                 start = frame.env
                 frame.env, frame.exits = dict(start), []
@@ -372,7 +368,6 @@ class Statements(Room):
                 self.engine.heap.follow(stored)
         elif ways:
             self.engine.heap.join(*ways, set())
-        frame.exits, frame.conditional = exits, conditional
         return self.block(node.orelse, frame)
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
@@ -447,37 +442,40 @@ class Statements(Room):
     do_trystar = do_try
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-        enclosing, gradients, without = frame.enclosing, frame.gradients, frame.without_gradients
-        managers: list[Value] = []
-        for item in node.items:
-            value = self.engine.eval(item.context_expr, frame)
-            managers.append(value)
-            builtin = self._builtin(likely(value))
-            with self.engine.quietly() if builtin else nullcontext():  # entered eagerly
-                own = self.engine.entered(value, frame)
-            name = self._context_name(value, item.context_expr, frame)
-            context = self._context(name, value) if name else None
-            kept = all(isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value)))
-            where = self.engine.where(frame)
-            self.engine.tell(F.With(where, item.context_expr, value, name, context, kept, builtin))
-            if item.optional_vars is not None:
-                entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
-                if name in K.ENTER_THEMSELVES:
-                    entered = value
-                entering = item.context_expr
-                if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
-                    with self.engine.quietly():
-                        entered = self.engine.eval(entering.args[0], frame)
-                self.engine.assign(item.optional_vars, entered if own is None else own, frame)
-            if context is None or context.gb_id or context.inside != "split":
-                frame.enclosing = (*frame.enclosing, "with")
-            frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
-            frame.without_gradients = without or (name or "").endswith(K.TURN_GRADIENTS_OFF)
-        fell = self.block(node.body, frame)
-        for value in reversed(managers):
-            with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
-                self.engine.exited(value, frame)
-        frame.enclosing, frame.gradients, frame.without_gradients = enclosing, gradients, without
+        with frame.keeping("enclosing", "gradients", "without_gradients"):
+            managers: list[Value] = []
+            for item in node.items:
+                value = self.engine.eval(item.context_expr, frame)
+                managers.append(value)
+                builtin = self._builtin(likely(value))
+                with self.engine.quietly() if builtin else nullcontext():  # entered eagerly
+                    own = self.engine.entered(value, frame)
+                name = self._context_name(value, item.context_expr, frame)
+                context = self._context(name, value) if name else None
+                kept = all(
+                    isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value))
+                )
+                where = self.engine.where(frame)
+                self.engine.tell(F.With(where, item.context_expr, value, name, context, kept, builtin))
+                if item.optional_vars is not None:
+                    entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
+                    if name in K.ENTER_THEMSELVES:
+                        entered = value
+                    entering = item.context_expr
+                    if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
+                        with self.engine.quietly():
+                            entered = self.engine.eval(entering.args[0], frame)
+                    self.engine.assign(item.optional_vars, entered if own is None else own, frame)
+                if context is None or context.gb_id or context.inside != "split":
+                    frame.enclosing = (*frame.enclosing, "with")
+                frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
+                frame.without_gradients = frame.without_gradients or (name or "").endswith(
+                    K.TURN_GRADIENTS_OFF
+                )
+            fell = self.block(node.body, frame)
+            for value in reversed(managers):
+                with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
+                    self.engine.exited(value, frame)
         return fell
 
     do_asyncwith = do_with
