@@ -4,8 +4,9 @@
 Finds calls of functions that `functools.singledispatch` decorates.
 
 ## Why it hurts torch.compile
-The look-up goes through a weak dictionary that fills at the first call of each type. For a plain Python value the
-graph ends there; for a tensor the table is guarded while it is still empty, so the second call compiles again.
+The look-up goes through a weak dictionary that fills at the first call of each type. For a number, a text or None the
+graph ends there; for a tensor the table is guarded while it is still empty, so the second call compiles again. A list,
+a dict or another object is looked up while tracing.
 
 ## Use instead
 `isinstance` tests, or a dict from type to function that is complete before the first call.
@@ -15,7 +16,7 @@ What the implementations do is not looked into.
 """
 
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
+from tcready.static.engine.values import Const, Plain, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
@@ -28,7 +29,11 @@ def check(fact: Call) -> Claim | None:
             effect="recompile",
             level="warning",
         )
-    return Claim("a `singledispatch` function is called: the graph ends here")
+    if any(
+        isinstance(v, (Const, Plain)) for v in options(fact.args[0])
+    ):  # of other objects Dynamo knows the type
+        return Claim("a `singledispatch` function is given a number or a text: the graph ends here")
+    return None
 
 
 RULE = Rule(

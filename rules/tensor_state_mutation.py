@@ -35,7 +35,8 @@ IN_PLACE_VIEWS = frozenset(
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
         owner = tensor_of(fact.owner) if fact.kind == "attribute" and fact.owner is not None else None
-        if owner and (fact.name == "requires_grad" or (fact.name == "data" and not owner.leaf)):
+        made = owner is not None and not owner.leaf and not owner.given
+        if owner and (fact.name == "requires_grad" or (fact.name == "data" and made)):
             return Claim(f"`.{fact.name}` of a tensor is assigned: the graph ends here")
         return None
     if fact.method in IN_PLACE_VIEWS and fact.receiver is not None:

@@ -223,7 +223,7 @@ class Concrete:
         lines = self.source.lines[first - 1 : last]
         config = cst.PartialParserConfig()
         if depth:
-            indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+            indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())].rpartition("\f")[2]
             config = cst.PartialParserConfig(default_indent=indent[: len(indent) // depth])
             first, lines = first - 1, ["if 1:", *lines]
         try:

@@ -103,6 +103,8 @@ class Attributes(Room):
                 self.engine.overridden(K.GETTER, (owner,), {}, frame)
             if kind == "T" or name in K.NAMED_FIELDS:
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
+            if name == "ndim":
+                return K.dimensions_of(owner)
             if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf

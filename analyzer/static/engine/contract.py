@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Sequence as Sequential
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -39,6 +39,9 @@ HOOKS_BEFORE = "_forward_pre_hooks"
 """Where it keeps what is called with its arguments."""
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +334,22 @@ class Engine(Protocol):
     def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         """Tells that Python asks for the truth of `value`."""
 
-    def condition(self, test: ast.expr, taken: bool, answer: Answer, frame: Frame) -> tuple[F.Condition, ...]:
-        """What is known to hold where a test that was just asked came out as `taken`; nothing if the source decides."""
+    def asked_apart(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.About | None]:
+        """What a question gives that is a part of another, and what decides this part alone."""
+
+    def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
+        """Whether a test asks for an attribute of a module of torch that may be anything."""
+
+    def follow(
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None, frame: Frame
+    ) -> None:
+        """What stands behind a part of an expression holds only if that came out as `taken`."""
+
+    def condition(
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None
+    ) -> tuple[F.Condition, ...]:
+        """What is known to hold where a test came out as `taken`, of which `about` says what decides it; nothing if the
+        source does."""
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -177,7 +178,9 @@ class Expressions(Room):
         guess: Value | None = None
         with frame.learning(node):
             for operand in node.values[:-1]:
-                value = self.engine.truthy(operand, kind, frame)
+                value, about = self.engine.asked_apart(
+                    frame, partial(self.engine.truthy, operand, kind, frame)
+                )
                 answer = self.engine.answer(value)
                 if answer.decided == short:
                     values.append(value)
@@ -194,6 +197,7 @@ class Expressions(Room):
                     elif answer.likely is None:
                         bare = values[-1]  # it is the result only if it ends the chain
                         first.append(Const(short) if _is_flag(bare) else bare)
+                self.engine.follow(operand, kind == "and", answer, about, frame)
                 frame.env = self.engine.narrow(operand, kind == "and", frame)
             else:
                 values.append(self.eval(node.values[-1], frame))
@@ -206,7 +210,7 @@ class Expressions(Room):
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         around, frame.asker = frame.asker, node
-        answer = self.engine.test(node.test, "ifexp", frame)
+        answer, about = self.engine.asked_apart(frame, partial(self.engine.test, node.test, "ifexp", frame))
         frame.asker = around
         values: list[Value] = []
         guess: Value | None = None
@@ -220,6 +224,7 @@ class Expressions(Room):
                         values.append(UNKNOWN)
                         continue
                     frame.confidence = lower
+                self.engine.follow(node.test, taken, answer, about, frame)
                 frame.env = self.engine.narrow(node.test, taken, frame)
                 values.append(self.eval(side, frame))
             if answer.decided is None and answer.likely == taken:
@@ -449,13 +454,15 @@ class Expressions(Room):
                 lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else "comprehension")
                 for condition in generator.ifs:
-                    answer = self.engine.test(condition, "comprehension", frame)
+                    asking = partial(self.engine.test, condition, "comprehension", frame)
+                    answer, about = self.engine.asked_apart(frame, asking)
                     if answer.likely is False:
                         kept = Answer(answer.decided, False)
                         lower = self.engine.improbable(frame)
                         if answer.decided is False or lower is None:
                             return [UNKNOWN for _ in parts], kept
                         frame.confidence = lower
+                    self.engine.follow(condition, True, answer, about, frame)
                     frame.env = self.engine.narrow(condition, True, frame)
             return [self.eval(part, frame) for part in parts], kept
 

@@ -26,6 +26,8 @@ About = Literal["argument", "configuration", "unknown", "size", "data"]
 with, nothing in sight, the size of a tensor, the values in one."""
 
 
+DECIDED_OUTSIDE: tuple[About, ...] = ("argument", "configuration", "unknown")
+"""What decides a test by how things are set up, not by what is computed."""
 LEAKED_FLAG = "GB8985"
 """The break of a tensor made in the graph that leaves it with the flag that `requires_grad_()` gave it."""
 

@@ -154,6 +154,9 @@ class Interpreter:
         self.test = questions.test
         self.truthy = questions.truthy
         self.tell_test = questions.tell_test
+        self.asked_apart = questions.asked_apart
+        self.follow = questions.follow
+        self.asks_what_nothing_tells = questions.asks_what_nothing_tells
         self.condition = questions.condition
         self.answer = questions.answer
         self.narrow = questions.narrow

@@ -30,6 +30,7 @@ from tcready.static.engine.values import (
     members_of,
     number_from_tensor,
     options,
+    prefer,
     tensor_of,
 )
 
@@ -182,6 +183,11 @@ def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords
     return _operation(name, receiver, args, keywords)
 
 
+def dimensions_of(tensor: Tensor) -> Value:
+    """The number of a tensor's dimensions: as far as it is known, that is what it has in a usual call."""
+    return Plain("int") if tensor.rank is None else prefer(Const(tensor.rank), Plain("int"))
+
+
 def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     """A tensor operation, as a method of its first argument, in what the tables do not tell of it."""
     sure = subject.sure
@@ -198,7 +204,7 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     if base in ("numel", "nelement", "__len__", "storage_offset"):
         return SHAPE_INT
     if base in ("dim", "ndimension"):
-        return Plain("int")
+        return dimensions_of(subject)
     if base == "type" and not args and not keywords:
         return Plain("str")
     if base in PLAIN_READS:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable
 from collections.abc import Sequence as Sequential
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import get_args
+from typing import TypeVar, get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.chains import Fits, values_test, written
@@ -37,6 +38,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     agreed,
+    is_open,
     join,
     likely,
     members_of,
@@ -48,8 +50,15 @@ from tcready.static.engine.values import (
     without_falsy,
     without_none,
 )
+from tcready.static.source import nodes_in
 
 ABOUT: tuple[About, ...] = get_args(About)
+T = TypeVar("T")
+OF_DEVICES = frozenset("device is_cuda is_cpu".split())
+"""Attributes of a tensor that say where it is."""
+OF_MACHINES = frozenset(
+    "torch.cuda.is_available torch.accelerator.is_available torch.backends.mps.is_available".split()
+)
 OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
     {
         "constant": "configuration",
@@ -149,7 +158,7 @@ class Questions(Room):
                     if conjunction
                     else "or"
                 )
-                answer = self.test(operand, part, frame)
+                answer, about = self.asked_apart(frame, partial(self.test, operand, part, frame))
                 if answer.decided is not None and answer.decided != conjunction:
                     decided = answer.decided
                     break
@@ -166,6 +175,7 @@ class Questions(Room):
                     frame.confidence = lower
                 elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
                     frame.confidence = "medium"  # what was not given ends the test here
+                self.follow(operand, conjunction, answer, about, frame)
                 frame.env = self.narrow(operand, conjunction, frame)
         return Answer(decided, guess if decided is None else decided)
 
@@ -192,9 +202,48 @@ class Questions(Room):
             where = self.engine.where(frame)
             self.engine.tell(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
-    def condition(self, test: ast.expr, taken: bool, answer: Answer, frame: Frame) -> tuple[Condition, ...]:
-        """What is known to hold where a test that was just asked came out as `taken`; nothing if the source decides."""
-        if answer.decided is not None or frame.asked is None:
+    def asked_apart(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, About | None]:
+        """What a question gives that is a part of another, and what decides this part alone."""
+        before, frame.asked = frame.asked, None
+        given = ask()
+        about = frame.asked
+        known = [each for each in (before, about) if each is not None]
+        frame.asked = max(known, key=ABOUT.index) if known else None
+        return given, about
+
+    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: About | None, frame: Frame) -> None:
+        """What stands behind a part of an expression holds only if that came out as `taken`."""
+        found = self.condition(test, taken, answer, about)
+        if not found:
+            return
+        frame.conditions = (*frame.conditions, *found)
+        frame.conditional |= about in F.DECIDED_OUTSIDE and answer.likely is None
+        untold = answer.likely is None and self.asks_what_nothing_tells(test, frame)
+        if (about == "size" or untold) and frame.confidence == "high":
+            frame.confidence = "medium"  # who knows what sizes it is given
+
+    def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
+        """Whether a test asks for an attribute of a module of torch that may be anything, where by default most switches
+        are off; or for the device, which the machine decides."""
+        if self.engine.quiet:
+            return False
+        nodes = nodes_in(test)
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        if any(isinstance(node, ast.Attribute) and ast.unparse(node) in OF_MACHINES for node in called):
+            return True
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute) and node not in called]
+        if any(node.attr in OF_DEVICES for node in attributes):
+            return True
+        with self.engine.quietly():
+            values = [self.engine.eval(node, frame) for node in attributes]
+        return any(is_open(option) for value in values for option in options(value))
+
+    def condition(
+        self, test: ast.expr, taken: bool, answer: Answer, about: About | None
+    ) -> tuple[Condition, ...]:
+        """What is known to hold where a test came out as `taken`, of which `about` says what decides it; nothing if the
+        source does."""
+        if answer.decided is not None or about is None:
             return ()
         holds = taken
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -202,7 +251,7 @@ class Questions(Room):
         usual = None if answer.likely is None else answer.likely == taken
         if test not in self._texts:
             self._texts[test] = _on_one_line(test)
-        return (Condition(self._texts[test], holds, frame.asked, usual),)
+        return (Condition(self._texts[test], holds, about, usual),)
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""

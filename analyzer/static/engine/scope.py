@@ -57,7 +57,8 @@ class _Learning(_Restoring):
     __slots__ = ("_env", "_node")
 
     def __init__(self, frame: Frame, node: ast.expr) -> None:
-        super().__init__(frame, {"enclosing": frame.enclosing, "confidence": frame.confidence})
+        names: tuple[Situation, ...] = ("conditional", "conditions", "confidence", "enclosing")
+        super().__init__(frame, {name: getattr(frame, name) for name in names})
         self._env, self._node = frame.env, node
 
     def __exit__(

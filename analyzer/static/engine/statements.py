@@ -30,7 +30,6 @@ from tcready.static.engine.values import (
     Sequence,
     Unknown,
     Value,
-    is_open,
     join,
     likely,
     members_of,
@@ -41,8 +40,6 @@ from tcready.static.engine.values import (
 from tcready.static.index import imports_of
 from tcready.static.torch_tables import Context
 
-DECIDED_OUTSIDE: tuple[F.About, ...] = ("argument", "configuration", "unknown")
-"""What decides a test by how things are set up, not by what is computed."""
 MAX_ROUNDS = 8
 """Of a loop, beside one for each name that it assigns: an end for what widening does not bring to one."""
 WIDEN_AFTER = 3
@@ -199,18 +196,6 @@ class Statements(Room):
         owner = self.engine.named(place.value.id, frame)
         return all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
 
-    def _asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
-        """Whether a test asks for an attribute of a module of torch that may be anything: by default most switches are
-        off."""
-        if self.engine.quiet:
-            return False
-        nodes = [*ast.walk(test)]
-        called = [node.func for node in nodes if isinstance(node, ast.Call)]
-        attributes = [node for node in nodes if isinstance(node, ast.Attribute) and node not in called]
-        with self.engine.quietly():
-            values = [self.engine.eval(node, frame) for node in attributes]
-        return any(is_open(option) for value in values for option in options(value))
-
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
             self.engine.test(node.test, "if", frame)
@@ -225,9 +210,11 @@ class Statements(Room):
         frame.asker = node
         answer = self.engine.test(node.test, "if", frame)
         frame.guarding = False
-        undecided = answer.decided is None and frame.asked in DECIDED_OUTSIDE
+        undecided = answer.decided is None and frame.asked in F.DECIDED_OUTSIDE
         guess = answer.likely
-        untold = answer.decided is None and guess is None and self._asks_what_nothing_tells(node.test, frame)
+        untold = (
+            answer.decided is None and guess is None and self.engine.asks_what_nothing_tells(node.test, frame)
+        )
         one_of_many = undecided and guess is None and _asks_for_one(node.test)
         if one_of_many and self._is_walked(node.test, frame):
             one_of_many = False
@@ -255,7 +242,7 @@ class Statements(Room):
         filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
         if filling:
             usual = Answer(None, True)  # a first call finds nothing there
-        under = {taken: self.engine.condition(node.test, taken, usual, frame) for taken, _ in arms}
+        under = {taken: self.engine.condition(node.test, taken, usual, frame.asked) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
         ways: list[Way] = []
