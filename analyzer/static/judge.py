@@ -492,7 +492,8 @@ def _sureness(value: Any) -> Iterator[Confidence]:
             yield "low"
         others = [v for v in options(likely(value)) if not isinstance(v, Tensor) and v != NONE]
         if others:  # what was joined here is as likely something else
-            yield "medium" if all(isinstance(v, Unknown) or v == Const(False) for v in others) else "low"
+            flags = (Const(False), Const(True))  # of `flag and tensor`, `flag or tensor`
+            yield "medium" if all(isinstance(v, Unknown) or v in flags for v in others) else "low"
         elif any(not isinstance(v, Tensor) and v != NONE for v in options(value)):
             yield "medium"  # what somebody passes in place of the default may be
 
