@@ -848,6 +848,14 @@ def render_finding(report: Report, finding: Finding, **options: Any) -> str:
     return reports.render_finding(report, finding, **options)
 
 
+def failures(report: Report) -> tuple[str, ...]:
+    """What besides findings makes `exit_code` 1 or 2, a line for each target: a model that does not compile, a run that
+    established nothing."""
+    from tcready import merge
+
+    return tuple(merge.failures(report))
+
+
 def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
     """0 clean, 1 findings at or above `fail_on`, 2 something due could not be established.
 

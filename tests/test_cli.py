@@ -529,6 +529,20 @@ def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
     assert "build failed: no file here gives its inputs" in error
 
 
+@pytest.mark.parametrize("form", ["concise", "jsonl", "github", "gitlab", "sarif"])
+def test_formats_of_findings_alone_say_which_device_is_missing(
+    project: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "gives.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+        "\n\ndef get_inputs():\n    return [torch.ones(2)]\n"
+    )
+    assert run("check", "gives.py", "--device", "xpu:9", "--output-format", form) == 2
+    assert (
+        "gives.py::Model: import did not run: device xpu:9 is not available here" in capsys.readouterr().err
+    )
+
+
 def test_help_is_grouped_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--help") == 0
     text = capsys.readouterr().out

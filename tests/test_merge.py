@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tcready.merge import STRENGTH, exit_code, merge
+from tcready.merge import STRENGTH, exit_code, failures, merge
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.frame import Frame
@@ -660,6 +660,10 @@ def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
     stage, detail = next((name, state.partition(":")[2]) for name, state in states.items() if ":" in state)
     reason = report.targets[0].verdict_reason
     assert detail in reason or f"{stage} failed" in reason
+    (line,) = failures(report)
+    assert line.endswith(
+        f"{stage} {'did not run' if states[stage].startswith('not_run') else 'failed'}: {detail}"
+    )
 
 
 @pytest.mark.parametrize(

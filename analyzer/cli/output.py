@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from tcready.target import Target
 if TYPE_CHECKING:
     from tcready.schema.comparison import Comparison
 
-BARE = ("concise", "jsonl")
+BARE = ("concise", "jsonl", "github", "gitlab", "sarif")
 """The formats that show findings alone."""
 
 
@@ -107,22 +107,14 @@ def show(
 
 
 def say_what_failed(report: Report, output_format: str, output: str | None) -> None:
-    """What exit 2 is about, if the terminal does not show it already: files that cannot be judged, runs that established
-    nothing."""
+    """What exit 2 is about, and exit 1 beside findings, if the terminal does not show it already: files that cannot be
+    judged, runs that established nothing, models that do not compile."""
     if output_format != "text" or output:
         for item in report.skipped:
             say(f"tcready: error: {item.path} cannot be judged: {item.reason}")
     if output_format in BARE:
-        for text in _failed_runs(report):
+        for text in api.failures(report):
             say(f"tcready: error: {text}")
-
-
-def _failed_runs(report: Report) -> Iterator[str]:
-    """What makes the exit 2 of each run that established nothing."""
-    for target in report.targets:
-        failed = [stage for stage in target.stages if stage.state == "fail"]
-        if target.verdict == "unknown" and failed:
-            yield f"{target.target}: {failed[0].stage} failed: {failed[0].detail}"
 
 
 def put_page(

@@ -7,6 +7,6 @@ and every target gets its verdict and its regions.
 from tcready.merge.combine import combined
 from tcready.merge.findings import STRENGTH
 from tcready.merge.report import merge
-from tcready.merge.verdict import exit_code
+from tcready.merge.verdict import exit_code, failures
 
-__all__ = ["STRENGTH", "combined", "exit_code", "merge"]
+__all__ = ["STRENGTH", "combined", "exit_code", "failures", "merge"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tcready.merge import regions
 from tcready.merge.run import Run
@@ -35,6 +35,20 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
     )
     stages = (stage for target in report.targets for stage in target.stages)
     return 1 if failing or any(map(_failed_to_compile, stages)) else 0
+
+
+def failures(report: Report) -> Iterator[str]:
+    """What besides findings and files that could not be parsed decides `exit_code`, a line for each target."""
+    for target in report.targets:
+        failed = [stage for stage in target.stages if stage.state == "fail"]
+        undone = [
+            stage for stage in target.stages if stage.state == "not_run" and stage.reason != "not_asked"
+        ]
+        open_ = _not_established(target)
+        decisive = (failed or undone) if open_ else list(filter(_failed_to_compile, failed))
+        for stage in decisive[:1]:
+            how = "failed" if stage.state == "fail" else "did not run"
+            yield f"{target.target}: {stage.stage} {how}: {stage.detail}"
 
 
 def _not_established(target: TargetReport) -> bool:
