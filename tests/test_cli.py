@@ -529,6 +529,17 @@ def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
     assert "build failed: no file here gives its inputs" in error
 
 
+def test_a_form_feed_before_a_method_is_no_indent(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "fed.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    width = 3\n\x0c    def forward(self, x):\n"
+        "        print(self.width)\n        return x * 2\n"
+    )
+    assert run("check", "fed.py", "--no-run", "--output-format", "concise") == 1
+    out, error = capsys.readouterr()
+    assert out.startswith("fed.py:7:9: TCR301 ")
+    assert error == ""
+
+
 @pytest.mark.parametrize("form", ["concise", "jsonl", "github", "gitlab", "sarif"])
 def test_formats_of_findings_alone_say_which_device_is_missing(
     project: Path, form: str, capsys: pytest.CaptureFixture[str]
