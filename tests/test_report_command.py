@@ -621,3 +621,12 @@ def test_records_of_a_gpu_are_rendered_and_compared(tmp_path: Path, monkeypatch:
     assert len(report.targets) == 2
     keep("bert.json", combine([str(cuda / "bert.json")]))
     assert run("--compare", "bert.json", str(cuda / "bert.json")) == 0
+
+
+def test_a_report_is_not_lost_to_its_own_text(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep("run.json", check(["net.py"], run=False))
+    stored = (project / "run.json").read_bytes()
+    assert run("run.json", "-o", "run.json") == 2
+    assert "--output run.json is what is to be read, and would be lost" in capsys.readouterr().err
+    assert (project / "run.json").read_bytes() == stored
+    assert run("run.json", "--output-format", "json", "-o", "run.json") == 0

@@ -75,6 +75,11 @@ def report(
     of a job that nobody can run again.
     """
     refuse_lost_files({"--output": output, "--html": html})
+    if output_format not in (
+        "json",
+        "html",
+    ):  # what can be read back may take the place of what it was made of
+        refuse_lost_files({"--output": output}, files)
     api.editor_address(editor)
     if moved and not traces:
         raise TcreadyError("--trace-root says where the files of a trace are: name that with --trace")
