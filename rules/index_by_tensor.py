@@ -116,6 +116,16 @@ class Model(nn.Module):
         return y[best] + 1  # BAD
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        highest, _ = y.flatten(1).max(0)
+        return y[highest.argsort()[0]] + 1  # BAD
+""",
+            inputs="(torch.randn(9, 2, 4),)",
+        ),
     ),
     good=(
         Sample(

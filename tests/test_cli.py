@@ -544,6 +544,7 @@ def test_a_form_feed_before_a_method_is_no_indent(project: Path, capsys: pytest.
 def test_formats_of_findings_alone_say_which_device_is_missing(
     project: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("torch")
     (project / "gives.py").write_text(
         "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
         "\n\ndef get_inputs():\n    return [torch.ones(2)]\n"

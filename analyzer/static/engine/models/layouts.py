@@ -136,8 +136,10 @@ def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Valu
         return _left(first, operands[1:], keywords) if first else None
     if last in SAME or (last.endswith("_") and not last.startswith("_") and last not in RESHAPING):
         return first.rank if first else None
-    if last in ROWS or (last == "flatten" and len(operands) == 1 and not keywords):
+    if last in ROWS:
         return 1
+    if last == "flatten":
+        return _flattened(operands[1:], keywords)
     if last in TABLES:
         return 2
     if last in NUMBERS:
@@ -295,6 +297,16 @@ def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int |
     if any(isinstance(each, Const) and type(each.value) is not int for each in gone):
         return None
     return first.rank - len(gone) if kept == Const(False) else first.rank if kept == Const(True) else None
+
+
+def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:
+    """The number of dimensions that `flatten` leaves: those before the first of the ones that it puts together."""
+    if len(given) > 1 or keywords.keys() - {"start_dim"}:
+        return None
+    start = given[0] if given else keywords.get("start_dim", Const(0))
+    if not isinstance(start, Const) or type(start.value) is not int or start.value < 0:
+        return None
+    return start.value + 1
 
 
 def _sized(sizes: Row[Value]) -> int | None:
