@@ -529,6 +529,20 @@ def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
     assert "build failed: no file here gives its inputs" in error
 
 
+def test_names_that_torch_refuses_in_a_dict_of_modules(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "heads.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.heads = nn.ModuleDict(\n"
+        '            {torch.float32: nn.Linear(4, 4), "a.b": nn.Linear(4, 4), "": nn.Linear(4, 4), "c": nn.Linear(4, 4)}\n'
+        '        )\n\n    def forward(self, x):\n        return self.heads["c"](x)\n'
+    )
+    assert run("check", "heads.py", "--no-run", "--output-format", "json") == 0
+    (target,) = json.loads(capsys.readouterr().out)["predicted"]
+    assert {"heads.c", "heads.*"} <= {module["name"] for module in target["modules"]}
+
+
 def test_a_form_feed_before_a_method_is_no_indent(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "fed.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Module):\n    width = 3\n\x0c    def forward(self, x):\n"
