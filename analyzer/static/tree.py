@@ -262,8 +262,8 @@ def _children(interpreter: Interpreter, value: Instance | ExternalInstance) -> I
                 yield _member(interpreter, "*" if known.uncounted else str(index), item)
     elif isinstance(members, Dict):
         for key, item in members.entries:
-            named = isinstance(key, str) and key and "." not in key  # torch refuses any other
-            yield _member(interpreter, key if named else "*", item)
+            name = key if isinstance(key, str) and key and "." not in key else "*"  # torch refuses any other
+            yield _member(interpreter, name, item)
         if members.element is not None:
             yield _member(interpreter, "*", members.element)
 
