@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
 from tcready.reports.view import PHASE_WORD, number, percent, sentence
-from tcready.schema.bench import Figure
 from tcready.schema.words import EAGER
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         BenchCase,
         BenchVerdict,
         CheckState,
+        Figure,
         LoaderShare,
         Noise,
         Soak,
