@@ -210,6 +210,15 @@ def _peer_rows(bench: Bench, files: Sequence[Path], against: Sequence[Cost], run
             print(f"  {name:38}not installed")
 
 
+def modeling_files(site: Path) -> list[Path]:
+    return sorted((site / "transformers").rglob("modeling_*.py"))
+
+
+def some_of(files: Sequence[Path]) -> Sequence[Path]:
+    """Some FILES of them, evenly spread."""
+    return files[:: max(1, len(files) // FILES)]
+
+
 def one_file(bench: Bench, verdicts: Verdicts) -> None:
     """Rows a and b."""
     models = [path for path in sorted(FIXTURES.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
@@ -235,8 +244,7 @@ def one_file(bench: Bench, verdicts: Verdicts) -> None:
 
 def real_files(bench: Bench, verdicts: Verdicts) -> None:
     """Rows a and b, of files as they are found."""
-    files = sorted((bench.site / "transformers").rglob("modeling_*.py"))
-    some = files[:: max(1, len(files) // FILES)]
+    some = some_of(modeling_files(bench.site))
     if not some:
         print(f"single modeling files: no transformers in {bench.site}: name another with --site\n")
         return
@@ -258,7 +266,7 @@ def real_files(bench: Bench, verdicts: Verdicts) -> None:
 
 def tree(bench: Bench, verdicts: Verdicts) -> None:
     """Row c."""
-    files = sorted((bench.site / "transformers").rglob("modeling_*.py"))
+    files = modeling_files(bench.site)
     if not files:
         print(f"every modeling file: no transformers in {bench.site}: name another with --site\n")
         return
@@ -311,8 +319,7 @@ def again(bench: Bench, verdicts: Verdicts) -> None:
 
     models = [path for path in sorted(FIXTURES.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
     files = {"full of hazards": generated(models)}
-    some = sorted((bench.site / "transformers").rglob("modeling_*.py"))
-    for path in some[:: max(1, len(some) // FILES)]:
+    for path in some_of(modeling_files(bench.site)):
         files[path.name] = path.read_text("utf-8")
     root = bench.folder / "again"
     root.mkdir()

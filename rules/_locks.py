@@ -43,7 +43,7 @@ def unlocked(place: Located) -> Ways:
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
         yield Declined("what the lock gives is used")
         return
-    if name in place.piece.bound or (name == "contextlib" and not is_module(place.source.tree, name)):
+    if name in place.piece.bound or (name == "contextlib" and not is_module(place.source, name)):
         yield Declined(f"`{name}` means something else here")
         return
     fills = list(_fills(block.body))

@@ -171,7 +171,7 @@ def _by_math(place: Located, found: list[cst.Call]) -> Rewrite | Declined:
         and any(a.name == "math" and a.asname is None for a in statement.names)
         for statement in place.source.tree.body
     )
-    if not is_module(place.source.tree, "math"):
+    if not is_module(place.source, "math"):
         return Declined("`math` means something else here")
     parents = place.piece.parents
     whole = all(_is_int(parents.get(parents[each])) for each in found)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.rules._statements import text
-from tcready.static.concrete import names_given, names_in
+from tcready.static.concrete import names_in
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -134,6 +134,6 @@ def _defined(place: Located, defined: str, code: str, **words: str) -> tuple[str
     if known:
         same = ast.unparse(known[0]) in ast.unparse(ast.parse(made))
         return (defined, ()) if same else None
-    if defined in names_given(tree):
+    if defined in place.source.derive(names_in):
         return None
     return defined, tuple(made.removesuffix("\n").split("\n"))

@@ -111,26 +111,26 @@ class Commands(MutableMapping[str, click.Command]):
     """The commands, each imported when it is asked for: a check is over before all would be there."""
 
     def __init__(self) -> None:
-        self._more: dict[str, click.Command] = {}
+        self._known: dict[str, click.Command | None] = dict.fromkeys(HOMES)
 
     def __getitem__(self, name: str) -> click.Command:
-        if name in self._more:
-            return self._more[name]
-        command = getattr(importlib.import_module(f"tcready.cli.{HOMES[name]}"), name)
-        assert isinstance(command, click.Command)
+        command = self._known[name]
+        if command is None:
+            command = getattr(importlib.import_module(f"tcready.cli.{HOMES[name]}"), name)
+            assert isinstance(command, click.Command)
         return command
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._more[name] = command
+        self._known[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._more[name]
+        del self._known[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**HOMES, **self._more})
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return len({**HOMES, **self._more})
+        return len(self._known)
 
 
 class App(click.Group):

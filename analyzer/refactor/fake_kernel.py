@@ -8,7 +8,7 @@ from dataclasses import replace
 from tcready.refactor.suggest import Proposal, imported
 from tcready.schema.edit import Edit
 from tcready.schema.run import CustomOp, ObservedCall
-from tcready.static.concrete import first_line, name_of_torch, names_given
+from tcready.static.concrete import first_line, names_in, torch_in
 from tcready.static.rule import Declined
 from tcready.static.source import Source
 
@@ -22,7 +22,7 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
 
     `path` is how the file is named in every output.
     """
-    found = name_of_torch(source.tree)
+    found = source.derive(torch_in)
     torch = found or "torch"
     call = operator.observed
     values = _values(call, torch) if call is not None else []
@@ -31,7 +31,7 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
             f"what `{operator.name}` gives does not have sizes of what it is given: write them in terms of its arguments"
         )
         return
-    if torch in names_given(source.tree) and not found:
+    if torch in source.derive(names_in) and not found:
         yield Declined("`torch` means something else here")
         return
     statement = next(

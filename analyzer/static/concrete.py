@@ -263,18 +263,14 @@ def _name_of_torch(tree: ast.Module, nodes: Iterable[ast.AST]) -> str | None:
     return None
 
 
-def names_given(tree: ast.AST) -> frozenset[str]:
-    """Every name that a file gives a value anywhere: by assignments, definitions, parameters and imports."""
-    return frozenset(_given(nodes_in(tree)))
-
-
 def torch_in(source: Source) -> str | None:
     """What the file calls torch, for `Source.derive`."""
     return _name_of_torch(source.tree, source.nodes)
 
 
 def names_in(source: Source) -> frozenset[str]:
-    """Every name that the file gives a value, for `Source.derive`."""
+    """Every name that the file gives a value anywhere, by assignments, definitions, parameters and imports, for
+    `Source.derive`."""
     return frozenset(_given(source.nodes))
 
 
@@ -290,12 +286,11 @@ def _given(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield (node.asname or node.name).partition(".")[0]
 
 
-def is_module(tree: ast.AST, name: str) -> bool:
+def is_module(source: Source, name: str) -> bool:
     """Whether a file gives a name nothing but the module of that name, if it gives it anything."""
-    nodes = nodes_in(tree)
-    modules = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules = [alias for node in source.nodes if isinstance(node, ast.Import) for alias in node.names]
     plain = sum(each.asname is None and each.name.partition(".")[0] == name for each in modules)
-    return plain == sum(each == name for each in _given(nodes))
+    return plain == sum(each == name for each in _given(source.nodes))
 
 
 def _is_for_type_checkers(test: ast.expr) -> bool:

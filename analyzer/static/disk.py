@@ -143,23 +143,18 @@ class Disk:
         for folder in search_path:
             key = name, folder
             if key not in self._places:
-                found = None
-                if self._may_hold(folder, name):
-                    found = locate.find_module(name, (folder,), self._additions, self.is_file)
+                found = locate.find_module(name, (folder,), self._additions, self.is_file, self._has)
                 self._places[key] = Path(os.path.realpath(found)) if found is not None else None
             place = self._places[key]
             if place is not None:
                 return place
         return None
 
-    def _may_hold(self, folder: Path, name: str) -> bool:
-        """Whether a folder may have a module: most names that are asked of a working folder are of no package there."""
-        top, dot, _ = name.partition(".")
-        if not dot or folder.name.endswith("-packages"):
-            return True
-        key = top, folder
+    def _has(self, folder: Path, name: str) -> bool:
+        """Whether a folder has something of a name: most packages that are asked of a working folder are not there."""
+        key = name, folder
         if key not in self._tops:
-            self._tops[key] = os.path.exists(folder / top)
+            self._tops[key] = os.path.exists(folder / name)
         return self._tops[key]
 
     def _additions(self, folder: Path) -> locate.Additions:

@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -96,7 +96,7 @@ class FunctionInfo:
     @cached_property
     def mentions(self) -> frozenset[str]:
         """The names and attributes that stand in it."""
-        return mentioned(self.node)
+        return mentioned(self.nodes)
 
     @cached_property
     def seen(self) -> str:
@@ -305,12 +305,10 @@ _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
 
-def mentioned(node: ast.AST) -> frozenset[str]:
-    """The names and attributes that stand in it."""
-    nodes = nodes_in(node)
-    return frozenset(
-        n.id if isinstance(n, ast.Name) else n.attr for n in nodes if isinstance(n, (ast.Name, ast.Attribute))
-    )
+def mentioned(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """The names and attributes among nodes."""
+    named = (each for each in nodes if isinstance(each, (ast.Name, ast.Attribute)))
+    return frozenset(each.id if isinstance(each, ast.Name) else each.attr for each in named)
 
 
 def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:

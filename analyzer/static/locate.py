@@ -88,37 +88,40 @@ def find_module(
     search_path: Iterable[Path],
     additions: Callable[[Path], Additions] = additions,
     is_file: Callable[[Path], bool] = Path.is_file,
+    has: Callable[[Path, str], bool] = lambda folder, name: (folder / name).exists(),
 ) -> Path | None:
     """The file of module `name` (`__init__.py` for a package), or None.
 
-    A namespace package has no file: None, though its members are found. `additions` may remember its answers, and
-    `is_file` may know of files that are yet to be saved.
+    A namespace package has no file: None, though its members are found. `additions`, and `has` (whether a folder has
+    something of a name), may remember their answers, and `is_file` may know of files that are yet to be saved.
     """
     parts = name.split(".")
     for folder in search_path:
-        found = _below(folder, parts, is_file)
+        found = _below(folder, parts, is_file, has)
         if found is not None:
             return found
         if not folder.name.endswith("-packages"):
             continue
         folders, mapping = additions(folder)
         for extra in folders:
-            found = _below(extra, parts, is_file)
+            found = _below(extra, parts, is_file, has)
             if found is not None:
                 return found
         for prefix, target in mapping:
             below = prefix.split(".")
             if parts[: len(below)] == below:
                 left = parts[len(below) :]
-                found = _below(target, left, is_file) if left else _file(target, is_file)
+                found = _below(target, left, is_file, has) if left else _file(target, is_file)
                 if found is not None:
                     return found
     return None
 
 
-def _below(folder: Path, parts: list[str], is_file: Callable[[Path], bool]) -> Path | None:
+def _below(
+    folder: Path, parts: list[str], is_file: Callable[[Path], bool], has: Callable[[Path, str], bool]
+) -> Path | None:
     try:
-        there = len(parts) == 1 or (folder / parts[0]).exists()
+        there = len(parts) == 1 or has(folder, parts[0])
         return _file(folder.joinpath(*parts), is_file) if there else None
     except (OSError, ValueError):  # a name too long for any file, or with a character that none may hold
         return None

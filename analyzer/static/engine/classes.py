@@ -22,6 +22,7 @@ from tcready.static.engine.values import (
     outliving,
 )
 from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned
+from tcready.static.source import nodes_in
 
 BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
 """Methods that run while an object is made."""
@@ -264,7 +265,9 @@ class Classes(Room):
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
         if self.engine.again is not None and isinstance(called, Function):
             self.engine.again.read(called.info)
-        return isinstance(called, Function) and (name in called.info.mentions or name in mentioned(decorator))
+        return isinstance(called, Function) and (
+            name in called.info.mentions or name in mentioned(nodes_in(decorator))
+        )
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`Class.name` is given another value while its module is imported."""
@@ -409,4 +412,4 @@ def _root_of(node: ast.expr) -> str:
 
 def _is_main(node: ast.stmt) -> bool:
     """`if __name__ == "__main__":`"""
-    return isinstance(node, ast.If) and "__name__" in mentioned(node.test)
+    return isinstance(node, ast.If) and "__name__" in mentioned(nodes_in(node.test))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Sequential
 from dataclasses import replace
 from functools import partial
@@ -191,8 +191,7 @@ class Questions(Room):
 
     def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
-            frame.asked = max(abouts, key=ABOUT.index)
+            frame.asked = _foremost((frame.asked, *map(_about, options(value))))
             if self.engine.quiet or isinstance(node, Fits):
                 return
             asker = frame.asker if kind in OF_ASKERS else None
@@ -207,8 +206,7 @@ class Questions(Room):
         before, frame.asked = frame.asked, None
         given = ask()
         about = frame.asked
-        known = [each for each in (before, about) if each is not None]
-        frame.asked = max(known, key=ABOUT.index) if known else None
+        frame.asked = _foremost((before, about))
         return given, about
 
     def follow(self, test: ast.expr, taken: bool, answer: Answer, about: About | None, frame: Frame) -> None:
@@ -507,6 +505,12 @@ def _about(value: Value) -> About:
     if isinstance(value, Plain):
         return OF_ORIGIN[value.origin]
     return "unknown" if isinstance(value, Unknown) else "configuration"
+
+
+def _foremost(abouts: Iterable[About | None]) -> About | None:
+    """What decides the most, of several; None if nothing was asked."""
+    known = [each for each in abouts if each is not None]
+    return max(known, key=ABOUT.index) if known else None
 
 
 def _of_shape(node: ast.expr) -> ast.expr | None:

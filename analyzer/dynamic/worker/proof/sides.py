@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tcready.schema.proof import SidesTaken, Span
+from tcready.schema.words import lines_of
 
 PROBE = "__tcready_side__"
 """The name, among the built-in ones, by which a test tells its value."""
@@ -26,7 +26,7 @@ _Place = tuple[int, int, int, int]
 def marked(tree: ast.Module, text: str, tests: Mapping[Span, int], runs: Mapping[Span, int]) -> ast.Module:
     """The tree of one file with each test, by number, inside a call, and one before each statement."""
     places = ({_place(span): number for span, number in each.items()} for each in (tests, runs))
-    made: ast.Module = _Marks(re.split(r"\r\n|\r|\n", text), *places).visit(tree)
+    made: ast.Module = _Marks(lines_of(text), *places).visit(tree)
     return ast.fix_missing_locations(made)
 
 
