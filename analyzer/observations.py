@@ -73,6 +73,8 @@ def make(
     warnings: list[str] = []
     python = settings.run.python
     every = [(due, () if due.impossible else due.options(settings)) for due in planned]
+    if not every:
+        return Observed()
     with contextlib.ExitStack() as stack:
         folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
         toolchain = stack.enter_context(folder)
@@ -404,14 +406,14 @@ def of_another_torch(runs: Iterable[Observation], predicted: tuple[int, int]) ->
 
 def sources_of(runs: Iterable[Observation], known: Iterable[SourceText]) -> Iterator[SourceText]:
     """The sources, if readable here, of files that a run points at and that are not `known` already."""
-    from tcready.static import source
-
     there = {text.path for text in known}
     for seen in runs:
         files: Mapping[str, str] = dict(seen.sources)
         for shown in _pointed_at(seen):
             if shown in there or shown not in files:
                 continue
+            from tcready.static import source
+
             there.add(shown)
             try:
                 read = source.read(Path(files[shown]))

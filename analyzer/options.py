@@ -8,6 +8,7 @@ target's table, and the keywords of `tcready.check` and `tcready.observe` are ma
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ def given_by(reason: str) -> Mapping[str, Any]:
     return {"no_option": reason}
 
 
+@functools.cache
 def declared(*values: type) -> tuple[Declared, ...]:
     """The fields of some values that can be asked for, in order."""
     return tuple(

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 
 from tcready.static import locate
@@ -32,7 +31,7 @@ def for_place(text: str, place: str, root: Path) -> str:
         if module and _holds_models(module, root):
             return f": did you mean {module}::{name}?"
     folder = root / os.path.dirname(place)
-    near = get_close_matches(os.path.basename(place), _readable(folder), n=1, cutoff=0.7)
+    near = _near(os.path.basename(place), _readable(folder), 0.7)
     if near:
         return f": did you mean {os.path.join(os.path.dirname(place), near[0])}{text[len(place) :]}?"
     return ""
@@ -54,17 +53,24 @@ def for_module(module: str, name: str, root: Path) -> str:
         whole = f"{package}.{parts[count]}"
         if found is not None and found.name == "__init__.py" and not locate.find_module(whole, path):
             names = (Path(each).stem for each in _names(found.parent))
-            near = get_close_matches(parts[count], names, n=1, cutoff=0.7)
+            near = _near(parts[count], names, 0.7)
             if near:
                 return f"did you mean {'.'.join([package, near[0], *parts[count + 1 :]])}::{name}?"
     return "is its package installed here?"
+
+
+def _near(word: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """What is written almost as `word`, the nearest first."""
+    from difflib import get_close_matches  # asked for once a name is not there
+
+    return get_close_matches(word, list(names), n=1, cutoff=cutoff)
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
     """`did you mean NAME?`; empty if none is near."""
     names = list(known)
     alike = {each.lower(): each for each in names}
-    near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), alike, n=1)
+    near = _near(name, names) or _near(name.lower(), alike)
     return f"did you mean {alike.get(near[0], near[0])}?" if near else ""
 
 

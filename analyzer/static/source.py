@@ -17,7 +17,6 @@ from typing import TypeVar, cast
 from tcready.schema.cells import Cell
 from tcready.schema.paths import contents
 from tcready.schema.words import lines_of
-from tcready.static import notebook
 from tcready.static.process import SHARED
 from tcready.target import NOTEBOOK
 
@@ -181,6 +180,8 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
     """The source of a file that holds `data`. Raises UnreadableError as `read` does."""
     cells: tuple[Cell, ...] = ()
     if path.suffix == NOTEBOOK:
+        from tcready.static import notebook
+
         try:
             with SHARED.without_warnings():
                 program = notebook.read(data)
