@@ -7,8 +7,8 @@ torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tens
 `list.append(items, x)`, methods that are asked of the type rather than of the list; attributes of a dict whose class
 has `__getattr__ = dict.get` or another method of Python's for it; `hasattr` of the function that a
 `__torch_function__` is given, where an attribute of a tensor is read; `fget`, `fset` and their like of a property
-(`Base.size.fget(self)`); `max` and `min` with `key` or `default`, and `math.prod` and `math.fsum`, over a generator,
-`map`, `zip` or a view of a dict.
+(`Base.size.fget(self)`); `callable` of a tensor's method; `max` and `min` of objects of your own, and with `key` or
+`default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
 
 ## Why it hurts torch.compile
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
@@ -34,13 +34,17 @@ from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Attribute, Call
 from tcready.static.engine.knowledge import CACHED_PROPERTY, GETTER, OF_PROPERTIES
 from tcready.static.engine.values import (
+    UNKNOWN,
     Const,
     Instance,
+    Method,
     Partial,
     Plain,
     Sequence,
+    Tensor,
     Value,
     likely,
+    members_of,
     options,
     tensor_of,
 )
@@ -83,6 +87,12 @@ def check(fact: Call | Attribute) -> Claim | None:
     )
     if walks and fact.args and _is_walked_once(fact.args[0], fact.node):
         return Claim(f"`{name}` of a generator or its like in compiled code: the graph ends here")
+    if name == "callable" and any(
+        _is_method_of_tensor(v) for v in options(fact.args[0] if fact.args else UNKNOWN)
+    ):
+        return Claim("`callable` of a tensor's method in compiled code: the graph ends here")
+    if name in ("max", "min") and any(isinstance(v, Instance) for v in _compared(fact)):
+        return Claim(f"`{name}` of objects of your own in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
         return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
     if name == "hasattr" and GETTER in fact.args[:1]:
@@ -98,6 +108,18 @@ def check(fact: Call | Attribute) -> Claim | None:
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
+
+
+def _is_method_of_tensor(value: Value) -> bool:
+    return isinstance(value, Method) and isinstance(value.receiver, Tensor)
+
+
+def _compared(fact: Call) -> Iterator[Value]:
+    """What `max` or `min` compares: its arguments, or what the only one holds."""
+    alone = options(fact.args[0]) if len(fact.args) == 1 else ()
+    held = (member for each in alone if isinstance(each, Sequence) for member in members_of(each))
+    for value in (*fact.args, *held):
+        yield from options(value)
 
 
 def _is_folded(fact: Call) -> bool | None:
@@ -284,6 +306,24 @@ class Model(nn.Module):
         count = math.prod(map(int, y.shape))  # BAD
         longest = max(map(int, y.shape), default=1)  # BAD
         return y + count + longest
+"""
+        ),
+        Sample(
+            """
+class Rank:
+    def __init__(self, value):
+        self.value = value
+
+    def __gt__(self, other):
+        return self.value > other.value
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        best = max([Rank(1), Rank(2)])  # BAD
+        if callable(getattr(y, "relu", None)):  # BAD
+            y = y.relu()
+        return y + best.value
 """
         ),
         Sample(

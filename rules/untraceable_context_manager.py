@@ -5,7 +5,8 @@ Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `save
 all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts of
 torch and of the standard library that an `ExitStack` is given; objects of your own classes that are kept in an
 attribute or a global and entered there; and objects of classes of yours that derive from dict, list or another
-container; calls of functions that such a context manager decorates; and the first read of a `functools.cached_property`,
+container; calls of functions that such a context manager, or an object of a `contextlib.ContextDecorator` of your own,
+decorates; and the first read of a `functools.cached_property`,
 which takes a lock before Python 3.12.
 
 ## Why it hurts torch.compile
@@ -32,6 +33,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class
+from tcready.schema.words import Confidence
 from tcready.static.engine.facts import Attribute, Call, With
 from tcready.static.engine.knowledge import CACHED_PROPERTY
 from tcready.static.engine.values import (
@@ -81,9 +83,11 @@ def check(fact: Call | With | Attribute) -> Claim | None:
         )
     if fact.context is None or not fact.context.gb_id:
         return None
+    sure: Confidence | None = None if len(options(fact.value)) == 1 else "medium"  # one of several is entered
     if fact.context.inside == "before":
-        return Claim(f"`with {fact.name}` is not traced: the frame is compiled up to it, the rest goes eager")
-    return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
+        rest = "the frame is compiled up to it, the rest goes eager"
+        return Claim(f"`with {fact.name}` is not traced: {rest}", sure)
+    return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager", sure)
 
 
 def _entered_through_stack(manager: Value) -> Claim | None:
@@ -153,6 +157,30 @@ class Model(nn.Module):
             y = y + 1
         return y
 """
+        ),
+        Sample(
+            """
+class Scope(contextlib.ContextDecorator):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+class Model(nn.Module):
+    @Scope()
+    def double(self, x):
+        return x * 2
+
+    def forward(self, x):
+        y = x + 1
+        y = self.double(y)  # BAD
+        with Scope():
+            y = y + 1
+        return y
+""",
+            setup="import contextlib",
         ),
         Sample(
             """

@@ -124,6 +124,9 @@ class Functions(Room):
             result = self._made_by(decorator, value, node, near)
         elif isinstance(decorator, Instance):
             result = self.engine.special(decorator, "__call__", (value,), near)
+            if result is None and isinstance(value, Function):
+                external = self.engine.mro(decorator.cls).external
+                return self.engine.operations.decorated_by_object(external, value)
         if result is not None:
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance, Partial))]
             return join(*wrapped) if wrapped else value

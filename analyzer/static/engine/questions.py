@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Sequential
@@ -56,9 +57,10 @@ ABOUT: tuple[About, ...] = get_args(About)
 T = TypeVar("T")
 OF_DEVICES = frozenset("device is_cuda is_cpu".split())
 """Attributes of a tensor that say where it is."""
-OF_MACHINES = frozenset(
-    "torch.cuda.is_available torch.accelerator.is_available torch.backends.mps.is_available".split()
-)
+OF_PROCESS = re.compile(r"torch\.(\w+\.)*(is_\w+|device_count)")
+"""Functions of torch by whose names the machine or the state of the process is asked."""
+OF_LAYOUT = frozenset({"is_contiguous", "is_complex", "is_conj", "is_neg", "is_pinned", "is_coalesced"})
+"""Methods that ask a tensor for what only a caller knows."""
 OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
     {
         "constant": "configuration",
@@ -222,18 +224,24 @@ class Questions(Room):
 
     def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for an attribute of a module of torch that may be anything, where by default most switches
-        are off; or for the device, which the machine decides."""
+        are off; for the device or the state of the process, which the machine decides; or how a tensor lies in memory.
+        """
         if self.engine.quiet:
             return False
         nodes = nodes_in(test)
-        called = [node.func for node in nodes if isinstance(node, ast.Call)]
-        if any(isinstance(node, ast.Attribute) and ast.unparse(node) in OF_MACHINES for node in called):
-            return True
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        called = [node.func for node in calls]
         attributes = [node for node in nodes if isinstance(node, ast.Attribute) and node not in called]
         if any(node.attr in OF_DEVICES for node in attributes):
             return True
+        bare = [node.func for node in calls if not (node.args or node.keywords)]
+        if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in bare):
+            return True
         with self.engine.quietly():
+            functions = [self.engine.eval(node, frame) for node in bare]
             values = [self.engine.eval(node, frame) for node in attributes]
+        if any(isinstance(each, External) and OF_PROCESS.fullmatch(each.name) for each in functions):
+            return True
         return any(is_open(option) for value in values for option in options(value))
 
     def condition(
@@ -254,7 +262,13 @@ class Questions(Room):
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""
         decided = self._truth(value)
-        return Answer(decided, self._truth(likely(value)) if decided is None else decided)
+        return Answer(decided, self._usual_truth(likely(value)) if decided is None else decided)
+
+    def _usual_truth(self, value: Value) -> bool | None:
+        """How `bool(value)` usually comes out: a `**kwargs` for which a call that was read gives something holds that."""
+        if isinstance(value, Mapping) and value.extra and value.entries:
+            return True
+        return self._truth(value)
 
     def _truth(self, value: Value) -> bool | None:
         answer = truth(value)

@@ -53,6 +53,10 @@ SKIPPED = "GB0007"
 """What a call of a function gives that Dynamo skips."""
 OF_NUMPY = "GB0294"
 """What a function of numpy gives that torch has none for."""
+CONTEXT_DECORATOR = "contextlib.ContextDecorator"
+"""What makes an object of a class a decorator: a call of what it decorates enters the object itself."""
+ENTERED_BEFORE = "GB0142"
+"""What `with` over an object gives that was made before (measured on torch 2.11 and 2.13)."""
 GIVES_NO_TENSOR = "GB0208"
 """What a function gives that Dynamo would put into the graph, if it gives no tensor."""
 SPLIT_BY_RECURRENT = "GB0014"
@@ -241,6 +245,8 @@ class Operations:
 
     def break_of(self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> str:
         """The id of the break that a call of a dotted name gives; empty if none is known, or if values decide."""
+        if name == f"{CONTEXT_DECORATOR}()":
+            return ENTERED_BEFORE
         if name.endswith("()"):
             known = self.tables.decorator_of(K.public_name(name.removesuffix("()")))
             return known.gb_id if known is not None else ""
@@ -259,8 +265,8 @@ class Operations:
         """The first later torch that traces a call of what breaks in this one."""
         name = DONE_BY.get(name.partition(".")[0], name)
         call = self.tables.call_of(K.public_name(name))
-        if call is None or not call.breaks or name.partition(".")[0] in OF_PYTHON:
-            return None  # what methods of Python's types were tried with may not have suited them
+        if call is None or not call.breaks or _is_method_of_python(name):
+            return None  # what they were tried with may not have suited them
         for version in self._later:
             later = self._load(version).call_of(K.public_name(name))
             if later is not None and later.breaks is False:
@@ -309,7 +315,7 @@ class Operations:
             and root in self.tables.data["files"]["skipped_third_party"]
         ):
             return SKIPPED
-        if call is None or root in OF_PYTHON or call.breaks is False:
+        if call is None or call.breaks is False or _is_method_of_python(name):
             return ""
         if call.breaks is None:
             if name.startswith("numpy.random."):
@@ -317,7 +323,7 @@ class Operations:
             skipped = call.rule == "skip" and function and not name.startswith(NOT_SKIPPED)
             return SKIPPED if skipped and self.context_of(name) is None else ""
         if root == "torch":
-            asked = function and not name.startswith(OF_DEVICES)
+            asked = function and (call.gb_id == GIVES_NO_TENSOR or not name.startswith(OF_DEVICES))
             anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or asked)
             return call.gb_id if anyway or (name, call.rule) in OF_ANY_ARGUMENTS else ""
         if call.rule in ("special", "polyfill"):
@@ -347,6 +353,11 @@ class Operations:
         if known is not None and known.gb_id and isinstance(function, Function):
             return replace(function, breaks=name)
         return function
+
+    @staticmethod
+    def decorated_by_object(bases: Iterable[str], function: Function) -> Function:
+        """What a function is, to a call of it, that an object decorates whose class derives from `bases`."""
+        return replace(function, breaks=CONTEXT_DECORATOR) if CONTEXT_DECORATOR in bases else function
 
     def manager(self, name: str, args: tuple[Value, ...]) -> Value | None:
         """What is made by calling a context manager, or a decorator of torch; None if the name stands for neither."""
@@ -398,6 +409,12 @@ class Operations:
         values = [_value(result, args, keywords, sure) for result in results]
         known = [value for value in values if value is not None]
         return join(*known) if known and len(known) == len(values) else None
+
+
+def _is_method_of_python(name: str) -> bool:
+    """Whether a dotted name is that of a method of one of Python's own types."""
+    root, dot, _ = name.partition(".")
+    return bool(dot) and root in OF_PYTHON
 
 
 def _structured(words: Iterator[str]) -> Iterator[Value]:
