@@ -262,7 +262,9 @@ def _report(
         runs = made_or_brought.named_as_read(traced[1], read.result.targets)
         seen = dataclasses.replace(traced[0], runs=runs)
     else:
-        planned = tuple(plan.due(names, run, chosen, tables, read.result, models)) if may_run else ()
+        there = tuple(name for name in names if name not in read.missing)
+        asked = run if len(names) == 1 else run is True  # one of several is not run unasked
+        planned = tuple(plan.due(there, asked, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
         seen = measure(seen) if measure is not None else seen

@@ -382,9 +382,10 @@ def read_only(
     changed text is read again for the others."""
     root = settings.root
     reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
-    static = driver.read(
+    read = driver.read(
         names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs
-    ).result
+    )
+    static, there = read.result, [name for name in names if name not in read.missing]
     files = Files(root, ())
     found = latest = _proposed(static.findings, files, rules, wanted)
     changes = list(found.changes)
@@ -394,7 +395,7 @@ def read_only(
         if not anew:
             break
         texts = {Path(path): text for path, text in files.now.items()}
-        again = session.check([*_named(names, texts, root)], texts, report=settings.report)
+        again = session.check([*_named(there, texts, root)], texts, report=settings.report)
         left = [finding for finding in again.result.findings if finding.path in anew]
         latest = _proposed(left, files, rules, wanted)
         changes += [dataclasses.replace(change, round=number) for change in latest.changes]

@@ -153,6 +153,46 @@ def test_a_class_that_does_not_exist_is_one_line(arguments: list[str]) -> None:
     assert "no_such_class.py" in lines[0]
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        ("nosuch.py", "no such file or folder"),
+        ("other.py::Nope", "no 'Nope' in other.py; it has Model"),
+        ("no_such_package.models::Model", "no module 'no_such_package.models' on the search path"),
+    ],
+)
+def test_a_target_that_is_not_there_does_not_hide_the_others(
+    missing: str, reason: str, jobs: str, tmp_path: Path
+) -> None:
+    model = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        print(x)\n        return x\n"
+    for name in ("model.py", "other.py"):
+        (tmp_path / name).write_text(model, encoding="utf-8")
+    result = _check(missing, "model.py", "--jobs", jobs, cwd=tmp_path, out=tmp_path / "report.json")
+    assert result.exit_code == 2
+    assert result.report is not None
+    assert [(f["rule"], f["path"]) for f in result.report["findings"]] == [("TCR301", "model.py")]
+    ((skipped),) = result.report["skipped"]
+    assert skipped["path"] == missing
+    assert skipped["reason"].startswith(reason)
+    assert f"{missing} cannot be judged: {reason}" in result.stderr
+
+
+def test_one_of_two_that_is_there_is_not_run_unasked(tmp_path: Path) -> None:
+    named = _shown(MODELS / "clean_dense_moe.py")
+    result = _check("nosuch.py", named, out=tmp_path / "report.json")
+    assert result.exit_code == 2
+    assert result.target["coverage"] is None
+    asked = _check("nosuch.py", named, "--run", out=tmp_path / "report.json")
+    assert asked.exit_code == 2
+    assert asked.target["coverage"]["ops_captured"] == asked.target["coverage"]["ops_total"] > 0
+
+
+def test_if_nothing_that_was_named_is_there_it_is_one_line(tmp_path: Path) -> None:
+    result = _check("nosuch.py", "neither.py::Model", cwd=tmp_path)
+    assert (result.exit_code, result.stderr) == (2, "tcready: error: nosuch.py: no such file or folder\n")
+
+
 def test_a_module_with_a_name_that_no_file_can_have_is_one_line(tmp_path: Path) -> None:
     """What is looked for below the working folder may be nothing that can be looked at."""
     (tmp_path / "part").mkdir()

@@ -10,19 +10,21 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
 from tcready.schema.progress import Progress
 from tcready.schema.report import Tool
-from tcready.schema.static import RuleText, StaticResult
+from tcready.schema.static import RuleText, Skipped, StaticResult
+from tcready.schema.words import TcreadyError
 from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring
 from tcready.static.process import SHARED
 from tcready.static.units import Unit, units
+from tcready.target import Target
 
 if TYPE_CHECKING:
     from tcready.static.index import Library
@@ -62,6 +64,8 @@ class ReadResult:
     result: StaticResult
     rules: tuple[RuleText, ...]
     tool: Tool
+    missing: tuple[str, ...] = ()
+    """Targets, of several, that are not there, as they were named: each is in `result.skipped`, too."""
 
 
 def read(
@@ -77,9 +81,10 @@ def read(
     """Reads files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
 
     With `cache`, results are kept in `.tcready_cache` below the root. `jobs` processes read, None for as many as pay;
-    more than one needs a main module that can be imported. A file that cannot be read is in `skipped`; the others are
-    still analysed. Raises TcreadyError for a target that does not exist, a name that is not there, and a rule code that
-    matches no rule. `progress` is called after each unit that was read, or group of units if several processes read.
+    more than one needs a main module that can be imported. A file that cannot be read, or that is not there, and a name
+    that is not there, is in `skipped`; the others are still analysed. Raises TcreadyError if nothing that was named is
+    there, and for a rule code that matches no rule. `progress` is called after each unit that was read, or group of units
+    if several processes read.
     """
     report = report or ReportOptions()
     key = cache_key(options, rules.packages) if cache else None
@@ -90,13 +95,45 @@ def read(
         if kept is not None:
             kept.keep_about(*known)
     asked = Question(*known, report, options.root)
-    wanted = units(targets, options.root, options.exclude)
+    wanted, missing = _wanted(targets, options)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
-    missing = [unit for unit, part in found.items() if part is None]
-    shown = _Told(progress, len(wanted), len(wanted) - len(missing)) if progress is not None else None
-    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs, shown))}
-    read = [part for part in parts.values() if part is not None]
-    return asked.result(read)
+    unknown = [unit for unit, part in found.items() if part is None]
+    shown = _Told(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
+    parts: dict[Unit, Part | TcreadyError | None] = {
+        **found,
+        **dict(_examined(unknown, options, rules, key, jobs, shown)),
+    }
+    missing |= {unit.target: part for unit, part in parts.items() if isinstance(part, TcreadyError)}
+    read = [part for part in parts.values() if isinstance(part, Part)]
+    if missing and not read:
+        raise next(iter(missing.values()))
+    found_there = asked.result(read)
+    skipped = (Skipped(target, _why_missing(target, error)) for target, error in missing.items())
+    return replace(
+        found_there,
+        result=replace(found_there.result, skipped=(*found_there.result.skipped, *skipped)),
+        missing=tuple(missing),
+    )
+
+
+def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], dict[str, TcreadyError]]:
+    """The units of all targets, and what is wrong with those that are not there. Raises TcreadyError if it is all."""
+    found: list[Unit] = []
+    missing: dict[str, TcreadyError] = {}
+    for target in targets:
+        try:
+            found += units([target], options.root, options.exclude)
+        except TcreadyError as error:
+            missing[target] = error
+    if missing and not found:
+        raise next(iter(missing.values()))
+    return list(dict.fromkeys(found)), missing
+
+
+def _why_missing(target: str, error: TcreadyError) -> str:
+    """The message, without the name that stands in front of it: of the target, or of its file."""
+    named = (f"{target}: ", f"{Target.parse(target).place}: ")
+    return next((str(error).removeprefix(each) for each in named if str(error).startswith(each)), str(error))
 
 
 class _Told:
@@ -136,8 +173,8 @@ def _examined(
     key: str | None,
     jobs: int | None,
     shown: _Told | None,
-) -> Iterator[tuple[Unit, Part]]:
-    """Each unit with what was found in it, in order."""
+) -> Iterator[tuple[Unit, Part | TcreadyError]]:
+    """Each unit with what was found in it, or why it is not there, in order."""
     sizes = [_size(unit) for unit in units]
     paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
     processes = min(jobs if jobs is not None else paying, len(units))
@@ -217,7 +254,7 @@ def _examine(
     *,
     last: bool = False,
     shown: _Told | None = None,
-) -> list[Part]:
+) -> list[Part | TcreadyError]:
     """What is found in some units, over one reading of what they share; kept if there is a cache.
 
     Garbage is collected once there is much of it, and not if these units are the last: all that is read is held to the
@@ -243,17 +280,21 @@ def _examined_here(
     key: str | None,
     library: Library,
     shown: _Told | None,
-) -> list[Part]:
+) -> list[Part | TcreadyError]:
     from tcready.static.examine import examine
 
     all_rules = rules.load()
     kept = _open_cache(options, key)
-    parts = []
+    parts: list[Part | TcreadyError] = []
     for unit in units:
-        part, reading = examine(unit, all_rules, options, rules.suggest, library)
-        if kept is not None:
-            kept.keep(unit, part, reading, library.disk)
-        parts.append(part)
+        try:
+            part, reading = examine(unit, all_rules, options, rules.suggest, library)
+        except TcreadyError as error:  # what the unit names is not there
+            parts.append(error)
+        else:
+            parts.append(part)
+            if kept is not None:
+                kept.keep(unit, part, reading, library.disk)
         if shown is not None:
             shown.add(1)
     return parts

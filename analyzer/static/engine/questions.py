@@ -10,7 +10,7 @@ from collections.abc import Sequence as Sequential
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar, get_args
+from typing import TypeGuard, TypeVar, get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.chains import Fits, values_test, written
@@ -110,9 +110,28 @@ class Questions(Room):
         value = self.engine.asked(self.engine.eval(node, frame), frame)
         self.tell_test(node, kind, value, frame)
         answer = self.answer(value)
-        if answer.decided is None and answer.likely is None:
-            return Answer(None, self._usually(node, frame))
-        return answer
+        if answer.decided is not None:
+            return answer
+        usual = self._by_dtype(node, frame)
+        if usual is None:
+            usual = answer.likely if answer.likely is not None else self._usually(node, frame)
+        return Answer(None, usual)
+
+    def _by_dtype(self, node: ast.expr, frame: Frame) -> bool | None:
+        """How a test for `x.dtype` usually comes out: by the kind of numbers that the tensor is known to hold."""
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not _is_dtype_read(node.left):
+            return None
+        if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+            return None
+        with self.engine.quietly():
+            whose = self.engine.eval(node.left.value, frame)
+            right = self.engine.eval(node.comparators[0], frame)
+        asked = {dtype_of(v) for v in (members_of(right) if isinstance(right, Sequence) else (right,))}
+        if not isinstance(whose, Tensor) or whose.dtype is None or not asked or None in asked:
+            return None
+        if whose.dtype in asked and asked != {"bool"}:
+            return None  # there are several kinds of floats, and of integers
+        return (whose.dtype in asked) == isinstance(node.ops[0], (ast.Eq, ast.Is, ast.In))
 
     def _usually(self, node: ast.expr, frame: Frame) -> bool | None:
         """How a test usually comes out that asks whether a tensor has members, or dimensions; None for any other."""
@@ -581,6 +600,10 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
         same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
         return option if assume or not same or isinstance(option, (Plain, Instance)) else None
     return option if not assume or isinstance(option, (Plain, Instance)) else None
+
+
+def _is_dtype_read(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr == "dtype"
 
 
 def _of_dtype(value: Value, dtype: DType | None) -> Value:
