@@ -188,6 +188,29 @@ def seen(root: Path, **options: Any) -> Observation:
     return observe_target("src/model.py::Net", inputs="src/model.py::example", root=str(root), **options)
 
 
+def test_a_module_in_a_table_is_the_file_that_is_named_and_the_other_way_round(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "mypackage"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "net.py").write_text("class Net: ...\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.tcready.targets.net]\ntarget = "mypackage.net::Net"\ninputs = "inputs.py::make"\n'
+        '[tool.tcready.targets.other]\ntarget = "src/mypackage/net.py::Other"\ninputs = "inputs.py::make"\n',
+        encoding="utf-8",
+    )
+    tables = target_tables(tmp_path)
+
+    def matched(named: str) -> list[str]:
+        return [table.target for table in matching(named, tables, tmp_path)]
+
+    file = "src/mypackage/net.py"
+    assert matched(file) == [f"{file}::Net", f"{file}::Other"]
+    assert matched(f"{file}::Net") == [f"{file}::Net"]
+    assert matched("mypackage.net::Net") == ["mypackage.net::Net"]
+    assert matched("mypackage.net::Other") == ["mypackage.net::Other"]
+    assert matched("mypackage.other::Net") == matched("src/mypackage/other.py") == []
+
+
 @pytest.mark.long
 def test_coverage_is_weighted_by_case(tmp_path: Path) -> None:
     project(tmp_path, "")

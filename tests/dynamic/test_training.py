@@ -230,6 +230,15 @@ class Drawing(Detached):
         return self.layer(x) + Drawing.calls
 
 
+class LossAndLogits(Detached):
+    def forward(self, x):
+        logits = self.layer(x).relu()
+        print("the loss is left to eager")
+        loss = (logits * logits).mean()
+        print("as is what is made of it")
+        return loss, logits
+
+
 net = nn.Linear(4, 1)
 
 
@@ -317,6 +326,16 @@ def test_every_part_of_a_training_step_is_told(watch: Watch) -> None:
     assert (share.share, share.ops_captured) == (1.0, share.ops_total)
     assert share.ops_total == backward.ops
     assert from_json(Observation, as_json(seen)) == seen
+
+
+def test_a_backward_of_outputs_of_which_one_is_made_of_the_other_is_counted(watch: Watch) -> None:
+    """Its seeds are taken at the outputs: the graph between them is not used up before the backward that counts."""
+    seen = watch("LossAndLogits")
+    backward = part(seen, "backward")
+    assert backward.state == "pass"
+    share = training(seen).backward
+    assert share is not None, backward.detail
+    assert share.ops_total >= share.ops_captured > 0
 
 
 def test_breaks_of_the_optimiser_and_the_whole_step_stand_apart_from_the_models_own(watch: Watch) -> None:

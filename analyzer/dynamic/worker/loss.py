@@ -41,7 +41,10 @@ class Loss:
 
     def __call__(self, output: Any) -> torch.Tensor:
         """The scalar, with its graph."""
-        tensors = self.tensors(output)
+        return self.of(self.tensors(output))
+
+    def of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """The scalar, of the tensors that it is made of."""
         if not self.weights:
             return (
                 torch.stack([tensor.reshape(()) for tensor in tensors]).sum()

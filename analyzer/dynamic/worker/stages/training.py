@@ -236,7 +236,9 @@ def _counted_backward(
             buffer.detach_()
     output, leaves, _ = forward(context, compiled, case)
     tensors = loss.tensors(output)
-    seeds = torch.autograd.grad(loss(output), tensors)
+    # of an output that is made of another one too, what its loss alone gives: nothing of the model's graph is used up
+    alone = [tensor.detach().requires_grad_() for tensor in tensors]
+    seeds = torch.autograd.grad(loss.of(alone), alone)
     counts = [0, 0]
 
     def seen() -> None:
