@@ -451,6 +451,16 @@ def _with_tables(chosen: Settings) -> Settings:
     return dataclasses.replace(chosen, tables=tables)
 
 
+def settings_for(targets: Sequence[str], settings: Settings) -> Settings:
+    """The settings as they hold for the targets that were named, if the project has one table for them."""
+    from tcready import plan
+
+    tables = [
+        table for target in targets for table in plan.matching(target, settings.tables or (), settings.root)
+    ]
+    return settings.with_table(tables[0]) if len(tables) == 1 else settings
+
+
 def bench(
     target: str,
     *,

@@ -141,12 +141,48 @@ def refuse_autocast(dtype: str | None) -> None:
         raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}")
 
 
+def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
+    """The tables that speak of a target named on the command line: a file matches each of its members.
+
+    What the project names as `pkg.mod::Name` and the command line by its file, or the other way round, is then called as
+    the command line has it.
+    """
+    named = Target.parse(target)
+    found = ((table, Target.parse(table.target)) for table in tables)
+    return tuple(
+        table
+        if of.kind == named.kind
+        else dataclasses.replace(table, target=str(dataclasses.replace(named, name=of.name)))
+        for table, of in found
+        if _speaks_of(of, named, root)
+    )
+
+
+def _speaks_of(target: Target, named: Target, root: Path) -> bool:
+    if named.name and named.name != target.name:
+        return False
+    if target.place == named.place:
+        return True
+    files = [_file_of(each, root) for each in (target, named)]
+    return files[0] is not None and files[0] == files[1]
+
+
+def _file_of(target: Target, root: Path) -> str | None:
+    """Where the file of a target really lies; None for a folder, and a module that is not found."""
+    if target.kind == "path":
+        return os.path.realpath(root / target.place) if target.is_file else None
+    from tcready.static import locate
+
+    path = locate.find_module(target.place, locate.default_search_path(root))
+    return os.path.realpath(path) if path is not None else None
+
+
 def reading_mode(targets: Sequence[str], settings: Settings, tables: Sequence[TargetTable]) -> ModeAsked:
     """The mode to read the sources in: that of the targets' tables, both if they differ."""
     modes: set[ModeAsked] = {
         settings.with_table(table).values["mode"]
         for target in targets
-        for table in project.matching(target, tables, settings.root)
+        for table in matching(target, tables, settings.root)
     }
     usual: ModeAsked = settings.values["mode"]
     return "both" if len(modes) > 1 else modes.pop() if modes else usual
@@ -191,7 +227,7 @@ def due(
         if (root / target).is_dir():
             yield from _due_in_folder(target, root, static, tables)
             continue
-        found = project.matching(target, tables, root)
+        found = matching(target, tables, root)
         if inputs is not None:
             named = _only_one(target, static)
             table = next((table for table in found if table.target == named), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,21 +98,6 @@ def unknown_key(key: str, known: Iterable[str], where: str, named: str = FILE) -
     return TcreadyError(f"{named}: [{where}] has no key {key}: {hint}")
 
 
-def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
-    """The tables that speak of a target named on the command line: a file matches each of its members.
-
-    What the project names as `pkg.mod::Name` and the command line by its file, or the other way round, is then called as
-    the command line has it.
-    """
-    named = Target.parse(target)
-    found = ((table, Target.parse(table.target)) for table in tables)
-    return tuple(
-        table if of.kind == named.kind else replace(table, target=str(replace(named, name=of.name)))
-        for table, of in found
-        if _speaks_of(of, named, root)
-    )
-
-
 def inside(folder: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
     """The tables whose files lie in `folder`; for `root` itself those of `pkg.mod::Name` as well."""
     base = os.path.realpath(root / folder)
@@ -126,25 +110,6 @@ def inside(folder: str, tables: Sequence[TargetTable], root: Path) -> tuple[Targ
         return Path(os.path.realpath(root / target.place)).is_relative_to(base)
 
     return tuple(filter(lies_there, tables))
-
-
-def _speaks_of(target: Target, named: Target, root: Path) -> bool:
-    if named.name and named.name != target.name:
-        return False
-    if target.place == named.place:
-        return True
-    files = [_file_of(each, root) for each in (target, named)]
-    return files[0] is not None and files[0] == files[1]
-
-
-def _file_of(target: Target, root: Path) -> str | None:
-    """Where the file of a target really lies; None for a folder, and a module that is not found."""
-    if target.kind == "path":
-        return os.path.realpath(root / target.place) if target.is_file else None
-    from tcready.static import locate
-
-    path = locate.find_module(target.place, locate.default_search_path(root))
-    return os.path.realpath(path) if path is not None else None
 
 
 def _contents(root: Path) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -324,13 +324,3 @@ def settings_at(
     settings = resolve(given, project=in_project, root=root, more=(CommandOptions,), at_command=True)
     # a mistake in a target's table is an error whether or not anything is to run
     return replace(settings, tables=() if isolated else project.target_tables(root), isolated=isolated)
-
-
-def of_targets(settings: Settings, targets: Sequence[str]) -> Settings:
-    """The settings as they hold for the targets that were named, if the project has one table for them."""
-    tables = [
-        table
-        for target in targets
-        for table in project.matching(target, settings.tables or (), settings.root)
-    ]
-    return settings.with_table(tables[0]) if len(tables) == 1 else settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, of_targets, settings_of
+from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, settings_of
 from tcready.cli.output import refuse_lost_files, say_what_failed, show, write_out
 from tcready.cli.telling import telling
 from tcready.resolve import shown
@@ -53,7 +53,7 @@ def check(
     )
     api.editor_address(command.editor)  # a wrong one is told before anything runs
     if show_settings:
-        write_out(shown(of_targets(settings, targets), ASKED))
+        write_out(shown(api.settings_for(targets, settings), ASKED))
         return 0
     with telling(command.quiet) as (announce, progress):
         report = api.check(

@@ -9,7 +9,8 @@ import pytest
 import torch
 from observing import observe_target
 from tcready.api import check
-from tcready.project import inside, matching, target_tables
+from tcready.plan import matching
+from tcready.project import inside, target_tables
 from tcready.reports.view import cases_sentence
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report
