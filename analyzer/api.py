@@ -257,7 +257,13 @@ def _report(
         announce(warning)
     if observations:
         seen = made_or_brought.brought(observations, base, announce)
-        seen = dataclasses.replace(seen, runs=tuple(map(_with_figures, seen.runs)))
+        apart = tuple(
+            f"{run.target} was run elsewhere and is not what was named here: its run stands beside what was read"
+            for run in seen.runs
+            if not plan.is_named(run.target, names, base)
+        )
+        runs = tuple(map(_with_figures, seen.runs))
+        seen = dataclasses.replace(seen, runs=runs, warnings=(*seen.warnings, *apart))
     elif traced is not None:
         runs = made_or_brought.named_as_read(traced[1], read.result.targets)
         seen = dataclasses.replace(traced[0], runs=runs)

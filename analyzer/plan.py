@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -156,6 +156,19 @@ def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[Ta
         for table, of in found
         if _speaks_of(of, named, root)
     )
+
+
+def is_named(target: str, names: Iterable[str], root: Path) -> bool:
+    """Whether a target is one of those that were named, is in a file of them, or stands below a folder of them."""
+    of = Target.parse(target)
+    for name in names:
+        named = Target.parse(name)
+        if _speaks_of(of, named if of.name else dataclasses.replace(named, name=None), root):
+            return True
+        file, folder = _file_of(of, root), os.path.realpath(root / named.place)
+        if named.kind == "path" and file is not None and Path(file).is_relative_to(folder):
+            return True
+    return False
 
 
 def _speaks_of(target: Target, named: Target, root: Path) -> bool:

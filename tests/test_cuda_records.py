@@ -113,6 +113,16 @@ def test_a_record_from_elsewhere_is_merged_with_what_the_source_says_here() -> N
     assert not [w for w in report.warnings if "changed" in w or "differ" in w], report.warnings
 
 
+def test_a_record_of_another_target_than_was_named_is_told() -> None:
+    models, record = FOLDER.parent / "models", FOLDER / "moe_router.json"
+    apart = "moe_router.py was run elsewhere and is not what was named here"
+    for named in ("moe_router.py", "moe_router.py::Model", str(models / "moe_router.py"), "."):
+        report = api.check([named], observations=[record], root=models)
+        assert not [w for w in report.warnings if "named" in w], named
+    report = api.check(["clean_dense_moe.py"], observations=[record], root=models)
+    assert [w for w in report.warnings if w.startswith(apart)]
+
+
 @pytest.mark.parametrize("name", ["plan_bert", "plan_unet", "plan_moe"])
 def test_a_plan_was_measured_with_inductor_on_the_device(name: str) -> None:
     plan = seen(name).plan
