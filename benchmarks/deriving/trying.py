@@ -20,6 +20,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from typing import Any
 
 import torch
@@ -128,6 +129,8 @@ def _child(work: Callable[[], Any], out: int, folder: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable(logging.CRITICAL)
+    # what looks for modules is Python's alone: a package that is installed here may have added its own
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, PathFinder]
     try:
         torch.manual_seed(0)
         answer = json.dumps(work())

@@ -288,7 +288,7 @@ def _frame(value: Value) -> object:
         return tuple(key for key, _ in value.entries), value.element is None, value.outer, value.extra
     if isinstance(value, Function):
         given = tuple(key for key, _ in value.given)
-        return value.info, value.bound is None, value.closure, given, value.breaks
+        return value.info, value.bound is None, value.closure, given, value.breaks, value.constant
     if isinstance(value, Partial):
         return tuple(key for key, _ in value.given)
     if isinstance(value, Method):
@@ -350,7 +350,7 @@ def _renamed(value: Value, renamed: Mapping[int, int]) -> Value:
         return Dict(entries, element, value.outer, value.extra)
     if isinstance(value, Function):
         bound = None if value.bound is None else inner(value.bound)
-        return Function(value.info, bound, value.closure, given(value.given), value.breaks)
+        return Function(value.info, bound, value.closure, given(value.given), value.breaks, value.constant)
     if isinstance(value, Partial):
         return Partial(inner(value.function), given(value.given))
     if isinstance(value, Method):

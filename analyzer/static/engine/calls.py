@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from contextlib import nullcontext
 from types import MappingProxyType
 
 from tcready.schema.words import RESOLVED, Confidence
@@ -170,9 +171,10 @@ class Calls(Room):
                 self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
             self.engine.tell_handed(function, site)
-            given_back = self.engine.invoke(
-                function, site.args, site.keywords, site.frame, site.confidence, site.rest
-            )
+            with self.engine.quietly() if function.constant else nullcontext():
+                given_back = self.engine.invoke(
+                    function, site.args, site.keywords, site.frame, site.confidence, site.rest
+                )
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
                 FACTORIES
             )

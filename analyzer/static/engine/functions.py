@@ -58,6 +58,8 @@ and all of it is still met."""
 MAX_CALLS = 60_000
 LOCAL = ".<locals>."
 """Stands in the dotted name of what is defined inside a function."""
+CONSTANT_MARK = "_dynamo_marked_constant"
+"""The attribute of a function that `torch.compiler.assume_constant_result` decorates."""
 INNER = "_defined"
 """The attribute of a node that holds what it defines, if no function is around it."""
 
@@ -119,6 +121,8 @@ class Functions(Room):
                 self.engine.again.read(decorator.info)
             if _wraps_for_scripting(decorator.info):
                 return value
+            if isinstance(value, Function) and _marks_as_constant(decorator.info):
+                return dataclasses.replace(value, constant=True)
             result = self.invoke(decorator, (value,), {}, near, "high")
         elif isinstance(decorator, Class):
             result = self._made_by(decorator, value, node, near)
@@ -506,6 +510,20 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
         isinstance(node, ast.Attribute)
         and node.attr == "__script_if_tracing_wrapper"
         and isinstance(node.ctx, ast.Store)
+        for node in info.nodes
+    )
+
+
+def _marks_as_constant(info: FunctionInfo) -> bool:
+    """Whether a decorator marks what it is given as `torch.compiler.assume_constant_result` does."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == CONSTANT_MARK and isinstance(node.ctx, ast.Store))
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "setattr"
+            and any(isinstance(each, ast.Constant) and each.value == CONSTANT_MARK for each in node.args)
+        )
         for node in info.nodes
     )
 

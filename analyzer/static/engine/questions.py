@@ -59,8 +59,14 @@ OF_DEVICES = frozenset("device is_cuda is_cpu".split())
 """Attributes of a tensor that say where it is."""
 OF_PROCESS = re.compile(r"torch\.(\w+\.)*(is_\w+|device_count)")
 """Functions of torch by whose names the machine or the state of the process is asked."""
-OF_LAYOUT = frozenset({"is_contiguous", "is_complex", "is_conj", "is_neg", "is_pinned", "is_coalesced"})
-"""Methods that ask a tensor for what only a caller knows."""
+OF_LAYOUT = MappingProxyType(
+    {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
+)
+"""Methods that ask a tensor for what only a caller knows, and what they give for a usual argument."""
+OFF = frozenset(
+    "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
+)
+"""What somebody has to switch on around the model."""
 OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
     {
         "constant": "configuration",
@@ -135,6 +141,10 @@ class Questions(Room):
 
     def _usually(self, node: ast.expr, frame: Frame) -> bool | None:
         """How a test usually comes out that asks whether a tensor has members, or dimensions; None for any other."""
+        if isinstance(node, ast.Call) and not (node.args or node.keywords):
+            usual = self._usual_state(node.func, frame)
+            if usual is not None:
+                return usual
         if not isinstance(node, ast.Compare):
             return True if self._counts(node, frame) else None
         bound = node.comparators[0]
@@ -145,6 +155,17 @@ class Questions(Room):
             return None
         usual = OF_COUNTS.get((type(node.ops[0]), bound.value))
         return usual if usual is not None and self._counts(node.left, frame) else None
+
+    def _usual_state(self, function: ast.expr, frame: Frame) -> bool | None:
+        """What a usual call finds that asks how an argument lies in memory, or what is switched on around the model."""
+        if not isinstance(function, ast.Attribute):
+            return None
+        with self.engine.quietly():
+            whose = self.engine.eval(function.value, frame)
+            called = self.engine.eval(function, frame)
+        if isinstance(whose, Tensor) and whose.given:
+            return OF_LAYOUT.get(function.attr)
+        return False if isinstance(called, External) and called.name in OFF else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
         """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor."""

@@ -176,10 +176,12 @@ class Function:
     """Arguments that `functools.partial` filled in, by position or name."""
     breaks: str = ""
     """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+    constant: bool = False
+    """Dynamo calls it while it traces and takes what it gives for a constant: nothing in it is traced."""
 
     def bound_to(self, owner: Value | None) -> Function:
         """The function as a method of `owner`."""
-        return Function(self.info, owner, self.closure, self.given, self.breaks)
+        return Function(self.info, owner, self.closure, self.given, self.breaks, self.constant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import itertools
 from types import MappingProxyType
 
@@ -165,7 +166,7 @@ def _filled(function: Value, site: CallSite) -> Value:
         if isinstance(option, Function):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
-            found.append(Function(option.info, option.bound, option.closure, given, option.breaks))
+            found.append(dataclasses.replace(option, given=given))
         elif isinstance(option, Partial):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())

@@ -37,6 +37,8 @@ LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "dev
 """How the tables call the types of Python."""
 OF_SIZES = frozenset({"Size", "int"})
 
+TAKEN_FOR_CONSTANT = ".assume_constant_result"
+"""The end of the names of the decorator of what Dynamo calls while it traces."""
 FOLLOWED_BY_NOBODY = ("functools.singledispatch", "triton.jit")
 """Decorators that the tables do not tell of: what a call dispatches to is not followed (a rule speaks of the call), and
 a kernel of Triton is no Python function."""
@@ -348,6 +350,8 @@ class Operations:
     def decorated(self, name: str, function: Value) -> Value:
         """What a function is, to a call of it, that an external name decorates."""
         known = self.tables.decorator_of(K.public_name(name))
+        if name.endswith(TAKEN_FOR_CONSTANT) and isinstance(function, Function):
+            return replace(function, constant=True)
         if name.startswith(FOLLOWED_BY_NOBODY) or (known is not None and known.body in ("opaque", "eager")):
             return External(f"{name}()")
         if known is not None and known.gb_id and isinstance(function, Function):
