@@ -201,7 +201,7 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
                 place[1],
                 frozenset(judged.fact.where.conditions),
                 judged.confidence == "high",
-                found.contexts[place][context] not in (None, "iterator")
+                judged.effect == "frame_skip"
                 and judged.confidence != "low"
                 and judged.fact.where.confidence == "high",
                 len(judged.fact.where.enclosing),

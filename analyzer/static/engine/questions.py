@@ -57,8 +57,8 @@ ABOUT: tuple[About, ...] = get_args(About)
 T = TypeVar("T")
 OF_DEVICES = frozenset("device is_cuda is_cpu".split())
 """Attributes of a tensor that say where it is."""
-OF_PROCESS = re.compile(r"torch\.(\w+\.)*(is_\w+|device_count)")
-"""Functions of torch by whose names the machine or the state of the process is asked."""
+OF_PROCESS = re.compile(r"is_\w+|device_count")
+"""The last names of the functions of torch that ask for the machine or the state of the process."""
 OF_LAYOUT = MappingProxyType(
     {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
 )
@@ -275,12 +275,14 @@ class Questions(Room):
         if any(node.attr in OF_DEVICES for node in attributes):
             return True
         bare = [node.func for node in calls if not (node.args or node.keywords)]
-        if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in bare):
+        names = {each: each.attr if isinstance(each, ast.Attribute) else _dotted(each) for each in bare}
+        asking = [each for each, last in names.items() if OF_PROCESS.fullmatch(last)]
+        if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in asking):
             return True
         with self.engine.quietly():
-            functions = [self.engine.eval(node, frame) for node in bare]
+            functions = [self.engine.eval(node, frame) for node in asking]
             values = [self.engine.eval(node, frame) for node in attributes]
-        if any(isinstance(each, External) and OF_PROCESS.fullmatch(each.name) for each in functions):
+        if any(isinstance(each, External) and each.name.startswith("torch.") for each in functions):
             return True
         return any(is_open(option) for value in values for option in options(value))
 
