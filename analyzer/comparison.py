@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tcready.bench.again import again, noise_of
@@ -20,7 +21,7 @@ from tcready.schema.comparison import (
 )
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
-from tcready.schema.words import LEVELS, FindingKind, Level, StageName
+from tcready.schema.words import LEVELS, FindingKind, Level, StageName, lines_of
 from tcready.target import Target
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
         if _matters(difference.name)
     )
     facts = _Facts(before, after, own, other, (*about, *where))
-    changes = (*_findings(before, after, facts), *_missing(before, after))
+    alike = _alike(before, after)
+    changes = (*_findings(before, after, facts, alike), *_missing(before, after, alike))
     return Comparison(
         before=names[0],
         after=names[1],
@@ -100,27 +102,73 @@ def _order(found: Finding) -> tuple[str, int, int, str]:
     return found.path, found.line, found.column, found.fingerprint
 
 
-def _prints(found: Finding) -> tuple[str, ...]:
-    return found.fingerprint, *found.also
+def _prints(found: Finding, alike: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+    """The fingerprints of a finding; of the later report as they were in the earlier one, by `_alike`."""
+    return tuple(alike.get(each, each) for each in (found.fingerprint, *found.also))
 
 
-def _findings(before: Report, after: Report, facts: _Facts) -> Iterator[FindingChange]:
+def _alike(before: Report, after: Report) -> dict[str, str]:
+    """Of findings that are alike, and more or fewer than they were: which of the earlier ones each of the later ones is,
+    by fingerprint; empty for a new one.
+
+    Such findings are counted from the top of a file: if the first is gone, each of the others has the name of the one
+    above it. Which are the same is told by the lines that the two texts have in common, and else by their order.
+    """
+    earlier, later = map(_by_kind, (before, after))
+    texts = [
+        {source.path: source.text for source in report.sources if source.text} for report in (before, after)
+    ]
+    same: dict[str, str] = {}
+    for (path, kind), now in later.items():
+        then = earlier.get((path, kind), [])
+        if len(now) == len(then) or not then or not all(path in each for each in texts):
+            continue
+        line_of = _lines_kept(*(each[path] for each in texts))
+        left = [*then]
+        for found in now:
+            match = next((each for each in left if each.line == line_of.get(found.line)), None)
+            same[found.fingerprint] = match.fingerprint if match is not None else ""
+            left = [each for each in left if each is not match]
+        others = [found.fingerprint for found in now if not same[found.fingerprint]]
+        same |= {name: found.fingerprint for name, found in zip(others, left, strict=False)}
+    return same
+
+
+def _by_kind(report: Report) -> dict[tuple[str, str], list[Finding]]:
+    """The findings by file and by what is the same in the fingerprints of those that are alike."""
+    found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for each in report.findings:
+        found[each.path, each.fingerprint.partition("-")[0]].append(each)
+    return found
+
+
+def _lines_kept(before: str, after: str) -> dict[int, int]:
+    """Lines of the later text that are in the earlier one, 1-based: where they stood there."""
+    from difflib import SequenceMatcher
+
+    blocks = SequenceMatcher(None, lines_of(before), lines_of(after), autojunk=False).get_matching_blocks()
+    return {block.b + 1 + i: block.a + 1 + i for block in blocks for i in range(block.size)}
+
+
+def _findings(
+    before: Report, after: Report, facts: _Facts, alike: Mapping[str, str]
+) -> Iterator[FindingChange]:
     """What the later report tells."""
     known = {print_: found for found in before.findings for print_ in reversed(_prints(found))}
     for found in after.findings:
-        if not known.keys() >= {*_prints(found)}:
+        if not known.keys() >= {*_prints(found, alike)}:
             hid = not set(before.hidden).isdisjoint(_prints(found))
             why = ("the earlier report hides it: a noqa comment, or the choice of rules",) if hid else ()
             yield FindingChange("new", found, because=(*why, *facts.about(found.path)))
             continue
-        then = known[found.fingerprint]
+        then = known[alike.get(found.fingerprint, found.fingerprint)]
         kind: FindingKind = "unchanged" if then.line == found.line else "moved"
         yield FindingChange(kind, found, then.line, then.status)
 
 
-def _missing(before: Report, after: Report) -> Iterator[FindingChange]:
+def _missing(before: Report, after: Report, alike: Mapping[str, str]) -> Iterator[FindingChange]:
     """What only the earlier report tells."""
-    there = {print_ for found in after.findings for print_ in _prints(found)}
+    there = {print_ for found in after.findings for print_ in _prints(found, alike)}
     read = {source.path for source in after.sources}
     aims = _Aims(before, after)
     for found in before.findings:

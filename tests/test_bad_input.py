@@ -179,6 +179,7 @@ def test_a_target_that_is_not_there_does_not_hide_the_others(
 
 
 def test_one_of_two_that_is_there_is_not_run_unasked(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     named = _shown(MODELS / "clean_dense_moe.py")
     result = _check("nosuch.py", named, out=tmp_path / "report.json")
     assert result.exit_code == 2

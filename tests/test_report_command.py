@@ -492,6 +492,31 @@ def test_a_dependency_whose_code_changed_is_named(project: Path) -> None:
     assert new.because == ("net.py did not change", "installed code changed in library/mod.py")
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (("print(x)", "x = x * 2", "print(x)", "x = x * 3"), {"unchanged": [11, 13]}),
+        (("x = x * 2", "print(x)", "x = x * 3"), {"fixed": [11], "moved": [12]}),
+        (("print(x)", "x = x * 2", "x = x * 3"), {"unchanged": [11], "fixed": [13]}),
+        (
+            ("print(x)", "print(x)", "x = x * 2", "print(x)", "x = x * 3"),
+            {"unchanged": [11], "new": [12], "moved": [14]},
+        ),
+        (("x = x * 4", "print(x)", "x = x * 5"), {"moved": [12], "fixed": [13]}),  # nothing tells which it is
+    ],
+)
+def test_of_lines_that_are_alike_the_one_that_is_gone_is_fixed(
+    lines: tuple[str, ...], expected: dict[str, list[int]], project: Path
+) -> None:
+    def checked(body: tuple[str, ...]) -> Report:
+        head = NET[: NET.index("        if x.sum()")]
+        Path("net.py").write_text(head + "".join(f"        {line}\n" for line in (*body, "return x")))
+        return check(["net.py"], run=False)
+
+    before = checked(("print(x)", "x = x * 2", "print(x)", "x = x * 3"))
+    assert kinds(compare(before, checked(lines))) == expected
+
+
 def test_a_break_that_moved_is_the_same_one(project: Path) -> None:
     before = with_run()
     Path("net.py").write_text("\n" + NET)
