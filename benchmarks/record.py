@@ -65,6 +65,8 @@ unseen-eleventh-look.jsonl and unseen-eleventh-kept.jsonl are those of benchmark
 may be read.
 unseen-twelfth-look.jsonl and unseen-twelfth-kept.jsonl are those of benchmarks/unseen12.toml, made in the same way with
 `random.Random(12)` and the eleventh as --also. No file has breaks in both. Of the second only totals may be read.
+unseen-thirteenth-look.jsonl and unseen-thirteenth-kept.jsonl are those of benchmarks/unseen13.toml, made in the same way
+with `random.Random(13)` and the twelfth as --also. No file has breaks in both. Of the second only totals may be read.
 
 The environment of these records, Python 3.11 on a CPU:
 
