@@ -188,9 +188,10 @@ class Statements(Room):
         )
 
     def _is_of_process(self, place: ast.expr | None, frame: Frame) -> bool:
-        """A global of the file, or an attribute of an object that was made as a file was imported."""
+        """A global of the file, a variable that a function keeps for its inner one (`print_once = once(print)`), or an
+        attribute of an object that was made as a file was imported."""
         if isinstance(place, ast.Name):
-            return frame.outside.get(place.id) == "global"
+            return frame.outside.get(place.id) in ("global", "nonlocal")
         if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
             return False
         owner = self.engine.named(place.value.id, frame)
