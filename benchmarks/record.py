@@ -67,6 +67,8 @@ unseen-twelfth-look.jsonl and unseen-twelfth-kept.jsonl are those of benchmarks/
 `random.Random(12)` and the eleventh as --also. No file has breaks in both. Of the second only totals may be read.
 unseen-thirteenth-look.jsonl and unseen-thirteenth-kept.jsonl are those of benchmarks/unseen13.toml, made in the same way
 with `random.Random(13)` and the twelfth as --also. No file has breaks in both. Of the second only totals may be read.
+unseen-fourteenth-look.jsonl and unseen-fourteenth-kept.jsonl are those of benchmarks/unseen14.toml, made beside them. Of
+the second only totals may be read.
 
 The environment of these records, Python 3.11 on a CPU:
 

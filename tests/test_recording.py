@@ -108,6 +108,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("eleventh", "unseen11.toml"),
         ("twelfth", "unseen12.toml"),
         ("thirteenth", "unseen13.toml"),
+        ("fourteenth", "unseen14.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -147,7 +148,16 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
         "unseen-kept",
         *(
             f"unseen-{n}-{half}"
-            for n in ("second", "seventh", "ninth", "tenth", "eleventh", "twelfth", "thirteenth")
+            for n in (
+                "second",
+                "seventh",
+                "ninth",
+                "tenth",
+                "eleventh",
+                "twelfth",
+                "thirteenth",
+                "fourteenth",
+            )
             for half in ("look", "kept")
         ),
         "unseen-eighth",
