@@ -119,14 +119,16 @@ def _alike(before: Report, after: Report) -> dict[str, str]:
         {source.path: source.text for source in report.sources if source.text} for report in (before, after)
     ]
     same: dict[str, str] = {}
+    kept: dict[str, dict[int, int]] = {}
     for (path, kind), now in later.items():
         then = earlier.get((path, kind), [])
         if len(now) == len(then) or not then or not all(path in each for each in texts):
             continue
-        line_of = _lines_kept(*(each[path] for each in texts))
+        if path not in kept:
+            kept[path] = _lines_kept(*(each[path] for each in texts))
         left = [*then]
         for found in now:
-            match = next((each for each in left if each.line == line_of.get(found.line)), None)
+            match = next((each for each in left if each.line == kept[path].get(found.line)), None)
             same[found.fingerprint] = match.fingerprint if match is not None else ""
             left = [each for each in left if each is not match]
         others = [found.fingerprint for found in now if not same[found.fingerprint]]

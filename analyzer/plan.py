@@ -161,11 +161,12 @@ def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[Ta
 def is_named(target: str, names: Iterable[str], root: Path) -> bool:
     """Whether a target is one of those that were named, is in a file of them, or stands below a folder of them."""
     of = Target.parse(target)
+    file = _file_of(of, root)
     for name in names:
         named = Target.parse(name)
         if _speaks_of(of, named if of.name else dataclasses.replace(named, name=None), root):
             return True
-        file, folder = _file_of(of, root), os.path.realpath(root / named.place)
+        folder = os.path.realpath(root / named.place)
         if named.kind == "path" and file is not None and Path(file).is_relative_to(folder):
             return True
     return False

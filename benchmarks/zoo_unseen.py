@@ -6,7 +6,7 @@ anything was learnt from it, and measures nothing since. unseen5.toml (`FIFTH`) 
 of unseen6.toml (`SIXTH`) and of unseen7.toml (`SEVENTH`) only totals are read. unseen8.toml (`EIGHTH`) was made to learn
 from; of one half of the packages of unseen9.toml (`NINTH`) only totals were read until it was measured. Of one half
 of unseen10.toml (`TENTH`), of unseen11.toml (`ELEVENTH`), of unseen12.toml (`TWELFTH`) and of unseen13.toml
-(`THIRTEENTH`), which came last, only totals are read.
+(`THIRTEENTH`), and of unseen14.toml (`FOURTEENTH`), made beside it, only totals are read.
 Random weights, tiny sizes, CPU; nothing is downloaded. `benchmarks/record.py run zoo_unseen --zoo benchmarks ...` records
 the first, `run zoo_unseen:FRESH` the second, `run zoo_unseen:LEARNT` the third, `run zoo_unseen:FOURTH` the fourth,
 `run zoo_unseen:FIFTH` the fifth, `run zoo_unseen:SIXTH` the sixth, `run zoo_unseen:SEVENTH` the seventh,

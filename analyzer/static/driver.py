@@ -117,7 +117,7 @@ def read(
 
 
 def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], dict[str, TcreadyError]]:
-    """The units of all targets, and what is wrong with those that are not there. Raises TcreadyError if it is all."""
+    """The units of all targets, and what is wrong with those that are not there."""
     found: list[Unit] = []
     missing: dict[str, TcreadyError] = {}
     for target in targets:
@@ -125,8 +125,6 @@ def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], d
             found += units([target], options.root, options.exclude)
         except TcreadyError as error:
             missing[target] = error
-    if missing and not found:
-        raise next(iter(missing.values()))
     return list(dict.fromkeys(found)), missing
 
 

@@ -131,8 +131,7 @@ class Questions(Room):
             return None
         with self.engine.quietly():
             whose = self.engine.eval(node.left.value, frame)
-            right = self.engine.eval(node.comparators[0], frame)
-        asked = {dtype_of(v) for v in (members_of(right) if isinstance(right, Sequence) else (right,))}
+        asked = self._dtypes(node.comparators[0], frame)
         if not isinstance(whose, Tensor) or whose.dtype is None or not asked or None in asked:
             return None
         if whose.dtype in asked and asked != {"bool"}:
@@ -427,11 +426,15 @@ class Questions(Room):
         below = [w for w in asked if option.cls in self.engine.mro(w.cls).classes]
         return join(*below) if below else option
 
-    def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
-        """The kind of number that a data type, or each of several, stands for."""
+    def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
+        """The kinds of number that a data type, or each of several, stands for; None among them for what is not known."""
         with self.engine.quietly():
             value = self.engine.eval(node, frame)
-        kinds = {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
+        return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
+
+    def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
+        """The kind of number that a data type, or each of several, stands for."""
+        kinds = self._dtypes(node, frame)
         return kinds.pop() if len(kinds) == 1 else None
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
