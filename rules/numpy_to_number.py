@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class, sizes
-from tcready.static.engine.facts import Call, Index, Test
-from tcready.static.engine.knowledge import ARRAY, NUMBER, WHOLE, is_number_of_numpy
-from tcready.static.engine.values import Plain, Sequence, Value, members_of, options
+from tcready.static.engine.facts import Call, Contains, Index, Test
+from tcready.static.engine.knowledge import ARRAY, NUMBER, OF_TEXT, WHOLE, is_number_of_numpy, is_text
+from tcready.static.engine.values import Mapping, Plain, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -47,14 +47,26 @@ NOT_FLOAT = frozenset(
     for name in "ceil comb factorial floor gcd isclose isfinite isinf isnan isqrt lcm perm trunc".split()
 )
 """Functions of `math` that give a whole number or a truth: of a number of numpy Dynamo works out the others."""
-ASKED = frozenset({"if", "while", "ifexp", "assertion", "and", "or", "not", "comprehension", "filter"})
+ASKED = frozenset(
+    {"if", "while", "ifexp", "assertion", "and", "or", "not", "comprehension", "filter", "members", "order"}
+)
 
-WORDS = {"ifexp": "if", "comprehension": "if", "assertion": "assert"}
+WORDS = {
+    "ifexp": "if",
+    "comprehension": "if",
+    "assertion": "assert",
+    "members": "==",
+    "order": "sorted",
+}
 
 
-def check(fact: Call | Test | Index) -> Claim | None:
+def check(fact: Call | Test | Index | Contains) -> Claim | None:
+    if isinstance(fact, Contains):
+        return Claim("`in` on a numpy array reads its values back") if array(fact.container) else None
+    if _uses_text(fact):
+        return Claim("an array of text: Dynamo makes tensors of arrays, and torch has none for text")
     if isinstance(fact, Index):
-        place = isinstance(fact.base, Sequence) and array(fact.index)
+        place = isinstance(fact.base, (Sequence, Mapping)) and array(fact.index)
         place = place or (isinstance(fact.base, Sequence) and whole(fact.index))
         if place or any(array(bound) or whole(bound) for bound in fact.slices):
             return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
@@ -68,6 +80,8 @@ def check(fact: Call | Test | Index) -> Claim | None:
     name = fact.constructed
     if name == "range" and any(v in ARRAYS for arg in fact.args for v in options(arg)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
+    if name in ("any", "all") and any(map(_walks_arrays, fact.args)):
+        return Claim(f"Python's `{name}` needs the truth of numpy arrays: a branch that Dynamo cannot decide")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
     if any(map(array, fact.numbers)):
@@ -80,6 +94,8 @@ def check(fact: Call | Test | Index) -> Claim | None:
         return Claim(f"`{name}` of a number of numpy: Dynamo has no number of Python for it")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
+    if name in MAKERS and fact.args and is_text(fact.args[0]):
+        return Claim(f"`{name}` of text: Dynamo makes tensors of arrays, and torch has none for text")
     if name in MAKERS and fact.args and _has_arrays_inside(fact.args[0]):
         return Claim(f"`{name}` of a list with arrays beside numbers: the graph ends here")
     if fact.receiver is not None and (
@@ -98,6 +114,20 @@ def whole(value: Value) -> bool:
 
 def array(value: Value) -> bool:
     return ARRAY in options(value)
+
+
+def _uses_text(fact: Call | Test | Index | Contains) -> bool:
+    if isinstance(fact, Call):
+        return fact.receiver == OF_TEXT or OF_TEXT in fact.args
+    used = fact.container if isinstance(fact, Contains) else fact.base if isinstance(fact, Index) else None
+    return used == OF_TEXT
+
+
+def _walks_arrays(value: Value) -> bool:
+    """An array, or a list, tuple or iterator with one among its members."""
+    return any(
+        array(v) or (isinstance(v, Sequence) and any(map(array, members_of(v)))) for v in options(value)
+    )
 
 
 def _has_arrays_inside(value: Value) -> bool:
@@ -125,7 +155,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0170", "GB0208"),
-    facts=(Call, Test, Index),
+    facts=(Call, Test, Index, Contains),
     check=check,
     rewrite=rewrite,
     page=__doc__,

@@ -1,14 +1,16 @@
 """A distribution is made with `validate_args=True` in compiled code.
 
 ## What it does
-Finds constructors of `torch.distributions` that are asked to validate their arguments.
+Finds constructors of `torch.distributions` that are asked to validate their arguments, and calls of
+`_validate_sample` by classes that derive from `Distribution`: it validates whatever `validate_args` says.
 
 ## Why it hurts torch.compile
 Validation asks whether all values satisfy a constraint, a Python `if` on a tensor inside of torch, in the
 constructor and again in `log_prob`.
 
 ## Use instead
-Leave `validate_args` out: validation is then off while compiling. Check values outside of the compiled region.
+Leave `validate_args` out: validation is then off while compiling. Put `self._validate_sample(value)` under
+`if self._validate_args:`. Check values outside of the compiled region.
 
 ## Limits
 `torch.distributions.Distribution.set_default_validate_args(True)` is not followed.
@@ -19,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Const
+from tcready.static.engine.values import Const, ExternalInstance, Instance
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 def check(fact: Call) -> Claim | None:
     if fact.constructed.startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
         return Claim("validation of the arguments asks a tensor for a Python bool: the graph ends here")
+    if fact.method == "_validate_sample" and isinstance(fact.receiver, (Instance, ExternalInstance)):
+        return Claim("validation of a sample asks a tensor for a Python bool: the graph ends here")
     return None
 
 
@@ -60,6 +64,27 @@ class Model(nn.Module):
         return normal.rsample() * 0 + y
 """
         ),
+        Sample(
+            """
+class Shifted(torch.distributions.Distribution):
+    arg_constraints = {}
+    support = torch.distributions.constraints.real
+
+    def __init__(self, shift):
+        self.shift = shift
+        super().__init__(validate_args=False)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shifted = Shifted(torch.ones(8))
+
+    def forward(self, x):
+        self.shifted._validate_sample(x * 2)  # BAD
+        return x - self.shifted.shift
+"""
+        ),
     ),
     good=(
         Sample(
@@ -70,6 +95,27 @@ class Model(nn.Module):
         normal = torch.distributions.Normal(y, torch.ones(8))
         picked = torch.distributions.Categorical(logits=y)
         return normal.log_prob(y) + picked.entropy().unsqueeze(1)
+"""
+        ),
+        Sample(
+            """
+class Shifted(torch.distributions.Distribution):
+    arg_constraints = {}
+    support = torch.distributions.constraints.real
+
+    def __init__(self, shift):
+        self.shift = shift
+        super().__init__()
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return value - self.shift
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return Shifted(x * 2).log_prob(x)
 """
         ),
     ),

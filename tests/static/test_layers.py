@@ -27,6 +27,7 @@ LAYERS = {
         "engine.text",
         "engine.chains",
         "engine.knowledge",
+        "engine.python_classes",
         "engine.heap",
         "engine.lineage",
         "engine.scope",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping as Table
+from collections.abc import MutableMapping, MutableSequence
+from collections.abc import Sequence as Sequential
 
 from tcready.static import documentation
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.python_classes import python_class
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     MAX_ITEMS,
@@ -31,6 +36,8 @@ from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 OF_SPARSE = "torch.sparse."
 """Where torch has its classes of sparse tensors."""
+ROWS: frozenset[type] = frozenset({list, tuple, Sequential, MutableSequence})
+MAPPINGS: frozenset[type] = frozenset({dict, OrderedDict, defaultdict, Table, MutableMapping})
 TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 
 
@@ -178,9 +185,10 @@ class Annotations(Room):
                 return Tensor(None, sure)
             if name in ("int", "float", "bool", "str", "bytes", "complex", "slice", "range"):
                 return Plain(name)
-            if name in ("list", "List", "typing.List", "tuple", "typing.Tuple"):
+            cls = python_class(name)
+            if cls in ROWS or name == "List":
                 return Sequence("list", None, UNKNOWN)
-            if name in ("dict", "typing.Dict"):
+            if cls in MAPPINGS:
                 return Mapping((), UNKNOWN)
             return UNKNOWN
         if isinstance(value, Class):

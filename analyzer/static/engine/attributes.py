@@ -105,6 +105,8 @@ class Attributes(Room):
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if name == "ndim":
                 return K.dimensions_of(owner)
+            if name == "_version" and not self.engine.quiet:
+                return Tensor("int", owner.sure, rank=0)  # a symbolic number that says nothing of its value
             if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf
@@ -231,7 +233,7 @@ class Attributes(Room):
         """What a distribution of torch gives for an attribute that no class of the source has: it is a property there."""
         if not isinstance(owner, Instance) or not isinstance(found, Method):
             return None
-        if name in K.DISTRIBUTION_METHODS or name.startswith("_"):
+        if name in K.DISTRIBUTION_METHODS or (name.startswith("_") and name != "_validate_args"):
             return None
         bases = (b for b in self.engine.mro(owner.cls).external if b.startswith("torch.distributions."))
         base = next(bases, None)

@@ -557,7 +557,7 @@ class Calls(Room):
 
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
-            return Plain("bool") if name == "isEnabledFor" else NONE
+            return _is_enabled(site) if name == "isEnabledFor" else NONE
         if receiver.name == "torch.nn.Sequential" and name in ("forward", "__call__"):
             return self._chain(receiver, site)
         if receiver.name in K.CONTAINERS and receiver.ident:
@@ -750,3 +750,11 @@ def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | N
     if subclass is None or not isinstance(result, Tensor) or result.subclass is not None:
         return result
     return dataclasses.replace(result, subclass=subclass)
+
+
+def _is_enabled(site: CallSite) -> Value:
+    """Whether a logger writes messages of a level: of DEBUG and INFO not, unless somebody has set it so."""
+    level = site.first("level")
+    if level in (External("logging.DEBUG"), External("logging.INFO")) or level in (Const(10), Const(20)):
+        return prefer(Const(False), Plain("bool"))
+    return Plain("bool")

@@ -4,6 +4,7 @@ read, in what the tables that were derived from torch do not tell of it.
 
 from __future__ import annotations
 
+import string
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeGuard
@@ -241,6 +242,9 @@ ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 ARRAY = ExternalInstance("numpy.ndarray")
+OF_TEXT = ExternalInstance("numpy.ndarray of text")
+"""An array of text or of Python's objects that was made outside: Dynamo makes a tensor of an array where it is used, and
+torch has none for these."""
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
 MADE_BY_INDEX = frozenset({"numpy.r_", "numpy.c_", "numpy.mgrid", "numpy.ogrid"})
@@ -363,6 +367,8 @@ def external_attribute(name: str) -> Value:
         return Plain("float")
     if name in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
         return Const(False)
+    if name.startswith("string.") and isinstance(value := getattr(string, name[7:], None), str):
+        return Const(value)
     if name == "torch.__version__" or name.startswith("torch.version."):
         return Plain("str")
     return External(public_name(name))
@@ -491,12 +497,19 @@ def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
     last = name.rpartition(".")[2]
     if last in ("array", "asarray"):
-        return ARRAY
+        return OF_TEXT if args and is_text(args[0]) else ARRAY
     if is_number_of_numpy(made):
         made = Plain(None, made.origin)
     if last in OF_EACH and ARRAY in args:
         return ARRAY
     return NUMBER if last in FOLDING | NUMBERS_OF_NUMPY else made
+
+
+def is_text(value: Value) -> bool:
+    """A row of text."""
+    members = members_of(value) if isinstance(value, Sequence) else ()
+    kinds = (type(v.value).__name__ if isinstance(v, Const) else getattr(v, "kind", None) for v in members)
+    return bool(members) and all(kind == "str" for kind in kinds)
 
 
 OF_NUMBERS = frozenset(
@@ -756,6 +769,8 @@ def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
     """What an attribute of an object of torch.distributions is: mostly a parameter, or a statistic."""
     if name in ("batch_shape", "event_shape"):
         return SHAPE
+    if name == "_validate_args":
+        return prefer(Const(False), Plain("bool"))  # Dynamo's default, while it compiles
     if name.endswith(("_dist", "_distribution")):
         return owner
     if name.startswith("_") or name in ("support", "arg_constraints", "has_rsample", "transforms"):

@@ -127,6 +127,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.In, ast.NotIn)):
         if tensor_of(left) and holds_tensor(right):
             return Tensor("bool")  # `==` with each member, left for whoever asks
+        if K.ARRAY in options(left) and (_holds_numbers(right) or holds_tensor(right)):
+            return K.ARRAY
         if isinstance(left, Tensor) and left.sure and _holds_numbers(right):
             return Tensor("bool")
         inside = _contains(left, right)

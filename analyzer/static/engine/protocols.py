@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from functools import partial
 from types import MappingProxyType
 
@@ -196,7 +197,8 @@ class Protocols(Room):
         if isinstance(op, (ast.Is, ast.IsNot)):
             return lift(partial(compared, op), left, right)
         if not _has_object(left) and not _has_object(right):
-            self._ask_members(op, left, right, node, frame)
+            for one, other in itertools.product(options(left), options(right)):
+                self._ask_members(op, one, other, node, frame)
             return lift(partial(compared, op), left, right)
 
         def apply(left: Value, right: Value) -> Value:
@@ -223,7 +225,7 @@ class Protocols(Room):
             return
         for one, other in zip(ones, others, strict=True):
             same = self._same(one, other, node, frame)
-            if one is not other and is_surely_tensor(same):
+            if one is not other and (is_surely_tensor(same) or same == K.ARRAY):
                 self.engine.tell_test(node, "members", same, frame)
             if self.engine.answer(same).decided is not True:
                 return
@@ -385,7 +387,7 @@ class Protocols(Room):
         """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
         for option in options(value):
             row = self.engine.row(option) or option
-            if isinstance(row, Tensor) or self.engine.is_module(row):
+            if isinstance(row, Tensor) or row == K.ARRAY or self.engine.is_module(row):
                 return row
             doubtful = UNKNOWN in options(value) or TAINTED in options(value)
             if isinstance(row, Instance) and not doubtful:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from tcready.static.engine.chains import Fits, values_test, written
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property, public_name
+from tcready.static.engine.python_classes import is_object_of, python_class
 from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.values import (
     MAX_OPTIONS,
@@ -440,9 +442,9 @@ class Questions(Room):
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         with self.engine.quietly():
             classes = self.engine.eval(node, frame)
-        wanted = self.engine.instance_of(classes)
-        if wanted is not None:
-            return self._is_among(value, wanted)
+        answer = self._is_of_class(value, classes)
+        if answer is not None:
+            return answer
         if isinstance(classes, External) and public_name(classes.name) == PARAMETER:
             answers = {_is_parameter(option) for option in options(value)}
             if answers == {True} or answers == {False}:
@@ -465,14 +467,44 @@ class Questions(Room):
             return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
         return Plain("bool")
 
+    def _is_of_python(self, value: Value, cls: type) -> Value:
+        """Whether a value is of one of Python's own classes. What is a dict may be of a class below, as an OrderedDict:
+        who asks for that has made it so, as a rule."""
+        answers = {
+            self._is_below(option, cls) if isinstance(option, Instance) else is_object_of(option, cls)
+            for option in options(value)
+        }
+        if len(answers) == 1 and None not in answers:
+            return agreed(answers)
+        if issubclass(cls, dict) and all(isinstance(option, Mapping) for option in options(value)):
+            return prefer(Const(True), Plain("bool", "call"))
+        return agreed(answers)
+
+    def _is_below(self, made: Instance, cls: type) -> bool | None:
+        """Whether the class of an object derives from one of Python's own, or has the methods that it asks for; None if
+        nothing in sight says so."""
+        mro = self.engine.mro(made.cls)
+        if any((above := python_class(name)) is not None and issubclass(above, cls) for name in mro.external):
+            return True
+        return True if cls is Callable and (mro.is_module or mro.functions("__call__")) else None
+
     def _answers_to_each(self, value: Value, node: ast.expr, classes: Value, frame: Frame) -> list[Value]:
         """Whether a value is of each class of a tuple, written out or in a name; none if it is no tuple."""
         if isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts):
             return [self.is_instance(value, item, frame) for item in node.elts]
         if not isinstance(classes, Sequence):
             return []
-        wanted = map(self.engine.instance_of, _each_class(classes))
-        return [Plain("bool") if each is None else self._is_among(value, each) for each in wanted]
+        return [self._is_of_class(value, each) or Plain("bool") for each in _each_class(classes)]
+
+    def _is_of_class(self, value: Value, cls: Value) -> Value | None:
+        """Whether a value is of a class, or of one of several; None if one of them is not understood."""
+        of_python = python_class(cls.name) if isinstance(cls, External) else None
+        if of_python is not None and not hasattr(builtins, of_python.__name__):
+            return self._is_of_python(value, of_python)
+        wanted = self.engine.instance_of(cls)
+        if wanted is not None:
+            return self._is_among(value, wanted)
+        return None if of_python is None else self._is_of_python(value, of_python)
 
     def _is_among(self, value: Value, wanted: Value) -> Value:
         """Whether a value is of the classes that `wanted` stands for."""

@@ -433,6 +433,8 @@ def as_tensors(value: Value) -> Value:
     """A value with arrays of numpy, itself or its members, as the tensors that they are while tracing."""
     if isinstance(value, Sequence) and value.items is not None and K.ARRAY in value.items:
         return Sequence(value.kind, tuple(map(as_tensors, value.items)), UNKNOWN)
+    if isinstance(value, Sequence) and value.items is None and value.element == K.ARRAY:
+        return Sequence(value.kind, None, Tensor())
     return Tensor() if value == K.ARRAY else value
 
 

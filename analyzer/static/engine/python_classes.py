@@ -1,0 +1,90 @@
+"""Python's own classes: whether a value is an object of one, as Python itself answers."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import collections.abc
+import numbers
+import types
+import typing
+from functools import lru_cache
+
+from tcready.static.engine.values import (
+    Class,
+    Const,
+    Function,
+    Mapping,
+    Method,
+    Partial,
+    Plain,
+    Sequence,
+    Tensor,
+    Value,
+)
+
+MODULES: types.MappingProxyType[str, types.ModuleType] = types.MappingProxyType(
+    {
+        "": builtins,
+        "collections": collections,
+        "collections.abc": collections.abc,
+        "numbers": numbers,
+        "typing": typing,
+        "typing_extensions": typing,
+    }
+)
+"""Modules whose classes ask for what an object can do, and which this process may ask too."""
+NUMBERS_AND_TEXT: types.MappingProxyType[str, type] = types.MappingProxyType(
+    {cls.__name__: cls for cls in (bool, int, float, complex, str, bytes, slice, range)}
+)
+DICTS = (dict, collections.OrderedDict)
+ROWS = (list, tuple)
+
+
+class AsTensor:
+    """Stands for torch.Tensor: the methods that abstract classes ask for (torch 2.11 to 2.14 have these)."""
+
+    def __iter__(self) -> None: ...
+    def __len__(self) -> None: ...
+    def __contains__(self, _: object) -> None: ...
+    def __reversed__(self) -> None: ...
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(1024)
+def python_class(name: str) -> type | None:
+    """The class that a dotted name stands for (`typing.Mapping` is `collections.abc.Mapping`); None if it is none of
+    Python's own."""
+    module, _, last = name.rpartition(".")
+    found = getattr(MODULES.get(module), last, None)
+    found = getattr(found, "__origin__", found) if module.startswith("typing") else found
+    return found if isinstance(found, type) else None
+
+
+def is_object_of(value: Value, cls: type) -> bool | None:
+    """Whether a value is an object of one of Python's classes; None if what is known of it does not tell."""
+    possible = _classes_of(value)
+    answers = {issubclass(each, cls) for each in possible}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _classes_of(value: Value) -> tuple[type, ...]:
+    """The classes one of which a value is of; none if that is not known."""
+    if isinstance(value, Const):
+        return (type(value.value),)
+    if isinstance(value, Tensor):
+        return (AsTensor,)
+    if isinstance(value, Plain):
+        known = NUMBERS_AND_TEXT.get(value.kind or "")
+        return () if known is None else (known,)
+    if isinstance(value, Mapping):
+        return DICTS
+    if isinstance(value, Sequence):
+        if value.kind == "set":
+            return (set,)
+        # An annotation makes no difference between the two.
+        return () if value.kind in ("iterator", "view") else ROWS
+    if isinstance(value, Class):
+        return (type,)
+    return (types.FunctionType,) if isinstance(value, (Function, Partial, Method)) else ()
