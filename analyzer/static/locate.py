@@ -16,7 +16,7 @@ from pathlib import Path
 from tcready.schema.paths import source_folders
 
 OPAQUE = frozenset(
-    "torch functorch torchgen numpy scipy sympy pandas mpmath sklearn triton einops einx "
+    "torch functorch torchgen packaging numpy scipy sympy pandas mpmath sklearn triton einops einx "
     "hypothesis networkx onnx onnxruntime tabulate tensorflow tensorrt tqdm tree tvm xarray".split()
 )
 """Packages whose source is never read: what they do to Dynamo is known by name, or it never goes into them."""

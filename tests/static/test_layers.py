@@ -39,6 +39,7 @@ LAYERS = {
         "engine.operators",
         "engine.models.builtins",
         "engine.models.iteration",
+        "engine.models.releases",
         "engine.models.constructors",
         "engine.models.library",
         "engine.registries",

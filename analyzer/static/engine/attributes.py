@@ -145,7 +145,9 @@ class Attributes(Room):
             if name == "value" and owner.name.rpartition(".")[2][:1].isupper():
                 return owner
             inner = self.engine.program.module(f"{owner.name}.{name}")
-            return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
+            return Module(inner) if inner else K.external_attribute(
+                f"{owner.name}.{name}", self.engine.operations.tables.version
+            )
         if isinstance(owner, ExternalInstance):
             if owner == K.UNRESOLVED:
                 return owner
@@ -631,7 +633,9 @@ class Attributes(Room):
         if isinstance(value, Instance):
             mro = self.engine.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
-                return Plain("bool") if name in self.engine.heap[value].attributes else Const(True)
+                if name not in self.engine.heap[value].attributes:
+                    return Const(True)
+                return prefer(Const(True), Plain("bool")) if _is_always_set(mro, name) else Plain("bool")
             if self.engine.heap[value].named_like(re.escape(name)):
                 return Plain("bool")
             if not self.engine.heap[value].assumed and name not in self.engine.assigned(mro):
@@ -650,6 +654,18 @@ class Attributes(Room):
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )
         return join(*modules) if modules else UNKNOWN
+
+
+def _is_always_set(mro: Mro, name: str) -> bool:
+    """Whether a constructor sets the attribute whatever it is given, as its source says."""
+    for info in mro.functions("__init__"):
+        for statement in [] if isinstance(info.node, ast.Lambda) else info.node.body:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+                targets = [statement.target]
+            if any(isinstance(t, ast.Attribute) and _is_attribute(t, "self", name) for t in targets):
+                return True
+    return False
 
 
 def _is_attribute(node: ast.expr, owner: str, name: str) -> bool:

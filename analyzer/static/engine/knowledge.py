@@ -4,7 +4,10 @@ read, in what the tables that were derived from torch do not tell of it.
 
 from __future__ import annotations
 
+import math
 import string
+import sys
+from collections.abc import Callable
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeGuard
@@ -34,6 +37,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
+from tcready.static.versions import Version
 
 CUSTOM_OP = "torch.library.custom_op"
 """It makes an operator of a function; one whose fake kernel is not in sight is named below it: `CUSTOM_OP.space.name`."""
@@ -361,17 +365,59 @@ def is_unusual(value: Value) -> bool:
     return isinstance(value, External) and value.name in UNUSUAL
 
 
-def external_attribute(name: str) -> Value:
-    """What a dotted external name stands for when it is read and not called."""
+def version_text(torch: Version) -> Value:
+    """torch's version as the interpreter of the model has it: of what comes behind the second number nothing is known."""
+    return prefer(Const(f"{torch[0]}.{torch[1]}.0"), Plain("str"))
+
+
+def external_attribute(name: str, torch: Version) -> Value:
+    """What a dotted external name stands for when it is read and not called, with the version of torch."""
     if name in ("torch.inf", "torch.pi", "torch.e", "torch.nan", "math.pi", "math.inf", "math.e", "math.nan"):
         return Plain("float")
     if name in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
         return Const(False)
     if name.startswith("string.") and isinstance(value := getattr(string, name[7:], None), str):
         return Const(value)
-    if name == "torch.__version__" or name.startswith("torch.version."):
+    if name in ("torch.__version__", "torch.version.__version__"):
+        return version_text(torch)
+    if name == "sys.version_info":
+        return prefer(Sequence("tuple", tuple(map(Const, sys.version_info)), UNKNOWN), Plain())
+    if name.startswith("torch.version."):
         return Plain("str")
     return External(public_name(name))
+
+
+FOLDED_OF_MATH: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
+    {
+        f"math.{function.__name__}": function
+        for function in (
+            math.ceil, math.copysign, math.exp, math.fabs, math.floor, math.fmod, math.gcd, math.hypot, math.isclose,
+            math.isqrt, math.log, math.log10, math.log1p, math.log2, math.sqrt, math.trunc,
+        )
+    }
+)  # fmt: skip
+"""Functions of `math` that give one number quickly, however large their arguments are."""
+FOLDED: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
+    {function.__name__: function for function in (abs, max, min, round, sum)}
+)
+
+
+def folded(function: Callable[..., object] | None, args: tuple[Value, ...]) -> Value | None:
+    """What a function of Python's gives for known numbers, or for a row of them; None if that is not known."""
+    if function is None or not args:
+        return None
+    row = args[0] if len(args) == 1 and isinstance(args[0], Sequence) else None
+    values = args if row is None else row.items or ()
+    numbers = [v.value for v in values if isinstance(v, Const) and isinstance(v.value, (int, float))]
+    if not numbers or len(numbers) < len(values):
+        return None
+    try:
+        made = function(numbers) if row is not None else function(*numbers)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+    known = Const(made) if isinstance(made, (int, float)) else None
+    changeable = row is not None and row.outer and row.kind == "list"
+    return prefer(known, Plain(type(made).__name__)) if changeable and known is not None else known
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
@@ -384,6 +430,9 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     if root == "numpy":
         return _numpy_call(name, args, keywords)
     if root == "math":
+        known = folded(FOLDED_OF_MATH.get(name), args)
+        if known is not None:
+            return known
         return Plain(
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
         )

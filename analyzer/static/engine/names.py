@@ -243,7 +243,9 @@ class Names(Room):
         inner = self.engine.program.module(f"{item.module}.{item.name}") if module is None else None
         if inner is not None:
             return Module(inner)
-        return K.external_attribute(f"{item.module}.{item.name}") if module is None else UNKNOWN
+        if module is not None:
+            return UNKNOWN
+        return K.external_attribute(f"{item.module}.{item.name}", self.engine.operations.tables.version)
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring.

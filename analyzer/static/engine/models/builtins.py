@@ -167,8 +167,10 @@ def _len(_engine: Engine, site: CallSite) -> Value:
 
 
 def _length(value: Value) -> Value:
-    if isinstance(value, Sequence) and value.items is not None and not value.outer:
-        return Const(len(value.items))
+    if isinstance(value, Sequence) and value.items is not None:
+        count = Const(len(value.items))
+        changeable = value.outer and value.kind not in ("tuple", "view")
+        return prefer(count, Plain("int")) if changeable and value.items else Plain("int") if changeable else count
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return Const(len(value.entries))
     return K.SHAPE_INT if tensor_of(value) else Plain("int")
@@ -258,6 +260,16 @@ def _next(engine: Engine, site: CallSite) -> Value:
     return join(element, site.args[1]) if len(site.args) > 1 else element
 
 
+def _folding(name: str, otherwise: Handler) -> Handler:
+    """A function of Python's over numbers: what it gives for known ones, else what `otherwise` says."""
+
+    def handler(engine: Engine, site: CallSite) -> Value | None:
+        known = None if site.keywords or site.rest is not None else K.folded(K.FOLDED[name], site.args)
+        return otherwise(engine, site) if known is None else known
+
+    return handler
+
+
 def _reduce(engine: Engine, site: CallSite) -> Value:
     """`max`, `min`, `sum`. A size among numbers that do not vary may be bounded by them: nothing says it varies."""
     values = site.args
@@ -329,7 +341,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
                 fitting += engine.heap[option].named_like(pattern)
             elif isinstance(option, External) and option.name.startswith("torch."):
                 names = engine.operations.named_like(option.name, re.compile(pattern))
-                fitting += [K.external_attribute(f"{option.name}.{name}") for name in names[:MAX_OPTIONS]]
+                fitting += [K.external_attribute(f"{option.name}.{name}", engine.operations.tables.version) for name in names[:MAX_OPTIONS]]
         if fitting:
             engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant
@@ -568,7 +580,7 @@ def _locals(_engine: Engine, site: CallSite) -> Value:
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
-        **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
+        **{name: _number(name) for name in ("int", "float", "bool", "complex")},
         "len": _len,
         "isinstance": _isinstance,
         "range": _range,
@@ -583,8 +595,10 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "map": _map,
         "filter": filtered,
         "next": _next,
-        **dict.fromkeys(("max", "min", "sum"), _reduce),
-        **dict.fromkeys(("abs", "pow", "divmod"), _arithmetic),
+        **{name: _folding(name, _reduce) for name in ("max", "min", "sum")},
+        "abs": _folding("abs", _arithmetic),
+        "round": _folding("round", _number("round")),
+        **dict.fromkeys(("pow", "divmod"), _arithmetic),
         "dict": _dict,
         "getattr": _getattr,
         "setattr": _setattr,
