@@ -4,16 +4,18 @@
 Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
 one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), where torch takes a number (`F.conv1d(x, w, dilation=rates[0])`),
 as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array` and `np.asarray`
-of a list in which arrays stand beside numbers, or in further lists.
+of a list in which arrays stand beside numbers, or in further lists; `any`, `all`, `in`, sorting and comparisons of lists
+over arrays or their members; whatever is asked of an array of text.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
 the graph ends here. That holds for `np.prod(x.shape)` too: the sizes are known, what is computed of them by
-numpy is not. A list that is nothing but arrays is stacked; of any other, torch would have to read the values.
+numpy is not. A list that is nothing but arrays is stacked; of any other, torch would have to read the
+values. An array of text is no tensor: Dynamo cannot take it in.
 
 ## Use instead
 Keep the array, or better the tensor it came from; `math` for numbers that are known while tracing
-(`math.prod(x.shape)` for `int(np.prod(x.shape))`).
+(`math.prod(x.shape)` for `int(np.prod(x.shape))`); a list for text.
 
 ## Limits
 Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
@@ -154,12 +156,28 @@ RULE = Rule(
     name="numpy-to-number",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0170", "GB0208"),
+    gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0124", "GB0170", "GB0185", "GB0208"),
     facts=(Call, Test, Index, Contains),
     check=check,
     rewrite=rewrite,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        order = np.argsort((1, 0))
+        if any([order[0] == 1, order[1] == 1]):  # BAD
+            y = y + 1
+        return y * len(LETTERS[:2])  # BAD
+""",
+            setup="""
+import numpy as np
+
+LETTERS = np.array(["a", "b", "c"])
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

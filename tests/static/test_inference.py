@@ -467,8 +467,8 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
     "attribute by a name in parts": (
         "class C:\n    one_part = 1.5\n    two_part = 2.5\n    other = None",
-        "c = C()\nsee(getattr(c, '{}_part'.format(torch.__version__)), 'a'); see(getattr(c, '%s_part' % torch.__version__), 'b')\n"
-        "see(getattr(c, torch.__version__ + '_part'), 'c')",
+        "c = C()\nsee(getattr(c, '{}_part'.format(torch.version.git_version)), 'a'); see(getattr(c, '%s_part' % torch.version.git_version), 'b')\n"
+        "see(getattr(c, torch.version.git_version + '_part'), 'c')",
         {"a": "float@constant", "b": "float@constant", "c": "float@constant"},
     ),
     "decorator of torch.jit": (

@@ -145,8 +145,10 @@ class Attributes(Room):
             if name == "value" and owner.name.rpartition(".")[2][:1].isupper():
                 return owner
             inner = self.engine.program.module(f"{owner.name}.{name}")
-            return Module(inner) if inner else K.external_attribute(
-                f"{owner.name}.{name}", self.engine.operations.tables.version
+            return (
+                Module(inner)
+                if inner
+                else K.external_attribute(f"{owner.name}.{name}", self.engine.operations.tables.version)
             )
         if isinstance(owner, ExternalInstance):
             if owner == K.UNRESOLVED:
@@ -628,6 +630,8 @@ class Attributes(Room):
         if isinstance(value, Tensor) and value.sure and value.subclass is None:
             own = self.engine.operations.is_of_tensors(name)
             return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
+        if isinstance(value, External) and self.engine.operations.is_known(f"{value.name}.{name}"):
+            return Const(True)
         if K.is_property(value) and hasattr(property, name):
             return Const(True)
         if isinstance(value, Instance):

@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     Value,
     comes_of_tensors,
     is_surely_tensor,
+    likely,
     members_of,
     number_from_tensor,
     options,
@@ -366,8 +367,8 @@ def is_unusual(value: Value) -> bool:
 
 
 def version_text(torch: Version) -> Value:
-    """torch's version as the interpreter of the model has it: of what comes behind the second number nothing is known."""
-    return prefer(Const(f"{torch[0]}.{torch[1]}.0"), Plain("str"))
+    """torch's version as the model has it; of its last number nothing is known, and nobody asks for that alone."""
+    return Const(f"{torch[0]}.{torch[1]}.0")
 
 
 def external_attribute(name: str, torch: Version) -> Value:
@@ -406,8 +407,9 @@ def folded(function: Callable[..., object] | None, args: tuple[Value, ...]) -> V
     """What a function of Python's gives for known numbers, or for a row of them; None if that is not known."""
     if function is None or not args:
         return None
-    row = args[0] if len(args) == 1 and isinstance(args[0], Sequence) else None
-    values = args if row is None else row.items or ()
+    usual = tuple(map(likely, args))
+    row = usual[0] if len(usual) == 1 and isinstance(usual[0], Sequence) else None
+    values = usual if row is None else row.items or ()
     numbers = [v.value for v in values if isinstance(v, Const) and isinstance(v.value, (int, float))]
     if not numbers or len(numbers) < len(values):
         return None
@@ -415,9 +417,10 @@ def folded(function: Callable[..., object] | None, args: tuple[Value, ...]) -> V
         made = function(numbers) if row is not None else function(*numbers)
     except (ArithmeticError, TypeError, ValueError):
         return None
-    known = Const(made) if isinstance(made, (int, float)) else None
-    changeable = row is not None and row.outer and row.kind == "list"
-    return prefer(known, Plain(type(made).__name__)) if changeable and known is not None else known
+    if not isinstance(made, (int, float)):
+        return None
+    changeable = usual != args or (row is not None and row.outer and row.kind == "list")
+    return prefer(Const(made), Plain(type(made).__name__)) if changeable else Const(made)
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:

@@ -34,6 +34,7 @@ from tcready.static.engine.values import (
     join,
     join_members,
     key_of,
+    likely,
     members_of,
     options,
     prefer,
@@ -53,8 +54,13 @@ TYPES = frozenset(
 
 
 def binary(op: str, left: Value, right: Value) -> Value:
-    """`left op right`; constants are folded if that is small and cannot fail oddly."""
-    return _binary(op, whole(left), whole(right))
+    """`left op right`; constants are folded if that is small and cannot fail oddly, defaults likewise."""
+    made = _binary(op, whole(left), whole(right))
+    usual = likely(left), likely(right)
+    if not isinstance(usual[0], Const) or not isinstance(usual[1], Const) or isinstance(made, Const):
+        return made
+    guess = _binary(op, *usual)
+    return prefer(guess, made) if isinstance(guess, Const) else made
 
 
 def _binary(op: str, left: Value, right: Value) -> Value:

@@ -55,11 +55,11 @@ class AsTensor:
 @lru_cache(1024)
 def python_class(name: str) -> type | None:
     """The class that a dotted name stands for (`typing.Mapping` is `collections.abc.Mapping`); None if it is none of
-    Python's own."""
+    Python's own. What typing defines itself (`Any`, protocols) is none that an object is of."""
     module, _, last = name.rpartition(".")
     found = getattr(MODULES.get(module), last, None)
     found = getattr(found, "__origin__", found) if module.startswith("typing") else found
-    return found if isinstance(found, type) else None
+    return found if isinstance(found, type) and found.__module__ != "typing" else None
 
 
 def is_object_of(value: Value, cls: type) -> bool | None:

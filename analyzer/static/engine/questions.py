@@ -502,9 +502,7 @@ class Questions(Room):
         if of_python is not None and not hasattr(builtins, of_python.__name__):
             return self._is_of_python(value, of_python)
         wanted = self.engine.instance_of(cls)
-        if wanted is not None:
-            return self._is_among(value, wanted)
-        return None if of_python is None else self._is_of_python(value, of_python)
+        return None if wanted is None else self._is_among(value, wanted)
 
     def _is_among(self, value: Value, wanted: Value) -> Value:
         """Whether a value is of the classes that `wanted` stands for."""

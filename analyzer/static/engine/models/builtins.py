@@ -170,7 +170,13 @@ def _length(value: Value) -> Value:
     if isinstance(value, Sequence) and value.items is not None:
         count = Const(len(value.items))
         changeable = value.outer and value.kind not in ("tuple", "view")
-        return prefer(count, Plain("int")) if changeable and value.items else Plain("int") if changeable else count
+        return (
+            prefer(count, Plain("int"))
+            if changeable and value.items
+            else Plain("int")
+            if changeable
+            else count
+        )
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return Const(len(value.entries))
     return K.SHAPE_INT if tensor_of(value) else Plain("int")
@@ -341,7 +347,10 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
                 fitting += engine.heap[option].named_like(pattern)
             elif isinstance(option, External) and option.name.startswith("torch."):
                 names = engine.operations.named_like(option.name, re.compile(pattern))
-                fitting += [K.external_attribute(f"{option.name}.{name}", engine.operations.tables.version) for name in names[:MAX_OPTIONS]]
+                fitting += [
+                    K.external_attribute(f"{option.name}.{name}", engine.operations.tables.version)
+                    for name in names[:MAX_OPTIONS]
+                ]
         if fitting:
             engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant

@@ -37,7 +37,9 @@ def _as_version(text: Value) -> Value:
 
 def _of_installed(engine: Engine, site: CallSite) -> Value:
     """The version of an installed package, as text."""
-    return K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
+    return (
+        K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
+    )
 
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
