@@ -13,7 +13,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Room
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.models import iteration, layouts, library
+from tcready.static.engine.models import constructors, iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
@@ -360,7 +360,9 @@ class Calls(Room):
         )
         if base is None or base == "torch.nn.Module":
             return None
-        result: Value | None = self.engine.operations.module_call(base, site.args)
+        result = self._call_held(made, base, site)
+        if result is None:
+            result = self.engine.operations.module_call(base, site.args)
         weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
         result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
@@ -407,7 +409,9 @@ class Calls(Room):
             if set_to is not None:
                 return self._hooked(made, site, self.call_each(set_to, site))
             self._read_parametrised(made, site.frame)
-            result = self.engine.operations.module_call(made.name, site.args)
+            result = self._call_held(made, made.name, site)
+            if result is None:
+                result = self.engine.operations.module_call(made.name, site.args)
         elif made.name.startswith("einops.layers."):
             result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
@@ -415,6 +419,16 @@ class Calls(Room):
             return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return self._hooked(made, site, result)
+
+    def _call_held(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
+        """The modules of the source that a module of torch.nn calls, with what it is given first."""
+        held = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
+        modules = [
+            v for option in options(held or UNKNOWN) for v in (*options(self.engine.element(option)), option)
+        ]
+        own = dict.fromkeys(v for v in modules if isinstance(v, Instance))
+        results = [self.call_one(module, site.giving(site.args[:1])) for module in own]
+        return join(*(UNKNOWN if result is None else result for result in results)) if results else None
 
     def _read_parametrised(self, made: ExternalInstance, frame: Frame) -> None:
         """The forward of a module of torch reads those of its tensors that are made out of others."""
@@ -593,6 +607,8 @@ class Calls(Room):
         if name == "__init__":
             if mro.container:
                 self.engine.fill_container(made, mro.container, site.args, site.node)
+            for base in mro.external:
+                constructors.stack(self.engine, made, base, site)
             return NONE
         if name in ("forward", "__call__"):
             if name == "__call__" and mro.functions("forward"):

@@ -867,6 +867,14 @@ def is_module_class(name: str) -> bool:
     )
 
 
+STACKS: MappingProxyType[str, str] = MappingProxyType(
+    {"torch.nn.TransformerEncoder": "encoder_layer", "torch.nn.TransformerDecoder": "decoder_layer"}
+)
+"""Modules of torch.nn that call copies of a module, one after the other, and the argument that it is."""
+CALLED = MappingProxyType({"torch.nn.DataParallel": "module", **dict.fromkeys(STACKS, "layers")})
+"""Modules of torch.nn that call what they are given, and the attribute that holds it."""
+
+
 def has_parameters(name: str) -> bool:
     """Whether a module of the torch.nn class `name` has parameters of its own, as a rule."""
     return any(word in name.rpartition(".")[2] for word in WITH_PARAMETERS)

@@ -13,6 +13,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.alike import Alike
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
+from tcready.static.engine.models import constructors
 from tcready.static.engine.passed import builders, passed
 from tcready.static.engine.registries import class_registered_as, modules_for
 from tcready.static.engine.scope import Env, Frame, narrowing_key, positional
@@ -448,6 +449,8 @@ class Objects(Room):
         if mro.container:
             self.engine.fill_container(made, mro.container, site.spread().args, site.node)
             return made
+        for base in mro.external:
+            constructors.stack(self.engine, made, base, site)
         if mro.is_dictionary and not self.engine.is_dataclass(cls.info):
             self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
             return made

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
+from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -51,6 +54,27 @@ TYPES = frozenset(
     {"bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 )
 """Types of Python."""
+
+
+OF_NUMBERS: MappingProxyType[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "Add": operator.add,
+        "Sub": operator.sub,
+        "Mult": operator.mul,
+        "FloorDiv": operator.floordiv,
+        "Mod": operator.mod,
+        "Div": operator.truediv,
+        "Pow": operator.pow,
+        "LShift": operator.lshift,
+        "RShift": operator.rshift,
+        "BitAnd": operator.and_,
+        "BitOr": operator.or_,
+        "BitXor": operator.xor,
+    }
+)
+STEEP = frozenset({"Pow", "LShift"})
+MAX_POWER = 32
+"""Below it, what these make of two numbers is small."""
 
 
 def binary(op: str, left: Value, right: Value) -> Value:
@@ -272,25 +296,17 @@ def _constants(value: Value) -> Any:
 def _fold(op: str, left: Any, right: Any) -> Value:
     numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
     try:
-        if numbers and abs(left) < 1e9 and abs(right) < 1e9:
-            if op == "Add":
-                return Const(left + right)
-            if op == "Sub":
-                return Const(left - right)
-            if op == "Mult":
-                return Const(left * right)
-            if op == "FloorDiv":
-                return Const(left // right)
-            if op == "Mod":
-                return Const(left % right)
-            if op == "Div":
-                return Const(left / right)
+        if (
+            numbers
+            and op in OF_NUMBERS
+            and abs(left) < 1e9
+            and abs(right) < (MAX_POWER if op in STEEP else 1e9)
+        ):
+            return Const(OF_NUMBERS[op](left, right))
         if isinstance(left, str) and isinstance(right, str) and op == "Add" and len(left) + len(right) < 500:
             return Const(left + right)
-    except (ZeroDivisionError, OverflowError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         return UNKNOWN
-    if isinstance(left, bool) and isinstance(right, bool) and op in ("BitAnd", "BitOr", "BitXor"):
-        return Const({"BitAnd": left & right, "BitOr": left | right, "BitXor": left ^ right}[op])
     if numbers:
         return Plain("int" if isinstance(left, int) and isinstance(right, int) and op != "Div" else "float")
     return Plain("str") if isinstance(left, str) else Plain()

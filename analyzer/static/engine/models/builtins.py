@@ -216,7 +216,21 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
 def _sorted(engine: Engine, site: CallSite) -> Value:
     if site.args:
         engine.ask_order(site.args[0], site.keywords.get("key"), site)
+        items = _in_order(site.args[0]) if not site.keywords else None
+        if items is not None:
+            return Sequence("list", items, UNKNOWN)
     return Sequence("list", None, engine.element(_first(site)))
+
+
+def _in_order(value: Value) -> tuple[Value, ...] | None:
+    """The numbers, or texts, of a row that is written out, sorted; None if it is none."""
+    items = value.items if isinstance(value, Sequence) and not value.outer else None
+    if not items or not all(isinstance(v, Const) for v in items):
+        return None
+    found = [v.value for v in items if isinstance(v, Const)]
+    if not all(isinstance(v, (int, float)) for v in found) and not all(isinstance(v, str) for v in found):
+        return None
+    return tuple(map(Const, sorted(found)))  # type: ignore[type-var]
 
 
 def _enumerate(engine: Engine, site: CallSite) -> Value:

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Mapping as Table
 from functools import lru_cache
 
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     Const,
     ExternalInstance,
+    Instance,
     Mapping,
     Sequence,
     Tensor,
@@ -26,6 +28,7 @@ from tcready.static.torch_tables import Attribute, Constructor
 def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
     """Gives a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
     the same to us, it keeps what that had."""
+    stack(engine, made, made.name, site)
     constructor = engine.operations.tables.constructor_of(made.name)
     if constructor is None:
         return
@@ -37,6 +40,13 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
         value = value if before is None else join(before, value)
         if value != before:
             thing.update(attribute.name, value, strong=True)
+
+
+def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:
+    """Gives a module of torch.nn, or one of a class that derives from it, the copies of a module that it is made of."""
+    copied = site.first(K.STACKS[name]) if name in K.STACKS else None
+    if copied is not None:
+        engine.heap[made].update("layers", Sequence("list", None, copied, outer=True), strong=True)
 
 
 def of_every_module(engine: Engine, name: str) -> Value | None:
