@@ -109,6 +109,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("twelfth", "unseen12.toml"),
         ("thirteenth", "unseen13.toml"),
         ("fourteenth", "unseen14.toml"),
+        ("fifteenth", "unseen15.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -157,6 +158,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "twelfth",
                 "thirteenth",
                 "fourteenth",
+                "fifteenth",
             )
             for half in ("look", "kept")
         ),

@@ -28,6 +28,7 @@ LAYERS = {
         "engine.chains",
         "engine.knowledge",
         "engine.python_classes",
+        "engine.torch_classes",
         "engine.heap",
         "engine.lineage",
         "engine.scope",

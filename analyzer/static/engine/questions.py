@@ -17,9 +17,10 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine.chains import Fits, values_test, written
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
-from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_property, public_name
+from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_module_class, is_property, public_name
 from tcready.static.engine.python_classes import is_object_of, python_class
 from tcready.static.engine.scope import Frame, narrowing_key
+from tcready.static.engine.torch_classes import derives
 from tcready.static.engine.values import (
     MAX_OPTIONS,
     NONE,
@@ -480,6 +481,18 @@ class Questions(Room):
             return prefer(Const(True), Plain("bool", "call"))
         return agreed(answers)
 
+    def _is_of_torch(self, value: Value, name: str) -> bool | None:
+        """Whether a value is a module of a class of torch.nn, or of one that derives from it."""
+        if isinstance(value, ExternalInstance) and is_module_class(value.name):
+            return derives(value.name, name)
+        if isinstance(value, Instance):
+            mro = self.engine.mro(value.cls)
+            answers = {derives(base, name) for base in mro.external if is_module_class(base)}
+            if True in answers or None in answers:
+                return True if True in answers else None
+            return None if self.engine.heap[value].assumed else False
+        return False if isinstance(value, (Tensor, Const, Sequence, Mapping, Function, Class)) else None
+
     def _is_below(self, made: Instance, cls: type) -> bool | None:
         """Whether the class of an object derives from one of Python's own, or has the methods that it asks for; None if
         nothing in sight says so."""
@@ -501,6 +514,8 @@ class Questions(Room):
         of_python = python_class(cls.name) if isinstance(cls, External) else None
         if of_python is not None and not hasattr(builtins, of_python.__name__):
             return self._is_of_python(value, of_python)
+        if isinstance(cls, External) and is_module_class(name := public_name(cls.name)):
+            return agreed({self._is_of_torch(option, name) for option in options(value)})
         wanted = self.engine.instance_of(cls)
         return None if wanted is None else self._is_among(value, wanted)
 

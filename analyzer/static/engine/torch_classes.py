@@ -1,0 +1,40 @@
+"""Classes of torch.nn: which derives from which. A test compares it with torch."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+LAZY = "Lazy"
+"""How the names of modules begin that become another class when they are first called."""
+ABOVE: MappingProxyType[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("GRU", "LSTM", "RNN"), "RNNBase"),
+        **dict.fromkeys(("GRUCell", "LSTMCell", "RNNCell"), "RNNCellBase"),
+        **dict.fromkeys(("UpsamplingBilinear2d", "UpsamplingNearest2d"), "Upsample"),
+        **{f"ZeroPad{n}d": f"ConstantPad{n}d" for n in (1, 2, 3)},
+        "NLLLoss2d": "NLLLoss",
+        "ReLU6": "Hardtanh",
+    }
+)
+"""Of the public classes those that derive from another than Module, and from which."""
+STEMS: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "_ConvNd": ("Conv",),
+        "_ConvTransposeNd": ("ConvTranspose",),
+        "_BatchNorm": ("BatchNorm", "SyncBatchNorm"),
+        "_InstanceNorm": ("InstanceNorm",),
+        "_NormBase": ("BatchNorm", "SyncBatchNorm", "InstanceNorm"),
+    }
+)
+"""Private classes that models ask for, and how the names of those begin that derive from them."""
+
+
+def derives(name: str, base: str) -> bool | None:
+    """Whether a public class of torch.nn, by its dotted name, is another or derives from it; None if nothing tells."""
+    own, wanted = name.rpartition(".")[2], base.rpartition(".")[2]
+    if own == wanted or wanted == "Module":
+        return True
+    made = own.removeprefix(LAZY)
+    if wanted.startswith("_"):
+        return made.startswith(STEMS[wanted]) if wanted in STEMS else None
+    return made == wanted or ABOVE.get(made) == wanted
