@@ -87,6 +87,7 @@ MAX_TEST = 70
 """Characters of a test that a report shows."""
 TYPE = External("type")
 PARAMETER = "torch.nn.Parameter"
+CALLABLE = python_class("collections.abc.Callable")
 COUNTING = frozenset({"numel", "nelement", "dim", "ndimension", "size"})
 """Methods of a tensor that count its members, its dimensions, or what there is along one."""
 OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyType(
@@ -499,7 +500,7 @@ class Questions(Room):
         mro = self.engine.mro(made.cls)
         if any((above := python_class(name)) is not None and issubclass(above, cls) for name in mro.external):
             return True
-        return True if cls is Callable and (mro.is_module or mro.functions("__call__")) else None
+        return True if cls is CALLABLE and (mro.is_module or mro.functions("__call__")) else None
 
     def _answers_to_each(self, value: Value, node: ast.expr, classes: Value, frame: Frame) -> list[Value]:
         """Whether a value is of each class of a tuple, written out or in a name; none if it is no tuple."""
