@@ -30,10 +30,12 @@ from tcready.static.engine.values import (
     Sequence,
     Unknown,
     Value,
+    holds_tensor,
     join,
     likely,
     members_of,
     options,
+    prefer,
     tensor_of,
     widen,
 )
@@ -235,6 +237,10 @@ class Statements(Room):
             for taken, body in ((True, node.body), (False, node.orelse))
             if answer.decided in (None, taken)
         ]
+        if (
+            guess is False
+        ):  # what is so by default comes first: what the other way stores is what it may be as well
+            arms.reverse()
         lower = self.engine.improbable(frame)
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = one_of_many and guess is None and _arms_by_literal(node) > 2
@@ -284,6 +290,8 @@ class Statements(Room):
         merged = join_envs(*ends.values())
         if merged is None:
             return False
+        if guess is not None and len(ends) == 2:
+            _prefer_usual(merged, ends[guess], ends[not guess])
         if len(ends) == 2 and None not in ends.values():
             _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
         if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
@@ -698,6 +706,15 @@ def _sets_by_name(body: list[ast.stmt]) -> bool:
         isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr"
         for inner in ast.walk(body[0])
     )
+
+
+def _prefer_usual(merged: Env, usual: Env | None, other: Env | None) -> None:
+    """Names that two ways bind to different values are by default what the usual way makes them. Of tensors no way is
+    preferred: one of several is what is known of them."""
+    for name in (usual or {}).keys() & (other or {}).keys():
+        first, second = cast(Env, usual)[name], cast(Env, other)[name]
+        if first != second and not any(map(holds_tensor, (first, second))):
+            merged[name] = prefer(first, second)
 
 
 def _gives_up(body: list[ast.stmt]) -> bool:
