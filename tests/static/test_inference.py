@@ -471,6 +471,17 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         "see(getattr(c, torch.version.git_version + '_part'), 'c')",
         {"a": "float@constant", "b": "float@constant", "c": "float@constant"},
     ),
+    "torch as an attribute of torch": (
+        "from torch import torch as t",
+        "see(t.argmax(x), 'a'); see(torch.torch.argmax(x), 'b')",
+        {"a": "tensor[int]", "b": "tensor[int]"},
+    ),
+    "versions of torch": (
+        "from packaging import version",
+        "see(version.parse(torch.__version__) >= version.parse('1.9'), 'a')\n"
+        "see(int(torch.__version__.split('.')[0]) >= 2, 'b'); see(torch.__version__.startswith('1.'), 'c')",
+        {"a": "True", "b": "True", "c": "False"},
+    ),
     "decorator of torch.jit": (
         "@torch.jit.ignore\ndef f(a): return a.argmax()",
         "see(f(x), 'a')",

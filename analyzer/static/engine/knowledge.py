@@ -846,6 +846,8 @@ def public_name(name: str) -> str:
     """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
     if not name.startswith("torch."):
         return name
+    if f"{name}.".startswith("torch.torch."):
+        return public_name(name.removeprefix("torch."))  # torch has itself as an attribute
     module, _, last = name.rpartition(".")
     if last[:1].isupper() and not module.rpartition(".")[2].startswith("_"):
         for package, inside in EXPORTED:
