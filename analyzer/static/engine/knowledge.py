@@ -248,7 +248,7 @@ ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 ARRAY = ExternalInstance("numpy.ndarray")
 OF_TEXT = ExternalInstance("numpy.ndarray of text")
-"""An array of text or of Python's objects that was made outside: Dynamo makes a tensor of an array where it is used, and
+"""An array of text that was made outside: Dynamo makes a tensor of an array where it is used, and
 torch has none for these."""
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
