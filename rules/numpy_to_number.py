@@ -118,11 +118,10 @@ def array(value: Value) -> bool:
     return ARRAY in options(value)
 
 
-def _uses_text(fact: Call | Test | Index | Contains) -> bool:
+def _uses_text(fact: Call | Test | Index) -> bool:
     if isinstance(fact, Call):
         return fact.receiver == OF_TEXT or OF_TEXT in fact.args
-    used = fact.container if isinstance(fact, Contains) else fact.base if isinstance(fact, Index) else None
-    return used == OF_TEXT
+    return isinstance(fact, Index) and fact.base == OF_TEXT
 
 
 def _walks_arrays(value: Value) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import collections.abc
 import functools
@@ -28,7 +29,7 @@ MODULES = {
 
 def _real(name: str) -> typing.Any:
     module, _, last = name.rpartition(".")
-    return getattr(MODULES[module], last) if module else __builtins__[last]  # type: ignore[index]
+    return getattr(MODULES[module], last) if module else getattr(builtins, last)
 
 
 VALUES: tuple[tuple[str, Value, tuple[object, ...]], ...] = (

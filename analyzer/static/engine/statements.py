@@ -237,9 +237,7 @@ class Statements(Room):
             for taken, body in ((True, node.body), (False, node.orelse))
             if answer.decided in (None, taken)
         ]
-        if (
-            guess is False
-        ):  # what is so by default comes first: what the other way stores is what it may be as well
+        if guess is False:  # the default comes first: what the other way stores is what it may be as well
             arms.reverse()
         lower = self.engine.improbable(frame)
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
@@ -290,9 +288,9 @@ class Statements(Room):
         merged = join_envs(*ends.values())
         if merged is None:
             return False
-        if guess is not None and len(ends) == 2:
-            _prefer_usual(merged, ends[guess], ends[not guess])
         if len(ends) == 2 and None not in ends.values():
+            if guess is not None:
+                _prefer_usual(merged, cast(Env, ends[guess]), cast(Env, ends[not guess]))
             _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
         if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
             frame.confidence = lower  # by default the function has ended
@@ -708,11 +706,11 @@ def _sets_by_name(body: list[ast.stmt]) -> bool:
     )
 
 
-def _prefer_usual(merged: Env, usual: Env | None, other: Env | None) -> None:
+def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
     """Names that two ways bind to different values are by default what the usual way makes them. Of tensors no way is
     preferred: one of several is what is known of them."""
-    for name in (usual or {}).keys() & (other or {}).keys():
-        first, second = cast(Env, usual)[name], cast(Env, other)[name]
+    for name in usual.keys() & other.keys():
+        first, second = usual[name], other[name]
         if first != second and not any(map(holds_tensor, (first, second))):
             merged[name] = prefer(first, second)
 

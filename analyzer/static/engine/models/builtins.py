@@ -169,14 +169,9 @@ def _len(_engine: Engine, site: CallSite) -> Value:
 def _length(value: Value) -> Value:
     if isinstance(value, Sequence) and value.items is not None:
         count = Const(len(value.items))
-        changeable = value.outer and value.kind not in ("tuple", "view")
-        return (
-            prefer(count, Plain("int"))
-            if changeable and value.items
-            else Plain("int")
-            if changeable
-            else count
-        )
+        if not value.outer or value.kind in ("tuple", "view"):
+            return count
+        return prefer(count, Plain("int")) if value.items else Plain("int")
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return Const(len(value.entries))
     return K.SHAPE_INT if tensor_of(value) else Plain("int")
