@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.words import FATES, Effect, Fate
 from tcready.static.engine.contract import Context
-from tcready.static.engine.facts import Enclosing, Fact, Test
+from tcready.static.engine.facts import INLINED, Enclosing, Fact, Test
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.engine.looks import is_of_torch, is_torch
 from tcready.static.engine.values import UNKNOWN
 from tcready.static.index import FunctionInfo, own_nodes
 
-UNBROKEN: frozenset[Enclosing] = frozenset({"comprehension", "checkpoint"})
+COMPREHENSIONS: frozenset[Enclosing] = frozenset({"comprehension", "function"})
+UNBROKEN: frozenset[Enclosing] = COMPREHENSIONS | {"checkpoint"}
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 CONSTRUCT = "construct"
@@ -321,14 +323,19 @@ def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
     return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
 
 
+def is_apart(around: Sequence[Enclosing]) -> bool:
+    """Whether a place stands in a comprehension that is a function of its own to Python."""
+    return sys.version_info < INLINED and bool(around) and around[-1] in COMPREHENSIONS
+
+
 def cause_at(fact: Fact, effect: Effect, function: FunctionInfo | None) -> Cause:
     """What makes `function` eager as a whole if `fact` breaks in it; None if a break splits it."""
-    if effect == "frame_skip":
+    around = fact.where.enclosing
+    if effect == "frame_skip" and not is_apart(around):
         return CONSTRUCT
     arguments = fact.node.args if isinstance(fact.node, ast.Call) else ()
     if any(isinstance(argument, ast.GeneratorExp) for argument in arguments):
         return "iterator"
-    around = fact.where.enclosing
     if isinstance(fact, Test) and fact.kind == "while" and function is not None:
         if any(isinstance(n, ast.While) and _tested(n.test) is fact.node for n in ast.walk(function.node)):
             around = around[:-1]  # all of a loop's test stands before the loop, and again at its end

@@ -20,7 +20,7 @@ from tcready.schema.paths import display_path, is_installed
 from tcready.schema.static import Evidence, Finding
 from tcready.schema.words import BREAKING, Confidence, Effect, Level, Origin
 from tcready.static.analyse import Interpretation
-from tcready.static.break_effect import Cause, cause_at
+from tcready.static.break_effect import Cause, cause_at, is_apart
 from tcready.static.engine.facts import (
     About,
     Alone,
@@ -36,6 +36,7 @@ from tcready.static.engine.facts import (
 )
 from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
+from tcready.static.index import own_nodes
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
 from tcready.static.settings import Settings
@@ -206,8 +207,11 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
                 and judged.fact.where.confidence == "high",
                 len(judged.fact.where.enclosing),
                 read,
+                comprehension=inner,
+                compiled="function" in judged.fact.where.enclosing,
             )
             for read in (_attributes(judged.fact),)
+            for inner in (_comprehension(interpretation, judged.fact),)
             for context in found.contexts[place]
         ]
         for place, judged in splitting.items()
@@ -290,6 +294,25 @@ def _attributes(fact: Fact) -> frozenset[str]:
     """The attributes that are read for what a fact tells, in its own expression: what is read first."""
     nodes = (node for node in ast.walk(fact.node) if node is not fact.node)
     return frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute))
+
+
+def _comprehension(interpretation: Interpretation, fact: Fact) -> tuple[int, int] | None:
+    """Where the innermost comprehension begins that runs a fact's expression as a function of its own."""
+    function = interpretation.interpreter.contexts[fact.where.context].function
+    if function is None or not is_apart(fact.where.enclosing):
+        return None
+    around = (
+        (node.lineno, node.col_offset)
+        for node in own_nodes(function.node)
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp))
+        and _holds(node, fact.node)
+        and not _holds(node.generators[0].iter, fact.node)
+    )
+    return max(around, default=None)
+
+
+def _holds(whole: ast.expr, part: ast.AST) -> bool:
+    return any(node is part for node in ast.walk(whole))
 
 
 def _claims_a_break(judged: Judged) -> bool:

@@ -40,6 +40,10 @@ class Site:
     """Attributes that are read for it: on its line, and before it."""
     read: str = ""
     """Of a property that breaks, its name."""
+    comprehension: tuple[int, int] | None = None
+    """Line and column of the innermost comprehension around it, if that is a function of its own."""
+    compiled: bool = False
+    """Dynamo compiles that comprehension by itself, too."""
 
     def is_behind(self, end: Site) -> bool:
         """Whether it comes after another place of its function: the first `for` of a comprehension is walked before what
@@ -89,6 +93,7 @@ class Unmet:
         return any(
             site.is_behind(end) and _unusual(end.conditions) <= site.conditions
             for end in self._skipping(site.context)
+            if end.comprehension == site.comprehension or (end.comprehension is None and not site.compiled)
         )
 
     def _is_behind(self, site: Site) -> bool:

@@ -60,8 +60,6 @@ from tcready.static.engine.values import (
 from tcready.static.index import FunctionInfo
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
-INLINED = (3, 12)
-"""The Python from which on a comprehension is part of the function around it."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
@@ -442,6 +440,9 @@ class Expressions(Room):
         """The values of `parts`, and whether the conditions keep anything; of one round only, with a `member` for it."""
         kept = Answer(None, None)
         generators = node.generators
+        around: F.Enclosing = "comprehension"
+        if not self.engine.quiet and sys.version_info < F.INLINED and self._holds_torch(node, frame):
+            around = "function"
         with frame.learning(node):
             frame.env = dict(frame.env)
             for generator in generators:
@@ -452,7 +453,7 @@ class Expressions(Room):
                 self.tell_loop(generator.iter, value, True, frame)
                 self.engine.assign(generator.target, member or self.engine.element(value), frame)
                 lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
-                frame.enclosing = (*frame.enclosing, "iterator" if lazy else "comprehension")
+                frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
                     answer, about = self.engine.asked_apart(frame, asking)
@@ -471,7 +472,7 @@ class Expressions(Room):
         alone) and tries to, as it holds what Dynamo looks for. From Python 3.12 on none has a frame of its own."""
         walked = node.generators[0].iter
         if (
-            sys.version_info >= INLINED
+            sys.version_info >= F.INLINED
             or self.engine.quiet
             or not all(map(self._is_walked_alone, options(given)))
         ):
@@ -480,19 +481,23 @@ class Expressions(Room):
             isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"
         ):
             return  # Python makes a tuple of a list that is written there
-        before = {id(each) for each in ast.walk(walked)}
+        if self._holds_torch(node, frame):
+            kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
+                walked, frame
+            )
+            self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
+
+    def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
+        """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""
+        before = {id(each) for each in ast.walk(node.generators[0].iter)}
         inside = [each for each in ast.walk(node) if id(each) not in before]
         loaded = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         stored = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         held = [value for name in sorted(loaded - stored) if (value := frame.lookup(name)) is not None]
         names = loaded | {n.attr for n in inside if isinstance(n, ast.Attribute)}
-        if any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
+        return any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
             is_torch(frame.module.bindings.get(name, ())) for name in names
-        ):
-            kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
-                walked, frame
-            )
-            self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
+        )
 
     def _stays_an_iterator(self, value: Value) -> bool:
         """Whether Python is given an iterator over this where a break stands in the comprehension that walks it: of a

@@ -16,9 +16,12 @@ from tcready.static.engine.values import External, Value, options
 from tcready.static.torch_tables import Context
 from tcready.static.versions import Version
 
-Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
-"""`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
-a call that `torch.utils.checkpoint` makes."""
+Enclosing = Literal["for", "while", "try", "with", "comprehension", "function", "iterator", "checkpoint"]
+"""`function`: a comprehension that Dynamo compiles by itself if what is around it runs eagerly: a function of its own to
+Python, which holds something of torch; `iterator`: a generator expression, or a comprehension over what Dynamo cannot
+pass on across a break; `checkpoint`: a call that `torch.utils.checkpoint` makes."""
+INLINED = (3, 12)
+"""The Python from which on a comprehension is part of the function around it."""
 
 
 About = Literal["argument", "configuration", "unknown", "size", "data"]
