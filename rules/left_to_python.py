@@ -5,7 +5,9 @@ Finds generator expressions, functions with a `yield`, those under `contextlib.c
 comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a whole, as
 one in a loop does, and in helpers that hold no tensor and are called from there. Of comprehensions those over a list, a
 dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of torch, before Python 3.12; those over
-anything but a list, also where a break stands in the comprehension itself.
+anything but a list, also where a break stands in the comprehension itself. Also calls that go through a generator
+expression at once, by `sum` or a function of the user's, if what they run breaks: to hand the generator to Python,
+Dynamo makes it anew, and lacks the variables that nothing reads behind the call.
 
 ## Why it hurts torch.compile
 Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it
@@ -22,11 +24,16 @@ helper that holds tensors but works nothing out with them.
 
 import ast
 
-from tcready.static.engine.facts import Alone
+from tcready.static.engine.facts import Alone, Consumed
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Alone) -> Claim:
+def check(fact: Alone | Consumed) -> Claim:
+    if isinstance(fact, Consumed):
+        return Claim(
+            "what this call runs breaks, and Dynamo cannot make its generator expression anew: "
+            "the function around it goes eager"
+        )
     comprehension = isinstance(fact.node, (ast.ListComp, ast.SetComp, ast.DictComp))
     what = "comprehension" if comprehension else "generator"
     return Claim(f"Python runs this {what}, as another break runs the code around it: it is not compiled")
@@ -37,8 +44,8 @@ RULE = Rule(
     name="left-to-python",
     effect="frame_skip",
     level="warning",
-    gb_ids=("GB0003", "GB4347"),
-    facts=(Alone,),
+    gb_ids=("GB0003", "GB0091", "GB4347"),
+    facts=(Alone, Consumed),
     check=check,
     follows=True,
     no_rewrite="What is to be mended is the other break.",
@@ -84,6 +91,19 @@ class Model(nn.Module):
             print("inside")  # CAUSE
             y = x * by
         return y + len(helper(2))
+"""
+        ),
+        Sample(
+            """
+def shown(x):
+    print("a part")  # CAUSE
+    return x * 2
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return sum(shown(y) for _ in range(2))  # BAD
 """
         ),
     ),

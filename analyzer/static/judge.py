@@ -26,6 +26,7 @@ from tcready.static.engine.facts import (
     Alone,
     Call,
     Condition,
+    Consumed,
     Fact,
     Loop,
     OfNew,
@@ -264,7 +265,9 @@ def _run_by_python(
     """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
     are met for certain, with their lines."""
     effects = interpretation.break_effects
-    alone = {place for place, judged in following.items() if isinstance(judged.fact, (Alone, OfNew))}
+    alone = {
+        place for place, judged in following.items() if isinstance(judged.fact, (Alone, Consumed, OfNew))
+    }
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
     run = effects.run_by_python(standing, constructors)
     made = {
@@ -281,6 +284,8 @@ def _run_by_python(
                 by_python = effects.holds_tensor(context) and eager.breaks_on(
                     context, node.lineno, last, fact.making.lineno
                 )
+            elif isinstance(fact, Consumed):
+                by_python = eager.breaks_on(context, node.lineno, last, 0)
             elif isinstance(node, MADE):
                 by_python = eager.makes_on(context, node.lineno, last, by_its_own=by_its_own)
             else:

@@ -125,7 +125,8 @@ class Unmet:
 
     def _is_compiled(self, context: int) -> bool:
         """Whether Dynamo compiles it by itself, too: what follows a break in it is traced."""
-        return self._contexts[context].function is None or self._effects.holds_tensor(context)
+        function = self._contexts[context].function
+        return function is None or (not function.is_generator and self._effects.holds_tensor(context))
 
     def _ends(self, context: int, above: frozenset[int] = frozenset()) -> tuple[Site, ...]:
         """Where the trace of a function ends: at its own breaks, and where it calls what breaks for certain."""

@@ -706,3 +706,36 @@ def test_the_more_must_hold_the_less_sure_a_claim_is(
         found = read([f"{path}::Model"], ReadOptions(root=tmp_path)).findings
         told = {f.confidence for f in found if f.rule == "TCR201"}
         assert told == ({expected} if expected else set()), source
+
+
+def test_a_generator_of_code_that_runs_eagerly_is_not_traced(tmp_path: Path) -> None:
+    """It is compiled as part of what goes through it alone, a function by itself, too."""
+    _write(
+        tmp_path,
+        "net.py",
+        """
+        def rows(x):
+            yield x * x.max().item()
+
+
+        def row(x):
+            return x + x.sum().item()
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.lstm = nn.LSTM(8, 8)
+
+            def forward(self, x):
+                x, _ = self.lstm(x)
+                for each in rows(x):
+                    x = x + each
+                return row(x)
+        """,
+    )
+    found = _lint(tmp_path, "net.py", low=True).findings
+    assert [(each.rule, each.confidence) for each in found if each.rule == "TCR201"] == [
+        ("TCR201", "low"),
+        ("TCR201", "high"),
+    ]

@@ -60,6 +60,8 @@ from tcready.static.engine.values import (
 from tcready.static.index import FunctionInfo
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
+FILLED = frozenset({"dict", "collections.OrderedDict"})
+"""What Dynamo makes by functions of its own that it traces (measured)."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
@@ -489,12 +491,10 @@ class Expressions(Room):
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
         """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""
-        before = {id(each) for each in ast.walk(node.generators[0].iter)}
-        inside = [each for each in ast.walk(node) if id(each) not in before]
-        loaded = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        stored = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        held = [value for name in sorted(loaded - stored) if (value := frame.lookup(name)) is not None]
-        names = loaded | {n.attr for n in inside if isinstance(n, ast.Attribute)}
+        inside = _inside(node)
+        held = [value for name in _held_names(node) if (value := frame.lookup(name)) is not None]
+        names = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        names |= {n.attr for n in inside if isinstance(n, ast.Attribute)}
         return any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
             is_torch(frame.module.bindings.get(name, ())) for name in names
         )
@@ -615,6 +615,8 @@ class Expressions(Room):
         made = self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
+        if not self.engine.quiet and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
+            self._tell_consumed(node, function, made, frame)
         return made
 
     def _tell_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
@@ -629,6 +631,27 @@ class Expressions(Room):
         making = _making(owner, frame.function) if bound else None
         if making is not None:
             self.engine.tell(F.OfNew(self.engine.where(frame), node, making))
+
+    def _tell_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
+        """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""
+        usual = likely(function)
+        if isinstance(usual, External):
+            called = self.engine.operations.tables.call_of(usual.name)
+            followed = usual.name in FILLED or (called is not None and called.rule == "polyfill")
+        else:
+            followed = isinstance(usual, Function)
+        later = isinstance(made, Sequence) and made.kind == "iterator"
+        if not followed or later or frame.function is None or not {*frame.enclosing} <= {"with"}:
+            return
+        held = {
+            name
+            for generator in node.args
+            if isinstance(generator, ast.GeneratorExp)
+            for name in _held_names(generator)
+            if name in frame.env
+        }
+        if held - _read_later(node, frame.function):
+            self.engine.tell(F.Consumed(self.engine.where(frame), node))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
         """What is remembered of attributes that a call has set holds no more."""
@@ -743,6 +766,57 @@ def _is_text(value: Value) -> bool:
 
 def _is_flag(value: Value) -> bool:
     return isinstance(value, Plain) and value.kind == "bool"
+
+
+def _inside(node: Comprehension) -> list[ast.AST]:
+    """What a comprehension evaluates as a function of its own: all but what it walks first."""
+    before = {id(each) for each in ast.walk(node.generators[0].iter)}
+    return [each for each in ast.walk(node) if id(each) not in before]
+
+
+def _held_names(node: Comprehension) -> list[str]:
+    """The variables of what is around it that a comprehension reads as a function of its own, sorted."""
+    names = [each for each in _inside(node) if isinstance(each, ast.Name)]
+    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    return sorted({each.id for each in names if isinstance(each.ctx, ast.Load)} - stored)
+
+
+def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
+    """The variables that a function reads behind an expression, before it gives them another value."""
+    end = _end(node)
+    around = [
+        each
+        for each in info.nodes
+        if isinstance(each, (ast.Return, ast.Assign)) and _begin(each) <= _begin(node) and end <= _end(each)
+    ]
+    if any(isinstance(each, ast.Return) for each in around):
+        return set()
+    assigned = {
+        id(name): _end(each)  # what is assigned is read first
+        for each in info.nodes
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        for name in ast.walk(target)
+    }
+    names = [each for each in info.nodes if isinstance(each, ast.Name)]
+    live: set[str] = set()
+    given: set[str] = set()
+    for place, name in sorted(
+        ((assigned.get(id(name), _begin(name)), name) for name in names), key=lambda each: each[0]
+    ):
+        if place >= end and isinstance(name.ctx, ast.Load):
+            live |= {name.id} - given
+        elif place >= end:
+            given.add(name.id)
+    return live
+
+
+def _begin(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:

@@ -344,6 +344,16 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumed:
+    """A generator expression is given to what the trace follows and what goes through it at once, and holds a variable
+    that nothing reads behind the call. If the call breaks, the generator is to be made anew for Python, and Dynamo has
+    left that variable out (measured)."""
+
+    where: Where
+    node: ast.Call
+
+
+@dataclass(frozen=True, slots=True)
 class Overloaded:
     """An operator that the class of an object overloads, between that and a tensor (`other`), or `@` with anything;
     `written` as an operator, or called as a function."""
@@ -429,6 +439,7 @@ Fact: TypeAlias = (
     | CheckMessage
     | Returned
     | OfNew
+    | Consumed
     | Unresolved
 )
 
