@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch._dynamo import trace_rules
 from torch._dynamo.variables.builtin import BuiltinVariable
+from torch._dynamo.variables.misc import get_np_to_tnp_map
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from deriving import trying
@@ -278,6 +279,14 @@ def tried(name: str, value: Any, position: int | None) -> list[str]:
     return last
 
 
+def lacks_counterpart(name: str, value: Any) -> bool:
+    """Whether it is a function of numpy that Dynamo has no function of its own for, whatever it is given."""
+    is_function = inspect.isroutine(value) or (hasattr(value, "nin") and not isinstance(value, type))
+    if not name.startswith("numpy.") or not is_function:
+        return False
+    return value not in get_np_to_tnp_map()
+
+
 def derive(
     found: dict[str, Any], processes: int, only: Collection[str] | None = None
 ) -> dict[str, list[str]]:
@@ -300,6 +309,8 @@ def derive(
         outcome = outcomes[once[id(value)]]
         if isinstance(outcome, dict):
             outcome = ["undecided", outcome["failed"]]
+        if outcome[0] == "undecided" and lacks_counterpart(name, value):
+            outcome = ["break", "GB0294"]
         word = "method" if isinstance(value, Method) else rule(value)
         table[name] = [word, outcome[0], outcome[1] if outcome[0] == "break" else ""]
     return table

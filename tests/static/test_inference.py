@@ -233,7 +233,7 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "comprehension has its own scope": ("y = 1\nz = [y for y in x]\nsee(y, 'a')", {"a": "1"}),
     "comprehension condition": (
         "see([y for y in (1, None) if y is not None], 'a')",
-        {"a": "list[1]"},
+        {"a": "list(1)"},
     ),
     "dict comprehension": ("see({k: x for k in range(n)}[0], 'a')", {"a": "tensor?"}),
     "generator expression": ("see(sum(y.argmax() for y in x), 'a')", {"a": "tensor[int]"}),

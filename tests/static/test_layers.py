@@ -22,6 +22,7 @@ LAYERS = {
     ),
     "engine": (
         "engine.values",
+        "engine.written",
         "engine.reach",
         "engine.facts",
         "engine.text",

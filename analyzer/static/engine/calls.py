@@ -50,6 +50,8 @@ from tcready.static.index import ClassInfo, FunctionInfo
 
 CALLED = (Function, Class, Instance, External, ExternalInstance)
 KEPT_BY = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
+LIKE_MODULE_LISTS = frozenset("append extend insert __getitem__ __setitem__ __iter__".split())
+"""Methods of lists that do what those of `nn.ModuleList` do."""
 OF_REGISTERED = MappingProxyType(
     {
         "register_buffer": "tensor",
@@ -604,9 +606,11 @@ class Calls(Room):
             return NONE
         if mro.is_dictionary:
             return self.engine.dictionary_method(made, name, site.args, site.keywords)
+        if mro.is_list and name in LIKE_MODULE_LISTS:
+            return self.engine.container_method(made, name, site.args)
         if name == "__init__":
-            if mro.container:
-                self.engine.fill_container(made, mro.container, site.args, site.node)
+            if mro.container or mro.is_list:
+                self.engine.fill_container(made, mro.container or "list", site.args, site.node)
             for base in mro.external:
                 constructors.stack(self.engine, made, base, site)
             return NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import operator
 from itertools import takewhile
 from typing import Any, cast
 
@@ -46,6 +47,7 @@ from tcready.static.engine.values import (
     prefer,
     without_none,
 )
+from tcready.static.engine.written import worked_out
 
 MAX_ENTRIES = 64
 """Of a mapping, that a view of it keeps apart."""
@@ -89,8 +91,10 @@ class Containers(Room):
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
         if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
             return self.engine.heap[value].members
-        if isinstance(value, Instance) and self.engine.mro(value.cls).container:
-            return self.engine.heap[value].members
+        if isinstance(value, Instance):
+            mro = self.engine.mro(value.cls)
+            if mro.container or mro.is_list:
+                return self.engine.heap[value].members
         return self._entries(value) if isinstance(value, Instance) else None
 
     def _entries(self, made: Instance) -> Mapping | None:
@@ -199,6 +203,14 @@ class Containers(Room):
                     return base.items[index.value]
                 return UNKNOWN
             return self.element(base)
+        if isinstance(base, Const) and isinstance(base.value, str):
+            if isinstance(node, ast.Slice):
+                bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
+                if any(b is Ellipsis for b in bounds) or bounds[2] == 0:
+                    return Plain("str")
+                return Const(base.value[slice(*cast(Any, bounds))])
+            known = worked_out(operator.getitem, base, index)
+            return Plain("str") if known is None else known
         if isinstance(base, Mapping):
             if is_key(index):
                 found = dict(base.entries).get(key_of(index))
@@ -343,7 +355,8 @@ class Containers(Room):
         if name == "sort":
             self.engine.ask_order(receiver, site.keywords.get("key"), site)
         if name in ("index", "count"):
-            return Plain("int")
+            known = worked_out(getattr(list, name), dataclasses.replace(receiver, kind="list"), *site.args)
+            return Plain("int") if known is None else known
         if name == "numel":
             return K.SHAPE_INT
         if name == "copy":

@@ -48,6 +48,7 @@ from tcready.static.engine.values import (
     join,
     keep,
     key_of,
+    lift,
     likely,
     members_of,
     options,
@@ -233,7 +234,7 @@ class Expressions(Room):
 
     def _compare(self, node: ast.Compare, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
-        result: Value = UNKNOWN
+        results: list[Value] = []
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
             self.engine.tell_sparse(node, frame, left, right)
@@ -247,12 +248,15 @@ class Expressions(Room):
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
                 )
             result = self.engine.related(op, left, right, comparator, frame)
+            results.append(result)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
                 self.engine.tell(F.Test(self.engine.where(frame), node, "compare", result))
             left = right
-        return result
+        if len(results) > 1 and not any(tensor_of(each) for each in results):
+            return lift(_all_of, *results)
+        return results[-1]
 
     def _tuple(self, node: ast.Tuple, frame: Frame) -> Value:
         return self._display("tuple", node.elts, frame)
@@ -375,61 +379,100 @@ class Expressions(Room):
     def _collected(
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value:
-        rounds, ordered = self._rounds(node.generators, frame) if kind != "set" else ((), False)
-        if rounds:
+        rounds, ordered = self._rounds(node.generators, frame) if kind != "set" else (None, False)
+        if rounds is not None:
             lazy = kind == "iterator"
             known = ordered or frame.confidence == "low"
-            made: dict[Value, Value] = {}
+            made: dict[Value, tuple[Value, Answer]] = {}
             with frame.no_surer_than(frame.confidence if known else "medium"):
-                for member in dict.fromkeys(rounds):
-                    (made[member],), _ = self._comprehension(
-                        node, [node.elt], frame, lazy=lazy, member=member
-                    )
-            items = tuple(made[member] for member in rounds)
-            return Sequence(kind, items, UNKNOWN) if ordered else Sequence(kind, None, join(*items))
+                # a variable that is given a value in it (`:=`) has that of the last round
+                for member in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
+                    (value,), kept = self._comprehension(node, [node.elt], frame, lazy=lazy, member=member)
+                    made[member] = value, kept
+            return _kept(kind, [made[member] for member in rounds], ordered)
+        usual = self._usually_collected(kind, node, frame)
         found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
-        return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
+        if kept.likely is False:
+            return prefer(Sequence(kind, (), UNKNOWN), every)
+        return every if usual is None else prefer(usual, every)
+
+    def _usually_collected(
+        self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
+    ) -> Value | None:
+        """What a comprehension makes of what it walks if nothing else is said; None if nothing says that."""
+        rounds = None if kind == "set" else self._usual_rounds(node.generators, frame)
+        if rounds is None:
+            return None
+        with self.engine.quietly():
+            made = [self._comprehension(node, [node.elt], frame, member=member) for member in rounds]
+        return _kept(kind, [(values[0], kept) for values, kept in made], ordered=True)
+
+    def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
+        """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
+        if len(generators) > 1:
+            return None
+        with self.engine.quietly():
+            walked = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+        usual = likely(walked)
+        if usual is walked or not isinstance(usual, Sequence) or usual.items is None:
+            return None
+        return usual.items if len(usual.items) <= UNROLL else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
-        known: dict[object, Value] = {}
-        for member in self._known_rounds(node.generators, frame):
-            (key, value), _ = self._comprehension(node, [node.key, node.value], frame, member=member)
-            if not is_key(key):
-                break
-            known[key_of(key)] = value
-        else:
-            if known:
-                return Mapping(tuple(known.items()), None)
+        known = self._table(node, self._known_rounds(node.generators, frame), frame)
+        if known is not None:
+            return known
+        with self.engine.quietly():
+            usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
         found, kept = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
-        return every if kept.likely is not False else prefer(Mapping((), None), every)
+        if kept.likely is False:
+            return prefer(Mapping((), None), every)
+        return every if usual is None else prefer(usual, every)
 
-    def _rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[tuple[Value, ...], bool]:
-        """What a comprehension without conditions walks, member by member, and whether in that order; of modules in a
-        container each kind. Nothing if that is not known."""
-        if len(generators) > 1 or generators[0].ifs:
-            return (), True
+    def _table(self, node: ast.DictComp, rounds: tuple[Value, ...] | None, frame: Frame) -> Mapping | None:
+        """What a comprehension makes of these rounds; None without any, or if nothing tells what is kept, or by which
+        key."""
+        entries: dict[object, Value] = {}
+        for member in rounds or ():
+            (key, value), kept = self._comprehension(node, [node.key, node.value], frame, member=member)
+            if kept.decided is None or (kept.decided and not is_key(key)):
+                return None
+            if kept.decided:
+                entries[key_of(key)] = value
+        return None if rounds is None else Mapping(tuple(entries.items()), None)
+
+    def _rounds(
+        self, generators: list[ast.comprehension], frame: Frame
+    ) -> tuple[tuple[Value, ...] | None, bool]:
+        """What a comprehension walks, member by member, and whether in that order; of modules in a container each kind.
+        None if that is not known."""
+        if len(generators) > 1:
+            return None, True
         with self.engine.quietly():
             value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
         members = self.engine.container_members(value)
         source = members if members is not None else value
         if isinstance(source, Sequence) and source.items is not None:
-            return (source.items, True) if len(source.items) <= UNROLL else ((), True)
-        element = self.engine.element(value) if members is not None else UNKNOWN
-        return (element.options, False) if isinstance(element, Choice) and not element.likely else ((), True)
+            empty = not source.items and source.outer and source.kind != "tuple"  # something may be added
+            return (source.items, True) if len(source.items) <= UNROLL and not empty else (None, True)
+        element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
+        return (
+            (element.options, False) if isinstance(element, Choice) and not element.likely else (None, True)
+        )
 
-    def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...]:
-        """What a comprehension walks member by member; nothing if that is not known, or asked."""
-        if len(generators) > 1 or generators[0].ifs:
-            return ()
+    def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
+        """What a comprehension walks member by member; None if that is not known."""
+        if len(generators) > 1:
+            return None
         with self.engine.quietly():
             value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
         if not isinstance(value, Sequence) or value.items is None:
-            return ()
+            return None
         if value.outer and value.kind != "tuple":  # it may be changed before the call
-            return ()
-        return value.items if len(value.items) <= UNROLL else ()
+            return None
+        return value.items if len(value.items) <= UNROLL else None
 
     def _comprehension(
         self,
@@ -440,7 +483,7 @@ class Expressions(Room):
         member: Value | None = None,
     ) -> tuple[list[Value], Answer]:
         """The values of `parts`, and whether the conditions keep anything; of one round only, with a `member` for it."""
-        kept = Answer(None, None)
+        kept = Answer(True, True)
         generators = node.generators
         around: F.Enclosing = "comprehension"
         if not self.engine.quiet and sys.version_info < F.INLINED and self._holds_torch(node, frame):
@@ -459,8 +502,8 @@ class Expressions(Room):
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
                     answer, about = self.engine.asked_apart(frame, asking)
+                    kept = Answer(*map(_both, kept, answer))
                     if answer.likely is False:
-                        kept = Answer(answer.decided, False)
                         lower = self.engine.improbable(frame)
                         if answer.decided is False or lower is None:
                             return [UNKNOWN for _ in parts], kept
@@ -779,6 +822,28 @@ def _held_names(node: Comprehension) -> list[str]:
     names = [each for each in _inside(node) if isinstance(each, ast.Name)]
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     return sorted({each.id for each in names if isinstance(each.ctx, ast.Load)} - stored)
+
+
+def _both(one: bool | None, other: bool | None) -> bool | None:
+    return False if False in (one, other) else None if None in (one, other) else True
+
+
+def _kept(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
+    """What a comprehension makes of its rounds: the value of each, and whether it is kept."""
+    some = [value for value, kept in made if kept.decided is not False]
+    every = Sequence(kind, None, join(*some) if some else UNKNOWN)
+    if not ordered or any(kept.likely is None for _, kept in made):
+        return every
+    usual = Sequence(kind, tuple(value for value, kept in made if kept.likely), UNKNOWN)
+    return usual if all(kept.decided is not None for _, kept in made) else prefer(usual, every)
+
+
+def _all_of(*answers: Value) -> Value:
+    """What a chain of comparisons comes to: the first that is false, else the last."""
+    for answer in answers[:-1]:
+        if answer != Const(True):
+            return answer if answer == Const(False) or Const(False) not in answers else Const(False)
+    return answers[-1]
 
 
 def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:

@@ -31,13 +31,13 @@ from tcready.static.engine.values import (
     Value,
     comes_of_tensors,
     is_surely_tensor,
-    likely,
     members_of,
     number_from_tensor,
     options,
     prefer,
     tensor_of,
 )
+from tcready.static.engine.written import worked_out
 from tcready.static.versions import Version
 
 CUSTOM_OP = "torch.library.custom_op"
@@ -398,29 +398,6 @@ FOLDED_OF_MATH: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
     }
 )  # fmt: skip
 """Functions of `math` that give one number quickly, however large their arguments are."""
-FOLDED: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
-    {function.__name__: function for function in (abs, max, min, round, sum)}
-)
-
-
-def folded(function: Callable[..., object] | None, args: tuple[Value, ...]) -> Value | None:
-    """What a function of Python's gives for known numbers, or for a row of them; None if that is not known."""
-    if function is None or not args:
-        return None
-    usual = tuple(map(likely, args))
-    row = usual[0] if len(usual) == 1 and isinstance(usual[0], Sequence) else None
-    values = usual if row is None else row.items or ()
-    numbers = [v.value for v in values if isinstance(v, Const) and isinstance(v.value, (int, float))]
-    if not numbers or len(numbers) < len(values):
-        return None
-    try:
-        made = function(numbers) if row is not None else function(*numbers)
-    except (ArithmeticError, TypeError, ValueError):
-        return None
-    if not isinstance(made, (int, float)):
-        return None
-    changeable = usual != args or (row is not None and row.outer and row.kind == "list")
-    return prefer(Const(made), Plain(type(made).__name__)) if changeable else Const(made)
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
@@ -433,7 +410,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     if root == "numpy":
         return _numpy_call(name, args, keywords)
     if root == "math":
-        known = folded(FOLDED_OF_MATH.get(name), args)
+        known = worked_out(FOLDED_OF_MATH[name], *args) if name in FOLDED_OF_MATH else None
         if known is not None:
             return known
         return Plain(
@@ -762,6 +739,8 @@ DICTIONARIES = frozenset(
     "dict collections.OrderedDict collections.UserDict collections.defaultdict typing.Dict typing.OrderedDict".split()
 )
 """What a class derives from whose objects are dicts."""
+LISTS = frozenset("list collections.UserList typing.List".split())
+"""What a class derives from whose objects are lists."""
 
 CONTAINERS = frozenset(
     f"torch.nn.{name}"

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
-from tcready.static.engine.knowledge import CONTAINERS, DICTIONARIES, is_module_class
+from tcready.static.engine.knowledge import CONTAINERS, DICTIONARIES, LISTS, is_module_class
 from tcready.static.index import ClassInfo, FunctionInfo
 
 PATCHED = ("forward", "__call__", "__init__")
@@ -67,6 +67,11 @@ class Mro:
     def is_tensor(self) -> bool:
         """Its objects are tensors."""
         return any(name in TENSORS for name in self.external)
+
+    @property
+    def is_list(self) -> bool:
+        """Its objects are lists, with whatever methods of their own."""
+        return any(name in LISTS for name in self.external)
 
     @property
     def is_dictionary(self) -> bool:

@@ -446,8 +446,8 @@ class Objects(Room):
             if asked is not None:
                 self._alike.keep(asked, made, stored)
             return made
-        if mro.container:
-            self.engine.fill_container(made, mro.container, site.spread().args, site.node)
+        if mro.container or mro.is_list:
+            self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
             return made
         for base in mro.external:
             constructors.stack(self.engine, made, base, site)

@@ -44,6 +44,7 @@ from tcready.static.engine.values import (
     tensor_of,
     whole,
 )
+from tcready.static.engine.written import worked_out
 
 ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
@@ -70,6 +71,16 @@ OF_NUMBERS: MappingProxyType[str, Callable[[Any, Any], Any]] = MappingProxyType(
         "BitAnd": operator.and_,
         "BitOr": operator.or_,
         "BitXor": operator.xor,
+    }
+)
+ORDERS: MappingProxyType[type[ast.cmpop], Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        ast.Eq: operator.eq,
+        ast.NotEq: operator.ne,
+        ast.Lt: operator.lt,
+        ast.LtE: operator.le,
+        ast.Gt: operator.gt,
+        ast.GtE: operator.ge,
     }
 )
 STEEP = frozenset({"Pow", "LShift"})
@@ -120,6 +131,9 @@ def _binary(op: str, left: Value, right: Value) -> Value:
     if op == "Mult":
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
+                known = worked_out(operator.mul, one, other) if one.kind in ("list", "tuple") else None
+                if known is not None:
+                    return known
                 return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
             zero = isinstance(one, Const) and type(one.value) in (int, float) and one.value == 0
             if zero and all(_may_be_number(v) for v in options(other)):
@@ -174,6 +188,10 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     rows = [_constants(v) for v in (left, right)]
     if rows[0] is not None and rows[1] is not None and type(rows[0]) is type(rows[1]):
         return _fold_compare(op, *rows)
+    if type(op) in ORDERS and all(isinstance(v, (Sequence, Mapping)) for v in (left, right)):
+        known = worked_out(ORDERS[type(op)], left, right)
+        if known is not None:
+            return known
     if Const("default") in (left, right) and isinstance(op, (ast.Eq, ast.NotEq)):
         return prefer(Const(isinstance(op, ast.Eq)), Plain("bool"))  # as the word says
     for one, other in ((left, right), (right, left)):
@@ -314,18 +332,8 @@ def _fold(op: str, left: Any, right: Any) -> Value:
 
 def _fold_compare(op: ast.cmpop, left: Any, right: Any) -> Value:
     try:
-        if isinstance(op, ast.Eq):
-            return Const(left == right)
-        if isinstance(op, ast.NotEq):
-            return Const(left != right)
-        if isinstance(op, ast.Lt):
-            return Const(left < right)
-        if isinstance(op, ast.LtE):
-            return Const(left <= right)
-        if isinstance(op, ast.Gt):
-            return Const(left > right)
-        if isinstance(op, ast.GtE):
-            return Const(left >= right)
+        if type(op) in ORDERS:
+            return Const(ORDERS[type(op)](left, right))
     except TypeError:
         return UNKNOWN
     return UNKNOWN

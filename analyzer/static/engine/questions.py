@@ -310,8 +310,11 @@ class Questions(Room):
         return Answer(decided, self._usual_truth(likely(value)) if decided is None else decided)
 
     def _usual_truth(self, value: Value) -> bool | None:
-        """How `bool(value)` usually comes out: a `**kwargs` for which a call that was read gives something holds that."""
-        if isinstance(value, Mapping) and value.extra and value.entries:
+        """How `bool(value)` usually comes out: a `**kwargs` for which a call that was read gives something holds that. So
+        does a list, or a dict, that a constructor fills."""
+        if isinstance(value, Mapping) and value.entries and (value.extra or value.element is None):
+            return True
+        if isinstance(value, Sequence) and value.items:
             return True
         return self._truth(value)
 

@@ -23,13 +23,15 @@ from tcready.static.engine.values import (
     likely,
     options,
 )
+from tcready.static.engine.written import worked_out
 
 MAX_LENGTH = 20_000
 """Longer constant text is only known to be text."""
 BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
 PURE = frozenset(
     "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
-    "isdigit isalnum isidentifier isalpha isdecimal islower isupper rsplit casefold zfill partition rpartition".split()
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper rsplit casefold partition rpartition join count "
+    "find rfind index rindex splitlines swapcase isspace istitle isnumeric isascii".split()
 )
 """Methods of text that are worked out if everything is constant."""
 METHODS = frozenset(
@@ -92,6 +94,10 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
     text = receiver.value if isinstance(receiver, Const) else None
     if name == "format":
         return lift(lambda *given: _formatted(text, given), *args)
+    if name in PURE and text is not None:
+        known = worked_out(getattr(str, name), receiver, *args)
+        if known is not None:
+            return known
     if isinstance(text, str) and name == "join" and args and isinstance(args[0], (Sequence, Mapping)):
         members = _texts(args[0])
         if members is not None and len(text) + sum(map(len, members)) < MAX_LENGTH:

@@ -45,6 +45,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
+from tcready.static.engine.written import worked_out
 from tcready.static.index import ClassInfo, FunctionInfo, Import
 
 Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
@@ -100,11 +101,29 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
         if name in WALKING and len(site.args) in WALKING[name]:
             walked = tuple(engine.iterated(arg, site.frame) for arg in site.args[first:])
             site = site.giving((*site.args[:first], *walked), site.keywords)
+    known = _worked_out(name, site)
+    if known is not None:
+        return known
     handler = HANDLERS.get(name)
     result = handler(engine, site) if handler is not None else None
     if result is not None:
         return result
     return ExternalInstance(name) if name.endswith(OF_ERRORS) else UNKNOWN
+
+
+PURE: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
+    {
+        **{f.__name__: f for f in (all, any, sum, max, min, abs, round, divmod, pow, repr, sorted, bool)},
+        "reversed": lambda given: [*reversed(given)],
+    }
+)
+"""Functions that are worked out for what is written out."""
+
+
+def _worked_out(name: str, site: CallSite) -> Value | None:
+    if name not in PURE or site.rest is not None or not site.args:
+        return None
+    return worked_out(PURE[name], *site.args, **site.keywords)
 
 
 def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
@@ -174,6 +193,8 @@ def _length(value: Value) -> Value:
         return prefer(count, Plain("int")) if value.items else Plain("int")
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return Const(len(value.entries))
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return Const(len(value.value))
     return K.SHAPE_INT if tensor_of(value) else Plain("int")
 
 
@@ -200,10 +221,14 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
     """`ordered`: in the order of what is walked."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
-        if not site.args:
-            return Sequence(kind, (), UNKNOWN)
-        items = known_items(engine, site.args[0]) if ordered else None
-        return Sequence(kind, items, UNKNOWN if items is not None else engine.element(site.args[0]))
+        return lift(made_of(engine), site.args[0]) if site.args else Sequence(kind, (), UNKNOWN)
+
+    def made_of(engine: Engine) -> Callable[[Value], Value]:
+        def made(walked: Value) -> Value:
+            items = known_items(engine, walked) if ordered else None
+            return Sequence(kind, items, UNKNOWN if items is not None else engine.element(walked))
+
+        return made
 
     return handler
 
@@ -211,21 +236,7 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
 def _sorted(engine: Engine, site: CallSite) -> Value:
     if site.args:
         engine.ask_order(site.args[0], site.keywords.get("key"), site)
-        items = _in_order(site.args[0]) if not site.keywords else None
-        if items is not None:
-            return Sequence("list", items, UNKNOWN)
     return Sequence("list", None, engine.element(_first(site)))
-
-
-def _in_order(value: Value) -> tuple[Value, ...] | None:
-    """The numbers, or texts, of a row that is written out, sorted; None if it is none."""
-    items = value.items if isinstance(value, Sequence) and not value.outer else None
-    if not items or not all(isinstance(v, Const) for v in items):
-        return None
-    found = [v.value for v in items if isinstance(v, Const)]
-    if not all(isinstance(v, (int, float)) for v in found) and not all(isinstance(v, str) for v in found):
-        return None
-    return tuple(map(Const, sorted(found)))  # type: ignore[type-var]
 
 
 def _enumerate(engine: Engine, site: CallSite) -> Value:
@@ -273,16 +284,6 @@ def filtered(engine: Engine, site: CallSite) -> Value | None:
 def _next(engine: Engine, site: CallSite) -> Value:
     element = engine.element(_first(site))
     return join(element, site.args[1]) if len(site.args) > 1 else element
-
-
-def _folding(name: str, otherwise: Handler) -> Handler:
-    """A function of Python's over numbers: what it gives for known ones, else what `otherwise` says."""
-
-    def handler(engine: Engine, site: CallSite) -> Value | None:
-        known = None if site.keywords or site.rest is not None else K.folded(K.FOLDED[name], site.args)
-        return otherwise(engine, site) if known is None else known
-
-    return handler
 
 
 def _reduce(engine: Engine, site: CallSite) -> Value:
@@ -431,16 +432,29 @@ def _any_of(decides: bool) -> Handler:
     """`any` or `all`: whether one member of a row is true, or false, which `decides`."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
-        members = _first(site)
+        return lift(lambda members: answered(engine, members), _first(site))
+
+    def answered(engine: Engine, members: Value) -> Value:
         if tensor_of(members):
             return Plain("bool", "tensor")
-        if isinstance(members, Sequence) and members.items:
-            answers = [engine.answer(member).decided for member in members.items]
-            if decides in answers or None not in answers:
-                return Const(decides if decides in answers else not decides)
+        if isinstance(members, Sequence) and members.items is not None:
+            answers = [engine.answer(member) for member in members.items]
+            decided = _of_all([answer.decided for answer in answers], decides)
+            guess = _of_all([answer.likely for answer in answers], decides)
+            if decided is not None and not (members.outer and members.kind != "tuple"):
+                return Const(decided)
+            if guess is not None:
+                return prefer(Const(guess), Plain("bool"))
         return Plain("bool")
 
     return handler
+
+
+def _of_all(answers: list[bool | None], decides: bool) -> bool | None:
+    """The answer of `any` or `all` for those of its members."""
+    if decides in answers:
+        return decides
+    return None if None in answers else not decides
 
 
 def _text(_engine: Engine, site: CallSite) -> Value:
@@ -613,9 +627,9 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "map": _map,
         "filter": filtered,
         "next": _next,
-        **{name: _folding(name, _reduce) for name in ("max", "min", "sum")},
-        "abs": _folding("abs", _arithmetic),
-        "round": _folding("round", _number("round")),
+        **dict.fromkeys(("max", "min", "sum"), _reduce),
+        "abs": _arithmetic,
+        "round": _number("round"),
         **dict.fromkeys(("pow", "divmod"), _arithmetic),
         "dict": _dict,
         "getattr": _getattr,
