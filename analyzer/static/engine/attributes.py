@@ -198,7 +198,9 @@ class Attributes(Room):
                 )  # what operations give has names: `torch.linalg.eigh(x).eigenvalues`
             return Method(owner, name)
         if isinstance(owner, Const) and name in ("value", "name"):  # of a member of an enum
-            return owner if name == "value" else Plain("str")
+            if name == "value":
+                return owner
+            return Const(owner.member) if owner.member else Plain("str")
         if isinstance(owner, (Mapping, Const)):
             if isinstance(owner, Mapping):
                 for key, value in owner.entries:
@@ -592,6 +594,8 @@ class Attributes(Room):
                         return value
         if holder is not None:
             value = self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
+            if isinstance(value, Const) and self.engine.is_enum(mro):
+                return Const(value.value, name)
             if isinstance(value, Const) and name in self.engine.assigned(mro):
                 return prefer(value, _vague(value))  # it may be set before the call
             return value

@@ -36,6 +36,7 @@ from tcready.static.engine.values import (
     Value,
     join,
     keep,
+    lift,
     likely,
     members_of,
     options,
@@ -455,7 +456,9 @@ class Objects(Room):
             self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
             return made
         if self.engine.is_enum(mro) and site.args:
-            return site.args[0]
+            members = self.engine.enum_members(cls.info)
+            known = members.items if members is not None and members.items else ()
+            return lift(lambda value: next((each for each in known if each == value), value), site.args[0])
         self.engine.fill_record(made, site)
         return made
 

@@ -92,10 +92,15 @@ def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right`; constants are folded if that is small and cannot fail oddly, defaults likewise."""
     made = _binary(op, whole(left), whole(right))
     usual = likely(left), likely(right)
-    if not isinstance(usual[0], Const) or not isinstance(usual[1], Const) or isinstance(made, Const):
+    if isinstance(made, Const) or usual == (left, right) or not all(map(_is_written, usual)):
         return made
     guess = _binary(op, *usual)
-    return prefer(guess, made) if isinstance(guess, Const) else made
+    return prefer(guess, made) if _is_written(guess) else made
+
+
+def _is_written(value: Value) -> bool:
+    """A constant, or a row whose length is known."""
+    return isinstance(value, Const) or (isinstance(value, Sequence) and value.items is not None)
 
 
 def _binary(op: str, left: Value, right: Value) -> Value:

@@ -316,6 +316,10 @@ class Questions(Room):
             return True
         if isinstance(value, Sequence) and value.items:
             return True
+        if isinstance(value, Instance) and self.engine.mro(value.cls).is_list:
+            members = self.engine.container_members(value)
+            answered = any(self.engine.mro(value.cls).functions(name) for name in ("__bool__", "__len__"))
+            return None if answered or members is None else self._usual_truth(members)
         return self._truth(value)
 
     def _truth(self, value: Value) -> bool | None:

@@ -230,9 +230,9 @@ class Records(Room):
         if not self.is_enum(self.engine.mro(cls)):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
-        return Sequence(
-            "iterator", tuple(self.engine.class_attribute(cls, name, None) for name in names), UNKNOWN
-        )
+        values = ((name, self.engine.class_attribute(cls, name, None)) for name in names)
+        members = (Const(v.value, name) if isinstance(v, Const) else v for name, v in values)
+        return Sequence("iterator", tuple(members), UNKNOWN)
 
     def numbered(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""

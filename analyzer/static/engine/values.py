@@ -50,6 +50,8 @@ class Const:
     """A Python constant whose value the source decides; `1`, `1.0` and `True` are three."""
 
     value: bool | int | float | complex | str | bytes | EllipsisType | None
+    member: str = ""
+    """Of a member of an enum, which stands for its value, the name; it makes no other constant of it."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Const):
