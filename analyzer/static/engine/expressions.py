@@ -51,6 +51,7 @@ from tcready.static.engine.values import (
     lift,
     likely,
     members_of,
+    of_key,
     options,
     prefer,
     tensor_of,
@@ -183,6 +184,11 @@ class Expressions(Room):
                     frame, partial(self.engine.truthy, operand, kind, frame)
                 )
                 answer = self.engine.answer(value)
+                if isinstance(
+                    operand, ast.BoolOp
+                ):  # its truth was asked; what it gives is one of its operands
+                    with self.engine.quietly():
+                        value = self.eval(operand, frame)
                 if answer.decided == short:
                     values.append(value)
                     break
@@ -379,7 +385,7 @@ class Expressions(Room):
     def _collected(
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value:
-        rounds, ordered = self._rounds(node.generators, frame) if kind != "set" else (None, False)
+        rounds, ordered = self._rounds(node.generators, frame)
         if rounds is not None:
             lazy = kind == "iterator"
             known = ordered or frame.confidence == "low"
@@ -401,7 +407,7 @@ class Expressions(Room):
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value | None:
         """What a comprehension makes of what it walks if nothing else is said; None if nothing says that."""
-        rounds = None if kind == "set" else self._usual_rounds(node.generators, frame)
+        rounds = self._usual_rounds(node.generators, frame)
         if rounds is None:
             return None
         with self.engine.quietly():
@@ -415,9 +421,8 @@ class Expressions(Room):
         with self.engine.quietly():
             walked = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
         usual = likely(walked)
-        if usual is walked or not isinstance(usual, Sequence) or usual.items is None:
-            return None
-        return usual.items if len(usual.items) <= UNROLL else None
+        rounds = None if usual is walked else _rounds_of(usual)
+        return rounds if rounds is not None and len(rounds) <= UNROLL else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
@@ -453,10 +458,10 @@ class Expressions(Room):
         with self.engine.quietly():
             value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
         members = self.engine.container_members(value)
-        source = members if members is not None else value
-        if isinstance(source, Sequence) and source.items is not None:
-            empty = not source.items and source.outer and source.kind != "tuple"  # something may be added
-            return (source.items, True) if len(source.items) <= UNROLL and not empty else (None, True)
+        rounds = _rounds_of(value if members is None else members)
+        if rounds is not None:
+            empty = not rounds and _may_grow(value)
+            return (rounds, True) if len(rounds) <= UNROLL and not empty else (None, True)
         element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
         return (
             (element.options, False) if isinstance(element, Choice) and not element.likely else (None, True)
@@ -468,11 +473,8 @@ class Expressions(Room):
             return None
         with self.engine.quietly():
             value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
-        if not isinstance(value, Sequence) or value.items is None:
-            return None
-        if value.outer and value.kind != "tuple":  # it may be changed before the call
-            return None
-        return value.items if len(value.items) <= UNROLL else None
+        rounds = None if _may_grow(value) else _rounds_of(value)
+        return rounds if rounds is not None and len(rounds) <= UNROLL else None
 
     def _comprehension(
         self,
@@ -824,6 +826,18 @@ def _held_names(node: Comprehension) -> list[str]:
     return sorted({each.id for each in names if isinstance(each.ctx, ast.Load)} - stored)
 
 
+def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
+    """What is walked one by one, if the source tells all of it: the members of a row, the keys of a dict."""
+    if isinstance(walked, Mapping):
+        return None if walked.element is not None else tuple(of_key(key) for key, _ in walked.entries)
+    return walked.items if isinstance(walked, Sequence) else None
+
+
+def _may_grow(value: Value) -> bool:
+    """Whether something may be added to it before the call."""
+    return isinstance(value, (Sequence, Mapping)) and value.outer and getattr(value, "kind", "") != "tuple"
+
+
 def _both(one: bool | None, other: bool | None) -> bool | None:
     return False if False in (one, other) else None if None in (one, other) else True
 
@@ -834,7 +848,12 @@ def _kept(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
     every = Sequence(kind, None, join(*some) if some else UNKNOWN)
     if not ordered or any(kept.likely is None for _, kept in made):
         return every
-    usual = Sequence(kind, tuple(value for value, kept in made if kept.likely), UNKNOWN)
+    items = tuple(value for value, kept in made if kept.likely)
+    if kind == "set":
+        if not all(isinstance(each, Const) for each in items):
+            return every  # nothing tells which are equal
+        items = tuple(dict.fromkeys(items))
+    usual = Sequence(kind, items, UNKNOWN)
     return usual if all(kept.decided is not None for _, kept in made) else prefer(usual, every)
 
 

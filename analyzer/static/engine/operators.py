@@ -136,9 +136,11 @@ def _binary(op: str, left: Value, right: Value) -> Value:
     if op == "Mult":
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
-                known = worked_out(operator.mul, one, other) if one.kind in ("list", "tuple") else None
-                if known is not None:
-                    return known
+                count = (
+                    other.value if isinstance(other, Const) and isinstance(other.value, int) else MAX_ITEMS
+                )
+                if one.items is not None and len(one.items) * count <= MAX_ITEMS:
+                    return Sequence(one.kind, one.items * count, UNKNOWN)
                 return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
             zero = isinstance(one, Const) and type(one.value) in (int, float) and one.value == 0
             if zero and all(_may_be_number(v) for v in options(other)):
@@ -193,7 +195,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     rows = [_constants(v) for v in (left, right)]
     if rows[0] is not None and rows[1] is not None and type(rows[0]) is type(rows[1]):
         return _fold_compare(op, *rows)
-    if type(op) in ORDERS and all(isinstance(v, (Sequence, Mapping)) for v in (left, right)):
+    if type(op) in ORDERS and all(map(_is_compared_by_members, (left, right))):
         known = worked_out(ORDERS[type(op)], left, right)
         if known is not None:
             return known
@@ -237,6 +239,12 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         if any(isinstance(v, Plain) and v.origin == origin for v in values):
             return Plain("bool", origin)
     return Plain("bool")
+
+
+def _is_compared_by_members(value: Value) -> bool:
+    return isinstance(value, Mapping) or (
+        isinstance(value, Sequence) and value.kind in ("list", "tuple", "set")
+    )
 
 
 def _is_word(value: Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 from tcready.static.engine.values import (
@@ -22,6 +23,8 @@ LONG = 1_000
 """Text, in characters, that is longer is not worked with: what is made of it may be longer by far."""
 LARGE = 10**9
 """The same of numbers."""
+AS_PYTHON: MappingProxyType[str, Callable[[list[Any]], Any]] = MappingProxyType({"tuple": tuple, "set": set})
+"""What a row is by its kind; a list if it is none of these."""
 
 
 class _UnknownError(Exception):
@@ -44,7 +47,7 @@ class _Reading:
             if usual.outer and usual.kind != "tuple":
                 self.sure = False  # it may be changed before the call
             members = [self(each) for each in usual.items]
-            return tuple(members) if usual.kind == "tuple" else members
+            return AS_PYTHON.get(usual.kind, list)(members)
         if isinstance(usual, Mapping) and usual.element is None and len(usual.entries) <= MAX_ITEMS:
             self.sure = self.sure and not usual.outer
             return {_small(key): self(each) for key, each in usual.entries}
@@ -64,7 +67,7 @@ def worked_out(function: Callable[..., object], *args: Value, **keywords: Value)
     return made if reading.sure else prefer(made, _vague(made))
 
 
-def _small(value: object) -> object:
+def _small(value: object) -> Any:
     if isinstance(value, str):
         fits = len(value) <= LONG
     elif isinstance(value, int):
@@ -80,9 +83,7 @@ def _value(made: object) -> Value:
     if isinstance(made, (list, tuple)) and len(made) <= MAX_ITEMS:
         items = tuple(map(_value, made))
         return Sequence("tuple" if isinstance(made, tuple) else "list", items, UNKNOWN)
-    if made is None or isinstance(made, (bool, int, float, str)):
-        return Const(made)
-    raise _UnknownError
+    return Const(_small(made))
 
 
 def _vague(value: Value) -> Value:

@@ -113,11 +113,11 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
 
 PURE: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
     {
-        **{f.__name__: f for f in (all, any, sum, max, min, abs, round, divmod, pow, repr, sorted, bool)},
+        **{f.__name__: f for f in (all, any, sum, max, min, abs, round, divmod, repr, sorted, bool)},
         "reversed": lambda given: [*reversed(given)],
     }
 )
-"""Functions that are worked out for what is written out."""
+"""Functions that are worked out for what is written out, and give no more than they are given."""
 
 
 def _worked_out(name: str, site: CallSite) -> Value | None:
