@@ -16,7 +16,7 @@ from tcready.schema.report import Region, Report, TargetReport, Tool
 from tcready.schema.run import BreakSite, Recompile, SkippedFrame
 from tcready.schema.static import Evidence
 from tcready.schema.troubles import Troubles
-from tcready.schema.words import STAGES
+from tcready.schema.words import STAGES, TcreadyError
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = "model.py"
@@ -84,6 +84,12 @@ def test_a_failed_stage_of_an_older_report_gets_its_reason(stage: Any, detail: s
     said = {**data, "reason": "budget"}
     assert from_json(Stage, said).reason == "budget", "what is there stands"
     assert from_json(Stage, {**data, "state": "not_run"}).reason is None
+
+
+@pytest.mark.parametrize("stage", [["capture"], {}, None])
+def test_a_failed_stage_that_is_no_word_is_named(stage: Any) -> None:
+    with pytest.raises(TcreadyError, match=r"Stage\.stage: .* is not one of"):
+        from_json(Stage, {"stage": stage, "state": "fail", "detail": ""})
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _ENDINGS = (
 )
 """How the launcher worded an end that says nothing of the model."""
 _BEFORE = r"(?:case [^\n]*?: |on rank \d+: )*"
-_COMPILING = frozenset({"capture", "fullgraph", "backend"})
+_COMPILING = ("capture", "fullgraph", "backend")
 _MADE_UP = "synthesised: "
 
 
