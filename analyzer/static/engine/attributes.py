@@ -192,10 +192,12 @@ class Attributes(Room):
             ):
                 return owner.items[0 if name == "values" else 1]
             tensors = owner.kind == "tuple" and owner.items and all(map(tensor_of, owner.items))
-            if tensors and owner.items and not hasattr(tuple, name):
-                return join(
-                    *owner.items
-                )  # what operations give has names: `torch.linalg.eigh(x).eigenvalues`
+            of_others = (
+                hasattr(tuple, name) or self.engine.operations.tables.tensor_attribute(name) is not None
+            )
+            if tensors and owner.items and not of_others:
+                # what operations give has names: `torch.linalg.eigh(x).eigenvalues`
+                return join(*owner.items)
             return Method(owner, name)
         if isinstance(owner, Const) and name in ("value", "name"):  # of a member of an enum
             if name == "value":
