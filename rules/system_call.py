@@ -213,7 +213,7 @@ class Model(nn.Module):
         found = importlib.import_module("math")  # BAD
         parts = importlib.metadata.distributions()  # BAD
         mark = hashlib.md5(b"a")  # BAD
-        file = open(os.devnull)  # BAD
+        open(os.devnull).close()  # BAD
         return y + len(name)
 """,
             setup="""

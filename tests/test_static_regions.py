@@ -235,7 +235,7 @@ SAMPLES = {
     "a module of a helper that cannot be followed": Sample(
         """
         def load(config):
-            return eval("daB"[::-1])()
+            return eval(bytes([66, 97, 100]).decode())()
 
         class Net(nn.Module):
             def __init__(self, config):
