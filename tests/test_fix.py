@@ -747,7 +747,13 @@ def gate(x):
 
 @pytest.mark.dynamo
 @pytest.mark.slow
-@pytest.mark.parametrize("whole", [False, True], ids=["both of floats", "one of whole numbers"])
+@pytest.mark.parametrize(
+    "whole",
+    [
+        pytest.param(False, id="both of floats", marks=pytest.mark.long),
+        pytest.param(True, id="one of whole numbers"),
+    ],
+)
 def test_several_targets_are_proved_one_after_the_other(whole: bool, project: Path) -> None:
     """A change of what both call holds in both, or is made for neither; what cannot be run is told beside it."""
     (project / "shared.py").write_text(GATE)

@@ -888,6 +888,7 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_other_processes_make_no_change_slow(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(WIDE)
