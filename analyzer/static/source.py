@@ -192,7 +192,7 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
     else:
         text = _decoded(data)
     try:
-        with SHARED.without_warnings():
+        with SHARED.reading(), SHARED.without_warnings():  # as deep as a reading takes it, whoever asks
             tree = ast.parse(text)
     except SyntaxError as error:
         reason = f"syntax error in line {error.lineno or 1}: {error.msg}"

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tcready.static.source import Source, UnreadableError, read
+from tcready.static.process import SHARED
+from tcready.static.source import Source, UnreadableError, of_text, read
 
 
 def _read(folder: Path, data: bytes, name: str = "x.py") -> Source:
@@ -169,3 +170,18 @@ def test_classes_are_found_wherever_statements_stand(tmp_path: Path) -> None:
         each.name for each in ast.walk(found.tree) if isinstance(each, ast.ClassDef)
     ]
     assert {each.name for each in found.classes} == set("ABCDEFGHI")
+
+
+def test_what_a_reading_takes_is_taken_by_whoever_asks() -> None:
+    """`fix` reads the text again, after the reading. How deep Python's parser goes depends on its version."""
+
+    def parses() -> bool:
+        try:
+            of_text(Path("deep.py"), "LIMIT = " + "-" * 3000 + "1\n")
+        except UnreadableError:
+            return False
+        return True
+
+    with SHARED.reading():
+        inside = parses()
+    assert parses() == inside
