@@ -91,11 +91,10 @@ class Containers(Room):
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
         if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
             return self.engine.heap[value].members
-        if isinstance(value, Instance):
-            mro = self.engine.mro(value.cls)
-            if mro.container or mro.is_list:
-                return self.engine.heap[value].members
-        return self._entries(value) if isinstance(value, Instance) else None
+        if not isinstance(value, Instance):
+            return None
+        mro = self.engine.mro(value.cls)
+        return self.engine.heap[value].members if mro.container or mro.is_list else self._entries(value)
 
     def _entries(self, made: Instance) -> Mapping | None:
         """What an object of a class of dicts holds by key; None for any other. A record that is one holds its fields;
@@ -192,11 +191,9 @@ class Containers(Room):
             return self.item_of(members, index, node)
         if isinstance(base, Sequence):
             if isinstance(node, ast.Slice):
-                if base.items is not None:
-                    bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
-                    if all(b is not Ellipsis for b in bounds) and bounds[2] != 0:
-                        items = base.items[slice(*cast(Any, bounds))]
-                        return Sequence(base.kind, items, UNKNOWN, constant=base.constant)
+                part = _part(node)
+                if base.items is not None and part is not None:
+                    return Sequence(base.kind, base.items[part], UNKNOWN, constant=base.constant)
                 return Sequence(base.kind, None, self.element(base), constant=base.constant)
             if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
                 if -len(base.items) <= index.value < len(base.items):
@@ -205,10 +202,8 @@ class Containers(Room):
             return self.element(base)
         if isinstance(base, Const) and isinstance(base.value, str):
             if isinstance(node, ast.Slice):
-                bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
-                if any(b is Ellipsis for b in bounds) or bounds[2] == 0:
-                    return Plain("str")
-                return Const(base.value[slice(*cast(Any, bounds))])
+                part = _part(node)
+                return Plain("str") if part is None else Const(base.value[part])
             known = worked_out(operator.getitem, base, index)
             return Plain("str") if known is None else known
         if isinstance(base, Mapping):
@@ -511,6 +506,12 @@ def _too_short(value: Value, index: int) -> bool:
     if not isinstance(value, Sequence) or value.items is None:
         return False
     return not -len(value.items) <= index < len(value.items)
+
+
+def _part(node: ast.Slice) -> slice | None:
+    """The slice, if its bounds are written out."""
+    bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
+    return None if Ellipsis in bounds or bounds[2] == 0 else slice(*cast(Any, bounds))
 
 
 def _literal(node: ast.expr | None) -> object:

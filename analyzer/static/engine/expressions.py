@@ -50,7 +50,9 @@ from tcready.static.engine.values import (
     key_of,
     lift,
     likely,
+    may_change,
     members_of,
+    of_all,
     of_key,
     options,
     prefer,
@@ -184,9 +186,11 @@ class Expressions(Room):
                     frame, partial(self.engine.truthy, operand, kind, frame)
                 )
                 answer = self.engine.answer(value)
-                if isinstance(
-                    operand, ast.BoolOp
-                ):  # its truth was asked; what it gives is one of its operands
+                if isinstance(operand, ast.BoolOp) and not any(
+                    isinstance(v, ast.BoolOp) for v in operand.values
+                ):
+                    # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
+                    # would be worked out twice
                     with self.engine.quietly():
                         value = self.eval(operand, frame)
                 if answer.decided == short:
@@ -416,13 +420,9 @@ class Expressions(Room):
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
         """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
-        if len(generators) > 1:
-            return None
-        with self.engine.quietly():
-            walked = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+        walked = self._walked(generators, frame)
         usual = likely(walked)
-        rounds = None if usual is walked else _rounds_of(usual)
-        return rounds if rounds is not None and len(rounds) <= UNROLL else None
+        return None if usual is walked else _few(_rounds_of(usual))
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
@@ -453,14 +453,11 @@ class Expressions(Room):
     ) -> tuple[tuple[Value, ...] | None, bool]:
         """What a comprehension walks, member by member, and whether in that order; of modules in a container each kind.
         None if that is not known."""
-        if len(generators) > 1:
-            return None, True
-        with self.engine.quietly():
-            value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+        value = self._walked(generators, frame)
         members = self.engine.container_members(value)
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
-            empty = not rounds and _may_grow(value)
+            empty = not rounds and may_change(value)
             return (rounds, True) if len(rounds) <= UNROLL and not empty else (None, True)
         element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
         return (
@@ -469,12 +466,15 @@ class Expressions(Room):
 
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
         """What a comprehension walks member by member; None if that is not known."""
+        value = self._walked(generators, frame)
+        return None if may_change(value) else _few(_rounds_of(value))
+
+    def _walked(self, generators: list[ast.comprehension], frame: Frame) -> Value:
+        """What a comprehension walks; unknown of several."""
         if len(generators) > 1:
-            return None
+            return UNKNOWN
         with self.engine.quietly():
-            value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
-        rounds = None if _may_grow(value) else _rounds_of(value)
-        return rounds if rounds is not None and len(rounds) <= UNROLL else None
+            return self.engine.iterated(self.eval(generators[0].iter, frame), frame)
 
     def _comprehension(
         self,
@@ -504,7 +504,7 @@ class Expressions(Room):
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
                     answer, about = self.engine.asked_apart(frame, asking)
-                    kept = Answer(*map(_both, kept, answer))
+                    kept = Answer(*(of_all(each, False) for each in zip(kept, answer, strict=True)))
                     if answer.likely is False:
                         lower = self.engine.improbable(frame)
                         if answer.decided is False or lower is None:
@@ -833,13 +833,9 @@ def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
     return walked.items if isinstance(walked, Sequence) else None
 
 
-def _may_grow(value: Value) -> bool:
-    """Whether something may be added to it before the call."""
-    return isinstance(value, (Sequence, Mapping)) and value.outer and getattr(value, "kind", "") != "tuple"
-
-
-def _both(one: bool | None, other: bool | None) -> bool | None:
-    return False if False in (one, other) else None if None in (one, other) else True
+def _few(rounds: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
+    """Those, if they are few enough to be kept apart."""
+    return rounds if rounds is not None and len(rounds) <= UNROLL else None
 
 
 def _kept(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:

@@ -612,6 +612,20 @@ class Answer(NamedTuple):
         return Answer(*(None if part is None else not part for part in self))
 
 
+def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
+    """What `any` or `all` comes to for the answers of their members, of which one that is `decides` is enough."""
+    found = {*answers}
+    if decides in found:
+        return decides
+    return None if None in found else not decides
+
+
+def may_change(value: Value) -> bool:
+    """Whether a row or a dict is held by what outlives the call: something may be added to it before."""
+    is_tuple = isinstance(value, Sequence) and value.kind == "tuple"
+    return isinstance(value, (Sequence, Mapping)) and value.outer and not is_tuple
+
+
 def agreed(answers: set[bool | None]) -> Value:
     """What the answers for all alternatives come to: one that they share, else either."""
     (answer,) = answers if len(answers) == 1 else (None,)

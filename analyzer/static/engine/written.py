@@ -16,6 +16,7 @@ from tcready.static.engine.values import (
     Value,
     join,
     likely,
+    may_change,
     prefer,
 )
 
@@ -44,12 +45,11 @@ class _Reading:
         if isinstance(usual, Const):
             return _small(usual.value)
         if isinstance(usual, Sequence) and usual.items is not None and len(usual.items) <= MAX_ITEMS:
-            if usual.outer and usual.kind != "tuple":
-                self.sure = False  # it may be changed before the call
+            self.sure = self.sure and not may_change(usual)
             members = [self(each) for each in usual.items]
             return AS_PYTHON.get(usual.kind, list)(members)
         if isinstance(usual, Mapping) and usual.element is None and len(usual.entries) <= MAX_ITEMS:
-            self.sure = self.sure and not usual.outer
+            self.sure = self.sure and not may_change(usual)
             return {_small(key): self(each) for key, each in usual.entries}
         raise _UnknownError
 

@@ -39,7 +39,9 @@ from tcready.static.engine.values import (
     join,
     lift,
     likely,
+    may_change,
     members_of,
+    of_all,
     of_key,
     options,
     prefer,
@@ -221,14 +223,11 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
     """`ordered`: in the order of what is walked."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
-        return lift(made_of(engine), site.args[0]) if site.args else Sequence(kind, (), UNKNOWN)
-
-    def made_of(engine: Engine) -> Callable[[Value], Value]:
         def made(walked: Value) -> Value:
             items = known_items(engine, walked) if ordered else None
             return Sequence(kind, items, UNKNOWN if items is not None else engine.element(walked))
 
-        return made
+        return lift(made, site.args[0]) if site.args else Sequence(kind, (), UNKNOWN)
 
     return handler
 
@@ -439,22 +438,15 @@ def _any_of(decides: bool) -> Handler:
             return Plain("bool", "tensor")
         if isinstance(members, Sequence) and members.items is not None:
             answers = [engine.answer(member) for member in members.items]
-            decided = _of_all([answer.decided for answer in answers], decides)
-            guess = _of_all([answer.likely for answer in answers], decides)
-            if decided is not None and not (members.outer and members.kind != "tuple"):
+            decided = of_all((answer.decided for answer in answers), decides)
+            guess = of_all((answer.likely for answer in answers), decides)
+            if decided is not None and not may_change(members):
                 return Const(decided)
             if guess is not None:
                 return prefer(Const(guess), Plain("bool"))
         return Plain("bool")
 
     return handler
-
-
-def _of_all(answers: list[bool | None], decides: bool) -> bool | None:
-    """The answer of `any` or `all` for those of its members."""
-    if decides in answers:
-        return decides
-    return None if None in answers else not decides
 
 
 def _text(_engine: Engine, site: CallSite) -> Value:
