@@ -54,6 +54,20 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def holds_chain(node: ast.expr) -> bool:
+    """Whether `node` is a chain of `and` or `or`, negated or not, of which a part is one as well."""
+    chain = _not_negated(node)
+    return isinstance(chain, ast.BoolOp) and any(
+        isinstance(_not_negated(v), ast.BoolOp) for v in chain.values
+    )
+
+
+def _not_negated(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    return node
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A file that was read and parsed."""

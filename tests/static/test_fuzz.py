@@ -103,7 +103,12 @@ DEEP_CALLS = "".join(
 DIAMONDS = "class A0(nn.Module): pass\nclass B0(nn.Module): pass\n" + "".join(
     f"class A{i}(A{i - 1}, B{i - 1}): pass\nclass B{i}(A{i - 1}, B{i - 1}): pass\n" for i in range(1, 24)
 )
+NESTED_CHAINS = "(" * 60 + "a" + "".join(f" {'or' if i % 2 else 'and'} {'abc'[i % 3]})" for i in range(60))
 SHAPES = {
+    "60 chains of and and or in one another": forward(
+        f"y = {NESTED_CHAINS}\nif {NESTED_CHAINS.replace('((', '(not (')}: return y",
+        sig="self, x, a=None, b=None, c=None",
+    ),
     "a sum of 600": forward("return " + " + ".join(["x"] * 600)),
     "a chain of 300 calls": forward("return x" + ".abs()" * 300),
     "400 elifs": forward(

@@ -62,6 +62,7 @@ from tcready.static.engine.values import (
     without_falsy,
 )
 from tcready.static.index import FunctionInfo
+from tcready.static.source import holds_chain
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
 FILLED = frozenset({"dict", "collections.OrderedDict"})
@@ -186,9 +187,7 @@ class Expressions(Room):
                     frame, partial(self.engine.truthy, operand, kind, frame)
                 )
                 answer = self.engine.answer(value)
-                if isinstance(operand, ast.BoolOp) and not any(
-                    isinstance(v, ast.BoolOp) for v in operand.values
-                ):
+                if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
                     # would be worked out twice
                     with self.engine.quietly():

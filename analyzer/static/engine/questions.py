@@ -54,7 +54,7 @@ from tcready.static.engine.values import (
     without_falsy,
     without_none,
 )
-from tcready.static.source import nodes_in
+from tcready.static.source import holds_chain, nodes_in
 
 ABOUT: tuple[About, ...] = get_args(About)
 T = TypeVar("T")
@@ -331,7 +331,11 @@ class Questions(Room):
         return answer
 
     def _only_open(self, node: ast.BoolOp, frame: Frame) -> ast.expr | None:
-        """The one operand that decides a chain, if the source decides all others for it to go on."""
+        """The one operand that decides a chain, if the source decides all others for it to go on. Of a chain that holds
+        one that holds a third none is: to ask each again at every level would take twice the time a level.
+        """
+        if any(holds_chain(operand) for operand in node.values):
+            return None
         goes_on = isinstance(node.op, ast.And)
         left: list[ast.expr] = []
         before = frame.env
