@@ -3,8 +3,9 @@
 ## What it does
 Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
 one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), where torch takes a number (`F.conv1d(x, w, dilation=rates[0])`),
-as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array` and `np.asarray`
-of a list in which arrays stand beside numbers, or in further lists; `any`, `all`, `in`, sorting and comparisons of lists
+as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array`, `np.mean` and their like
+of a list in which arrays, or numbers that numpy makes while tracing (`[np.sqrt(2), 1]`), stand beside numbers, or in
+further lists; `any`, `all`, `in`, sorting and comparisons of lists
 over arrays or their members; whatever is asked of an array of text.
 
 ## Why it hurts torch.compile
@@ -22,7 +23,7 @@ Arithmetic between arrays and `torch.from_numpy` are traced and not reported. Wh
 numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`, `np.array(0.5)`) stays known while tracing, but for a branch on
 it and what `math` rounds or asks of it. A number
 that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
-made of it is an array; `np.array([np.sqrt(2), 1])` is not reported. Of whole numbers alone numpy makes a whole number
+made of it is an array. Of whole numbers alone numpy makes a whole number
 while tracing (`np.round(4)`, `np.maximum(n, 2)`): that is reported where Python needs a number.
 """
 
@@ -32,7 +33,15 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Contains, Index, Test
-from tcready.static.engine.knowledge import ARRAY, NUMBER, OF_TEXT, WHOLE, is_number_of_numpy, is_text
+from tcready.static.engine.knowledge import (
+    ARRAY,
+    FOLDING,
+    NUMBER,
+    OF_TEXT,
+    WHOLE,
+    is_number_of_numpy,
+    is_text,
+)
 from tcready.static.engine.values import Mapping, Plain, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -44,6 +53,12 @@ if TYPE_CHECKING:
 ARRAYS = (ARRAY, NUMBER)
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 MAKERS = frozenset({"numpy.array", "numpy.asarray"})
+OF_A_LIST = MAKERS | frozenset(f"numpy.{name}" for name in FOLDING)
+"""Functions that make one array of a list."""
+OF_ARRAYS = frozenset(
+    f"numpy.{name}" for name in "column_stack concatenate dstack hstack row_stack stack vstack".split()
+)
+"""Functions that make one array of each member of a list: those that take `Sequence[ArrayLike]` in `torch._numpy`."""
 NOT_FLOAT = frozenset(
     f"math.{name}"
     for name in "ceil comb factorial floor gcd isclose isfinite isinf isnan isqrt lcm perm trunc".split()
@@ -98,7 +113,7 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
     if name in MAKERS and fact.args and is_text(fact.args[0]):
         return Claim(f"`{name}` of text: Dynamo makes tensors of arrays, and torch has none for text")
-    if name in MAKERS and fact.args and _has_arrays_inside(fact.args[0]):
+    if fact.args and _reads_list(name, fact.args[0]):
         return Claim(f"`{name}` of a list with arrays beside numbers: the graph ends here")
     if fact.receiver is not None and (
         (fact.method == "item" and whole(fact.receiver))
@@ -131,17 +146,30 @@ def _walks_arrays(value: Value) -> bool:
     )
 
 
-def _has_arrays_inside(value: Value) -> bool:
+def _reads_list(name: str, given: Value) -> bool:
+    """Whether torch has to read the values of arrays to make one of a list."""
+    if not isinstance(given, Sequence):
+        return False
+    if name in OF_ARRAYS:
+        return any(map(_mixes_arrays, members_of(given)))
+    return name in OF_A_LIST and _mixes_arrays(given)
+
+
+def _mixes_arrays(value: Value) -> bool:
     """A list with arrays beside something else, or in lists inside it: not one of arrays alone."""
     if not isinstance(value, Sequence):
         return False
     members = members_of(value)
-    return not all(map(array, members)) and any(map(_holds_array, members))
+    return not all(map(_is_array, members)) and any(map(_holds_array, members))
 
 
 def _holds_array(value: Value) -> bool:
-    inside = isinstance(value, Sequence) and any(map(_holds_array, members_of(value)))
-    return value == ARRAY or inside
+    return _is_array(value) or (isinstance(value, Sequence) and any(map(_holds_array, members_of(value))))
+
+
+def _is_array(value: Value) -> bool:
+    """An array, or a number that numpy made while tracing, of which Dynamo makes one."""
+    return value == ARRAY or is_number_of_numpy(value)
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
@@ -161,6 +189,19 @@ RULE = Rule(
     rewrite=rewrite,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        weights = np.array([np.sqrt(x.shape[-1]), 1.0])  # BAD
+        table = np.array([[p / np.power(100, i / 4) for i in range(4)] for p in range(3)])  # BAD
+        joined = np.concatenate([[np.sqrt(2.0), 1.0], [1.0, 2.0]])  # BAD
+        return x.sum() + torch.from_numpy(weights).sum() + torch.from_numpy(table) + torch.from_numpy(joined)
+""",
+            setup="""
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):
@@ -317,6 +358,18 @@ import numpy as np
         ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        roots = np.array([np.sqrt(2.0), np.sqrt(3.0)])
+        joined = np.stack([[np.sqrt(2.0), np.sqrt(3.0)], [1.0, 2.0]])
+        return x.sum() + torch.from_numpy(roots).sum() + torch.from_numpy(joined)
+""",
+            setup="""
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):
