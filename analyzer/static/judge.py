@@ -37,7 +37,7 @@ from tcready.static.engine.facts import (
 )
 from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
-from tcready.static.index import own_nodes
+from tcready.static.index import FunctionInfo, own_nodes
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
 from tcready.static.settings import Settings
@@ -196,11 +196,19 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
         for place, judged in found.by_place.items()
         if judged.effect in SPLITTING and not judged.rule.follows
     }
+    targets: dict[FunctionInfo | None, dict[ast.AST, int]] = {}
+
+    def assigned(fact: Fact) -> int | None:
+        function = interpretation.interpreter.contexts[fact.where.context].function
+        if function not in targets:
+            targets[function] = _targets(function)
+        return targets[function].get(fact.node)
+
     sites = {
         place: [
             Site(
                 context,
-                place[1],
+                (place[1], 0) if last is None else (last, 1),
                 frozenset(judged.fact.where.conditions),
                 judged.confidence == "high",
                 judged.effect == "frame_skip"
@@ -213,6 +221,7 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
             )
             for read in (_attributes(judged.fact),)
             for inner in (_comprehension(interpretation, judged.fact),)
+            for last in (assigned(judged.fact),)
             for context in found.contexts[place]
         ]
         for place, judged in splitting.items()
@@ -314,6 +323,18 @@ def _comprehension(interpretation: Interpretation, fact: Fact) -> tuple[int, int
         and not _holds(node.generators[0].iter, fact.node)
     )
     return max(around, default=None)
+
+
+def _targets(function: FunctionInfo | None) -> dict[ast.AST, int]:
+    """What stands in the places that a function assigns to, with the line on which the assigned value ends, if that is
+    another: a place is worked out once the value is."""
+    return {
+        part: node.value.end_lineno
+        for node in (own_nodes(function.node) if function is not None else ())
+        if isinstance(node, ast.Assign) and node.value.end_lineno and node.value.end_lineno > node.lineno
+        for target in node.targets
+        for part in ast.walk(target)
+    }
 
 
 def _holds(whole: ast.expr, part: ast.AST) -> bool:

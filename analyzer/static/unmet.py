@@ -29,7 +29,8 @@ class Site:
     that it is one."""
 
     context: int
-    line: int
+    line: tuple[int, int]
+    """That on which it runs: of a place that is assigned to, (last line of the value, 1); of any other, (its own, 0)."""
     conditions: frozenset[Condition]
     sure: bool
     skips: bool = False
@@ -120,7 +121,7 @@ class Unmet:
         """The place of a call, as what it calls would break."""
         around = min(map(len, self._edges[edge]), default=0)
         return Site(
-            edge[0], self._lines.get(edge, 0), frozenset(self._under.get(edge, ())), True, around=around
+            edge[0], (self._lines.get(edge, 0), 0), frozenset(self._under.get(edge, ())), True, around=around
         )
 
     def _is_compiled(self, context: int) -> bool:

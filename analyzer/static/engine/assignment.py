@@ -139,7 +139,7 @@ class Assignment(Room):
 
     def _members(self, value: Value) -> Value:
         """What a container of torch.nn holds, and anything else as it is."""
-        kept = [(option, self.engine.container_members(option)) for option in options(value)]
+        kept = [(option, self.engine.walked_members(option)) for option in options(value)]
         return join(*(v if isinstance(v, Sequence) else option for option, v in kept))
 
     def _assign_attribute(

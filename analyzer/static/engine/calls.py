@@ -612,7 +612,7 @@ class Calls(Room):
             if mro.container or mro.is_list:
                 self.engine.fill_container(made, mro.container or "list", site.args, site.node)
             for base in mro.external:
-                constructors.stack(self.engine, made, base, site)
+                constructors.inherit(self.engine, made, base, site)
             return NONE
         if name in ("forward", "__call__"):
             if name == "__call__" and mro.functions("forward"):

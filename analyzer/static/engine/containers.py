@@ -76,7 +76,7 @@ class Containers(Room):
                 isinstance(option, (ExternalInstance, Instance))
                 and self.container_members(option) is not None
             ):
-                found.append(self.element(cast(Value, self.container_members(option))))
+                found.append(self.element(cast(Value, self.walked_members(option))))
             elif option == K.ARRAY:
                 found.append(K.NUMBER if self.engine.quiet else K.ARRAY)
             elif isinstance(option, Plain):
@@ -95,6 +95,22 @@ class Containers(Room):
             return None
         mro = self.engine.mro(value.cls)
         return self.engine.heap[value].members if mro.container or mro.is_list else self._entries(value)
+
+    def walked_members(self, value: Value) -> Value | None:
+        """What a loop over a torch.nn container goes through, or None: of an nn.Sequential that was made of a dict what
+        that holds, of any other mapping its keys."""
+        members = self.container_members(value)
+        if not isinstance(members, Mapping):
+            return members
+        kind = value.name if isinstance(value, ExternalInstance) else None
+        if isinstance(value, Instance):
+            kind = self.engine.mro(value.cls).container
+        if kind != "torch.nn.Sequential":
+            return members
+        items = tuple(member for _, member in members.entries)
+        if members.element is None:
+            return Sequence("list", items, UNKNOWN, members.outer)
+        return Sequence("list", None, join_members(*items, members.element), members.outer)
 
     def _entries(self, made: Instance) -> Mapping | None:
         """What an object of a class of dicts holds by key; None for any other. A record that is one holds its fields;
@@ -180,7 +196,7 @@ class Containers(Room):
             return Tensor(
                 base.dtype, base.sure, rank=layouts.indexed(base, (index,) if parts is None else parts)
             )
-        members = self.container_members(base)
+        members = self.walked_members(base)
         if members is not None:
             if isinstance(node, ast.Slice):
                 return base
@@ -278,6 +294,7 @@ class Containers(Room):
             elif isinstance(members, Mapping):
                 thing.members = self._with_entries(members, name, args[0], _stored(args[-1]), given)
             return NONE
+        members = self.walked_members(made)
         if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
             return _mapping_view(members, name, args)
         if name == "__iter__" and isinstance(members, Mapping):

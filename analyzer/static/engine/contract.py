@@ -493,6 +493,10 @@ class Engine(Protocol):
     def container_members(self, value: Value) -> Value | None:
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
 
+    def walked_members(self, value: Value) -> Value | None:
+        """What a loop over a torch.nn container goes through, or None: of an nn.Sequential that was made of a dict what
+        that holds, of any other mapping its keys."""
+
     def children(self, made: Instance | ExternalInstance) -> Mapping:
         """The modules that a module holds itself, by name."""
 

@@ -453,7 +453,7 @@ class Expressions(Room):
         """What a comprehension walks, member by member, and whether in that order; of modules in a container each kind.
         None if that is not known."""
         value = self._walked(generators, frame)
-        members = self.engine.container_members(value)
+        members = self.engine.walked_members(value)
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
             empty = not rounds and may_change(value)

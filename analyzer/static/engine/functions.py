@@ -197,7 +197,8 @@ class Functions(Room):
         self.engine.lay_out(info, env)
         counted = info, bool(self.engine.quiet)
         loud: object = bool(self.engine.quiet)
-        if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
+        alone = len(args) == 1 and not keywords and info.name != "__init__"
+        if self.engine.quiet and alone and isinstance(args[0], Instance):
             # while things are built, what a property gives changes; a tuple, for version 0 would be as good as False
             loud = True, self.engine.heap[args[0]].version
         before = self.engine.switched

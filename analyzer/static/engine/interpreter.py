@@ -191,6 +191,7 @@ class Interpreter:
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
+        self.walked_members = containers.walked_members
         self.dictionary_method = containers.dictionary_method
         self.children = containers.children
         self.item = containers.item

@@ -451,7 +451,7 @@ class Objects(Room):
             self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
             return made
         for base in mro.external:
-            constructors.stack(self.engine, made, base, site)
+            constructors.inherit(self.engine, made, base, site)
         if mro.is_dictionary and not self.engine.is_dataclass(cls.info):
             self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
             return made

@@ -367,7 +367,7 @@ class Statements(Room):
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
         value = self.engine.iterated(self.engine.eval(node.iter, frame), frame)
         self.engine.tell_loop(node.iter, value, False, frame)
-        members = self.engine.container_members(value)
+        members = self.engine.walked_members(value)
         source = members if members is not None else value
         if self.engine.quiet:
             source = likely(source)  # while a model is built, what its defaults list

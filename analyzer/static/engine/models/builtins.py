@@ -130,7 +130,7 @@ def _worked_out(name: str, site: CallSite) -> Value | None:
 
 def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     """What a sequence, or a container of torch.nn, holds place by place; None if that is not known."""
-    members = engine.container_members(value)
+    members = engine.walked_members(value)
     source = members if members is not None else value
     if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
         return tuple(of_key(key) for key, _ in source.entries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from collections.abc import Mapping as Table
 from functools import lru_cache
 
@@ -29,17 +30,39 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
     """Gives a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
     the same to us, it keeps what that had."""
     stack(engine, made, made.name, site)
-    constructor = engine.operations.tables.constructor_of(made.name)
+    thing = engine.heap[made]
+    for name, value in _attributes(engine, made.name, site):
+        before = thing.attributes.get(name)
+        value = value if before is None else join(before, value)
+        if value != before:
+            thing.update(name, value, strong=True)
+
+
+def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
+    """Gives a module of a class that derives from one of torch.nn the attributes that the constructor of that sets, as
+    far as they are known: what the class defines itself is found there."""
+    stack(engine, made, base, site)
+    mro, thing = engine.mro(made.cls), engine.heap[made]
+    for name, value in _attributes(engine, base, site):
+        if value != UNKNOWN and not mro.functions(name):
+            thing.update(name, value, strong=True)
+
+
+def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str, Value]]:
+    """What the constructor of a module of torch.nn sets that is called at `site`."""
+    constructor = engine.operations.tables.constructor_of(name)
     if constructor is None:
         return
     given = _given(constructor, site)
-    thing = engine.heap[made]
+    with engine.quietly():
+        spread = [engine.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
+    if any(not isinstance(value, Mapping) or (value.element and not value.extra) for value in spread):
+        given = None
+    whole = not any(isinstance(value, Mapping) and value.extra for value in spread)
     for attribute in constructor.attributes:
         value = _value_of(attribute, constructor, given)
-        before = thing.attributes.get(attribute.name)
-        value = value if before is None else join(before, value)
-        if value != before:
-            thing.update(attribute.name, value, strong=True)
+        told = given is not None and attribute.passed in given
+        yield attribute.name, value if whole or told else prefer(value, UNKNOWN)
 
 
 def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:
@@ -66,7 +89,7 @@ def unwrapped(engine: Engine, made: ExternalInstance) -> None:
 
 def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
     """The arguments that are not what they are by default; None if nothing can be said of what they lead to."""
-    if site.rest is not None or any(word.arg is None for word in site.node.keywords):
+    if site.rest is not None:
         return None
     given = {**dict(zip(constructor.parameters, site.args, strict=False)), **site.keywords}
     given = {n: v for n, v in given.items() if v != _literal(constructor.parameters.get(n, "?"))}
