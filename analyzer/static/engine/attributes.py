@@ -333,6 +333,11 @@ class Attributes(Room):
                     if isinstance(value, Const)
                     else value
                 )
+            if changed and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType, str)):
+                later = self._set_later(owner, mro, name, usual)
+                return prefer(
+                    usual, join(whole(value), later)
+                )  # the first call finds what the constructor set
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):

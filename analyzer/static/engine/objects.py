@@ -450,8 +450,6 @@ class Objects(Room):
         if mro.container or mro.is_list:
             self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
             return made
-        for base in mro.external:
-            constructors.inherit(self.engine, made, base, site)
         if mro.is_dictionary and not self.engine.is_dataclass(cls.info):
             self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
             return made
@@ -460,6 +458,8 @@ class Objects(Room):
             known = members.items if members is not None and members.items else ()
             return lift(lambda value: next((each for each in known if each == value), value), site.args[0])
         self.engine.fill_record(made, site)
+        for base in mro.external:
+            constructors.inherit(self.engine, made, base, site)
         return made
 
     def registered(self, site: CallSite) -> Value | None:

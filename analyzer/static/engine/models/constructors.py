@@ -25,6 +25,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.torch_tables import Attribute, Constructor
 
+MODULE = "torch.nn.Module"
+
 
 def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
     """Gives a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
@@ -42,6 +44,8 @@ def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
     """Gives a module of a class that derives from one of torch.nn the attributes that the constructor of that sets, as
     far as they are known: what the class defines itself is found there."""
     stack(engine, made, base, site)
+    if base == MODULE:
+        return
     mro, thing = engine.mro(made.cls), engine.heap[made]
     for name, value in _attributes(engine, base, site):
         if value != UNKNOWN and not mro.functions(name):
@@ -74,7 +78,7 @@ def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: Ca
 
 def of_every_module(engine: Engine, name: str) -> Value | None:
     """An attribute that each module has from nn.Module."""
-    constructor = engine.operations.tables.constructor_of("torch.nn.Module")
+    constructor = engine.operations.tables.constructor_of(MODULE)
     found = constructor.attributes if constructor is not None else ()
     return next((_literal(attribute.value) for attribute in found if attribute.name == name), None)
 
