@@ -1,7 +1,8 @@
 """A class is defined in compiled code.
 
 ## What it does
-Finds `class` statements inside functions that the compiled forward reaches.
+Finds `class` statements inside functions that the compiled forward reaches; calls of a class that `type(name, bases,
+dict)` makes there, and such a class made with a tensor among its attributes.
 
 ## Why it hurts torch.compile
 Defining a class runs code that Dynamo does not trace: the graph ends there. The class is new at every call,
@@ -12,14 +13,23 @@ Define the class at module level. `types.SimpleNamespace` is no cure; a dict, a 
 module level is.
 
 ## Limits
-`type(name, (), {})`, functions and lambdas defined in the forward are traced.
+A class that `type(name, bases, dict)` makes may be made, and its attributes read. Functions and lambdas
+defined in the forward are traced.
 """
 
-from tcready.static.engine.facts import Define
+from tcready.static.engine.facts import Call, Define
+from tcready.static.engine.knowledge import NEW_CLASS
+from tcready.static.engine.values import holds_tensor
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Define) -> Claim | None:
+def check(fact: Define | Call) -> Claim | None:
+    if isinstance(fact, Call):
+        if fact.function == NEW_CLASS:
+            return Claim("a class that is made in compiled code is called: the graph ends here")
+        if fact.name == "type" and len(fact.args) == 3 and holds_tensor(fact.args[2]):
+            return Claim("a class is made with a tensor among its attributes: the graph ends here")
+        return None
     return Claim(f"class `{fact.node.name}` is defined in compiled code: the graph ends here")
 
 
@@ -28,8 +38,8 @@ RULE = Rule(
     name="class-in-forward",
     effect="graph_break",
     level="error",
-    gb_ids=("GB8977",),
-    facts=(Define,),
+    gb_ids=("GB8977", "GB0147", "GB0193"),
+    facts=(Define, Call),
     check=check,
     no_rewrite="What the class takes from the function around it has to be handed to it once it stands at module level.",
     page=__doc__,
@@ -44,6 +54,20 @@ class Model(nn.Module):
             scale = 2.0
 
         return y + 1
+"""
+        ),
+        Sample(
+            """
+def made(kind, **fields):
+    return type(f"Named{kind.__name__}", (kind,), fields)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = made(list)()  # BAD
+        limits = type("Limits", (), {"low": y})  # BAD
+        return y + 1 + limits.low
 """
         ),
     ),
@@ -70,6 +94,9 @@ class Model(nn.Module):
     def forward(self, x):
         def double(value):
             return value * 2
+
+        limits = type("Limits", (object,), {"low": 3})
+        x = x + limits.low
 
         triple = lambda value: value * 3
         return double(x) + triple(x)

@@ -246,6 +246,8 @@ UNRESOLVED = ExternalInstance("super().attribute")
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
+NEW_CLASS = External("type of this call")
+"""A class that `type(name, bases, dict)` makes while tracing: it may be read, not called."""
 ARRAY = ExternalInstance("numpy.ndarray")
 OF_TEXT = ExternalInstance("numpy.ndarray of text")
 """An array of text that was made outside: Dynamo makes a tensor of an array where it is used, and

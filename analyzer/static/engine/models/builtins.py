@@ -36,6 +36,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     agreed,
+    holds_tensor,
     join,
     lift,
     likely,
@@ -466,7 +467,9 @@ def _as_text(value: Value) -> Value:
     return Plain("str")  # the graph has ended where a tensor is turned into text
 
 
-def _type(_engine: Engine, site: CallSite) -> Value:
+def _type(engine: Engine, site: CallSite) -> Value:
+    if len(site.args) == 3 and not engine.quiet:
+        return UNKNOWN if holds_tensor(site.args[2]) else K.NEW_CLASS  # the graph has ended
     bases = site.args[1] if len(site.args) == 3 else None
     if (
         isinstance(bases, Sequence) and bases.items
