@@ -111,6 +111,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("fourteenth", "unseen14.toml"),
         ("fifteenth", "unseen15.toml"),
         ("sixteenth", "unseen16.toml"),
+        ("seventeenth", "unseen17.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -161,6 +162,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "fourteenth",
                 "fifteenth",
                 "sixteenth",
+                "seventeenth",
             )
             for half in ("look", "kept")
         ),

@@ -262,8 +262,9 @@ class Questions(Room):
         frame.conditions = (*frame.conditions, *found)
         frame.conditional |= about in F.DECIDED_OUTSIDE and answer.likely is None
         untold = answer.likely is None and self.asks_what_nothing_tells(test, frame)
-        if (about == "size" or untold) and frame.confidence == "high":
-            frame.confidence = "medium"  # who knows what sizes it is given
+        setting = about in ("unknown", "configuration") and answer.likely is None
+        if (about == "size" or setting or untold) and frame.confidence == "high":
+            frame.confidence = "medium"  # who knows what sizes it is given, and what is switched on
 
     def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for an attribute of a module of torch that may be anything, where by default most switches
