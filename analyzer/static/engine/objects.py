@@ -95,14 +95,13 @@ class Objects(Room):
         """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
         with self.engine.quietly():
             mro = self.engine.mro(made.cls)
-            for init in self.engine.initialisers(mro):
-                written = mro.functions("__init__")[0]
+            for written in mro.functions("__init__")[:1]:
                 args, keywords = self._configuration(written, made.cls, given)
                 vararg, rest = written.node.args.vararg, None
                 if vararg is not None and vararg.annotation is not None:
                     rest = self.engine.annotation(vararg.annotation, written.module, sure=True)
-                function = Function(init.info, made, init.closure)
-                self.engine.invoke(function, args, keywords, frame, "high", rest)
+                call = CallSite.unwritten("__init__", written.node, args, frame, keywords)
+                self._run_initialisers(made, mro, dataclasses.replace(call, rest=rest))
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
         """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
@@ -424,15 +423,7 @@ class Objects(Room):
             thing = self.engine.heap[made]
             before = dict(thing.attributes) if thing.stored else {}
             with self.engine.heap.making() as stored:
-                for option in self.engine.initialisers(mro):
-                    self.engine.invoke(
-                        Function(option.info, made, option.closure),
-                        site.args,
-                        site.keywords,
-                        site.frame,
-                        site.confidence,
-                        site.rest,
-                    )
+                self._run_initialisers(made, mro, site)
             for (
                 name,
                 value,
@@ -461,6 +452,22 @@ class Objects(Room):
         for base in mro.external:
             constructors.inherit(self.engine, made, base, site)
         return made
+
+    def _run_initialisers(self, made: Instance, mro: Mro, site: CallSite) -> None:
+        """Runs what stands for `__init__`, or that itself if what decorates it passes things on in a way that is not
+        understood: nothing is set then."""
+        own = mro.functions("__init__")[0]
+        found = self.engine.initialisers(mro)
+        for option in (*found, Function(own)):
+            if (
+                option.info is own
+                and option not in found
+                and (not found or self.engine.heap[made].attributes)
+            ):
+                break
+            made_by = Function(option.info, made, option.closure)
+            given = site.args, site.keywords
+            self.engine.invoke(made_by, *given, site.frame, site.confidence, site.rest)
 
     def registered(self, site: CallSite) -> Value | None:
         """What a factory makes of a configuration object if its own code does not tell."""
