@@ -74,8 +74,9 @@ unseen-fifteenth-look.jsonl and unseen-fifteenth-kept.jsonl are those of benchma
 with `random.Random(15)` and all earlier files as --also. One file has breaks in both, one record each. Of the second only
 totals may be read.
 unseen-sixteenth-look.jsonl and unseen-sixteenth-kept.jsonl are those of benchmarks/unseen16.toml, whole models above all,
-made in the same way with `random.Random(16)`. No file has breaks in both. Of the second only totals were read until it was
-measured: recall 0.56 by class and 0.81 as called, precision 0.90 and 0.96, verdict 0.85 and 0.89. It was opened after that.
+made in the same way with `random.Random(16)`. No file has breaks in both. Of the second only totals were read until it
+was measured: recall 0.56 by class and 0.81 as called, precision 0.90 and 0.96, verdict 0.85 and 0.89. It was opened after
+that.
 unseen-seventeenth-look.jsonl and unseen-seventeenth-kept.jsonl are those of benchmarks/unseen17.toml, whole models again,
 made in the same way with `random.Random(17)`. Of the second only totals may be read.
 
