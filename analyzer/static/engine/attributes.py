@@ -334,10 +334,8 @@ class Attributes(Room):
                     else value
                 )
             if changed and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType, str)):
-                later = self._set_later(owner, mro, name, usual)
-                return prefer(
-                    usual, join(whole(value), later)
-                )  # the first call finds what the constructor set
+                # the first call finds what the constructor has set
+                return prefer(usual, join(whole(value), self._set_later(owner, mro, name, usual)))
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):

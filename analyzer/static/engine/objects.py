@@ -458,16 +458,13 @@ class Objects(Room):
         understood: nothing is set then."""
         own = mro.functions("__init__")[0]
         found = self.engine.initialisers(mro)
-        for option in (*found, Function(own)):
-            if (
-                option.info is own
-                and option not in found
-                and (not found or self.engine.heap[made].attributes)
-            ):
-                break
-            made_by = Function(option.info, made, option.closure)
-            given = site.args, site.keywords
-            self.engine.invoke(made_by, *given, site.frame, site.confidence, site.rest)
+        for option in found:
+            self._run_initialiser(Function(option.info, made, option.closure), site)
+        if found and own not in [option.info for option in found] and not self.engine.heap[made].attributes:
+            self._run_initialiser(Function(own, made), site)
+
+    def _run_initialiser(self, function: Function, site: CallSite) -> None:
+        self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
 
     def registered(self, site: CallSite) -> Value | None:
         """What a factory makes of a configuration object if its own code does not tell."""

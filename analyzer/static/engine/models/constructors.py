@@ -60,9 +60,10 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
     given = _given(constructor, site)
     with engine.quietly():
         spread = [engine.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
-    if any(not isinstance(value, Mapping) or (value.element and not value.extra) for value in spread):
+    tables = [value for value in spread if isinstance(value, Mapping)]
+    if len(tables) < len(spread) or any(t.element is not None and not t.extra for t in tables):
         given = None
-    whole = not any(isinstance(value, Mapping) and value.extra for value in spread)
+    whole = not any(table.extra for table in tables)
     for attribute in constructor.attributes:
         value = _value_of(attribute, constructor, given)
         told = given is not None and attribute.passed in given
