@@ -3,6 +3,7 @@
 ## What it does
 Finds calls of a method of an object of a class of your own, where another break stands in what the call runs, and the
 function that makes the call has made the object itself, or been given it by what it called, with no break in between.
+What breaks behind it in that function is not met.
 
 ## Why it hurts torch.compile
 At a break Dynamo hands what it has so far over to Python, also the method that is being called. It has no way to write
@@ -55,6 +56,21 @@ class Model(nn.Module):
         scaler = Scaler(2)
         y = x + 1
         return scaler.scale(y)  # BAD
+"""
+        ),
+        Sample(
+            """
+class Scaler:
+    def scale(self, x):
+        print("scaled")  # CAUSE
+        return x * 2
+
+class Model(nn.Module):
+    def forward(self, x):
+        self.scaler = Scaler()
+        y = x + 1
+        y = self.scaler.scale(y)  # BAD
+        return y - 1
 """
         ),
         Sample(

@@ -176,6 +176,8 @@ def claims(
         del found.by_place[place], found.contexts[place]
     _lower_what_is_not_met(interpretation, found)
     _keep_what_follows(interpretation, found)
+    if any(judged.rule.follows and judged.effect == "frame_skip" for judged in found.by_place.values()):
+        _lower_what_is_not_met(interpretation, found, following=True)
     return found
 
 
@@ -189,12 +191,13 @@ def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims
     return Claims(kept, {place: claims.contexts[place] for place in kept})
 
 
-def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> None:
-    """A break that an earlier one hides in every function it stands in is told with low confidence."""
+def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, following: bool = False) -> None:
+    """A break that an earlier one hides in every function it stands in is told with low confidence; `following`: one that
+    follows from others hides what is behind it, too."""
     splitting = {
         place: judged
         for place, judged in found.by_place.items()
-        if judged.effect in SPLITTING and not judged.rule.follows
+        if judged.effect in SPLITTING and (following or not judged.rule.follows)
     }
     targets: dict[FunctionInfo | None, dict[ast.AST, int]] = {}
 

@@ -898,13 +898,32 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
+def _assigned(name: str, line: int, info: FunctionInfo) -> ast.expr | None:
+    """The call that a function assigns last to an attribute, by its dotted name, before a line; None if it has it
+    otherwise."""
+    before = [
+        node.value
+        for node in info.nodes
+        if isinstance(node, ast.Assign)
+        and node.value.lineno < line
+        and any(isinstance(target, ast.Attribute) and ast.unparse(target) == name for target in node.targets)
+    ]
+    last = max(before, key=lambda value: value.lineno, default=None)
+    return last if isinstance(last, ast.Call) else None
+
+
 def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
     """The call by which a function gets an object, or what that is read of: at once, or for a variable. None if it has it
     otherwise."""
+    whole = owner
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     if isinstance(owner, ast.Call):
         return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner
+    if owner is not whole:  # `self.scaler.scale(x)` behind `self.scaler = Scaler()`
+        kept = _assigned(ast.unparse(whole), whole.lineno, info)
+        if kept is not None:
+            return kept
     if not isinstance(owner, ast.Name):
         return None
     stored = [
