@@ -78,8 +78,9 @@ made in the same way with `random.Random(16)`. No file has breaks in both. Of th
 was measured: recall 0.56 by class and 0.81 as called, precision 0.90 and 0.96, verdict 0.85 and 0.89. It was opened after
 that.
 unseen-seventeenth-look.jsonl and unseen-seventeenth-kept.jsonl are those of benchmarks/unseen17.toml, whole models again,
-made in the same way with `random.Random(17)`. One file has breaks in both. Of the second only totals were read until it was
-measured: recall 0.84 by class and 0.86 as called, precision 0.79 and 0.83, verdict 0.95 and 0.97. It was opened after that.
+made in the same way with `random.Random(17)`. One file has breaks in both. Of the second only totals were read until it
+was measured: recall 0.84 by class and 0.86 as called, precision 0.79 and 0.83, verdict 0.95 and 0.97. It was opened after
+that.
 
 The environment of these records, Python 3.11 on a CPU:
 
