@@ -176,7 +176,7 @@ def claims(
         del found.by_place[place], found.contexts[place]
     _lower_what_is_not_met(interpretation, found)
     _keep_what_follows(interpretation, found)
-    if any(judged.rule.follows and judged.effect == "frame_skip" for judged in found.by_place.values()):
+    if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
         _lower_what_is_not_met(interpretation, found, following=True)
     return found
 
@@ -192,12 +192,13 @@ def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims
 
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, following: bool = False) -> None:
-    """A break that an earlier one hides in every function it stands in is told with low confidence; `following`: one that
-    follows from others hides what is behind it, too."""
+    """A break that an earlier one hides in every function it stands in is told with low confidence; `following`: so is
+    what stands behind a method of a new object that cannot be handed over."""
     splitting = {
         place: judged
         for place, judged in found.by_place.items()
-        if judged.effect in SPLITTING and (following or not judged.rule.follows)
+        if judged.effect in SPLITTING
+        and (not judged.rule.follows or (following and isinstance(judged.fact, OfNew)))
     }
     targets: dict[FunctionInfo | None, dict[ast.AST, int]] = {}
 
@@ -231,7 +232,7 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
     }
     unmet = interpretation.unmet(site for each in sites.values() for site in each)
     for place, judged in splitting.items():
-        if all(map(unmet, sites[place])):
+        if not judged.rule.follows and all(map(unmet, sites[place])):
             found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
 
 
