@@ -898,38 +898,27 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
-def _assigned(name: str, line: int, info: FunctionInfo) -> ast.expr | None:
-    """The call that a function assigns last to an attribute, by its dotted name, before a line; None if it has it
-    otherwise."""
-    before = [
-        node.value
-        for node in info.nodes
-        if isinstance(node, ast.Assign)
-        and node.value.lineno < line
-        and any(isinstance(target, ast.Attribute) and ast.unparse(target) == name for target in node.targets)
-    ]
-    last = max(before, key=lambda value: value.lineno, default=None)
-    return last if isinstance(last, ast.Call) else None
-
-
 def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
-    """The call by which a function gets an object, or what that is read of: at once, or for a variable. None if it has it
-    otherwise."""
+    """The call by which a function gets an object, or what that is read of: at once, for an attribute or for a variable.
+    None if it has it otherwise."""
     whole = owner
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     if isinstance(owner, ast.Call):
         return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner
-    if owner is not whole:  # `self.scaler.scale(x)` behind `self.scaler = Scaler()`
-        kept = _assigned(ast.unparse(whole), whole.lineno, info)
-        if kept is not None:
-            return kept
-    if not isinstance(owner, ast.Name):
+    return _assigned(whole, info) or _assigned(owner, info)
+
+
+def _assigned(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
+    """The call that a function assigns last to a variable, or an attribute, before it is read at `place`; None if it has
+    it otherwise."""
+    if not isinstance(place, (ast.Name, ast.Attribute)):
         return None
+    name = ast.unparse(place)
     stored = [
         node
         for node in info.nodes
-        if isinstance(node, ast.Name) and node.id == owner.id and isinstance(node.ctx, ast.Store)
+        if isinstance(node, type(place)) and isinstance(node.ctx, ast.Store) and ast.unparse(node) == name
     ]
     assigned: list[ast.expr] = []
     for node in info.nodes:
@@ -937,7 +926,7 @@ def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(target in stored for target in targets):
                 assigned.append(node.value)
-    before = [value for value in assigned if value.lineno < owner.lineno]
+    before = [value for value in assigned if value.lineno < place.lineno]
     if len(assigned) < len(stored) or not before:
         return None
     last = max(before, key=lambda value: value.lineno)
