@@ -8,7 +8,8 @@ ranges). The packages must be installed in `--site` (their sources are read, nev
 
 A site is (path, line); distinct sites count once over all models. Recall: sites that are no cascade and are
 covered by a breaking finding of high or medium confidence. Precision: predicted sites on lines that ran,
-outside frames Dynamo gave up on, that broke. Verdict: models for which "a break is predicted" is "it broke".
+outside frames, and what is left of them, that Dynamo gave up on, that broke; of a model whose compiled call raised, what
+did not break is not judged. Verdict: models for which "a break is predicted" is "it broke".
 
 The figure to watch is what a package gets that was not met. What is known was put in by hand, so a package cannot be
 left out of the tuning afterwards; what can be told is how much the figures hang on the packages that were chosen. So
@@ -136,9 +137,22 @@ def extents(path: str) -> dict[int, int]:
     return found
 
 
+def _around(known: Mapping[int, int], line: int) -> tuple[int, int] | None:
+    """First and last line of the innermost function around a line."""
+    return max(((start, end) for start, end in known.items() if start <= line <= end), default=None)
+
+
 def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
-    """Lines that ran, less those in frames that Dynamo gave up on."""
+    """Lines that ran, less those in frames, or in what is left of one, that Dynamo gave up on; none if the compiled call
+    raised: what it did not come to is not known."""
+    if record.get("compile_error"):
+        return {}
     ran = {path: lines_of(text) for path, text in record["executed"].items()}
+    for broken in record["break_sites"]:
+        if set(broken["actions"]) == {"skip_rest"} and broken["path"] in ran:
+            around = _around(extents(str(Path(site) / broken["path"])), broken["line"])
+            if around is not None:
+                ran[broken["path"]] -= set(range(broken["line"] + 1, around[1] + 1))
     for frame in record["skipped_frames"]:
         path, first = frame["path"], frame["firstline"]
         if "no tensor" in (frame.get("reason") or "").lower() or path not in ran:
@@ -148,8 +162,8 @@ def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
         if frame.get("name", "").startswith(
             "torch_dynamo_resume_in"
         ):  # what is left of a function from a line on
-            around = [(start, end) for start, end in known.items() if start <= first <= end]
-            last = max(around)[1] if around else first
+            around = _around(known, first)
+            last = around[1] if around is not None else first
         ran[path] -= set(range(first, last + 1))
     return ran
 

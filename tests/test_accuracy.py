@@ -64,6 +64,27 @@ def test_a_floor_can_be_missed(site: Path) -> None:
     assert "below the floor" in done.stderr
 
 
+def test_what_dynamo_gave_up_is_not_judged(tmp_path: Path) -> None:
+    """Behind a break that gives up the rest of a function nothing was traced, nor behind an error of the compiled call; a
+    break that splits the function leaves the rest to be judged."""
+    (tmp_path / "m.py").write_text(
+        "def f(x):\n    x += 1\n    x.item()\n    x += 2\n    return x\n\n\ndef g(x):\n    return x\n"
+    )
+
+    def traced(action: str, error: str | None = None) -> set[int]:
+        record = {
+            "break_sites": [{"path": "m.py", "line": 3, "actions": [action]}],
+            "skipped_frames": [],
+            "executed": {"m.py": "2-5,9"},
+            "compile_error": error,
+        }
+        return accuracy.traced_lines(record, str(tmp_path)).get("m.py", set())
+
+    assert traced("resume") == {2, 3, 4, 5, 9}
+    assert traced("skip_rest") == {2, 3, 9}
+    assert traced("resume", "RuntimeError: when making fake tensor call") == set()
+
+
 def test_the_interval_is_by_package() -> None:
     """A package with many sites weighs in the sum, not in the mean; what is left out moves the sum."""
     big, small = accuracy.Tally(((90, 100), (9, 10), (5, 5))), accuracy.Tally(((0, 2), (0, 0), (0, 1)))
