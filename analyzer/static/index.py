@@ -135,6 +135,11 @@ class FunctionInfo:
         )
 
     @cached_property
+    def is_short(self) -> bool:
+        """It does nothing but return what one expression gives."""
+        return isinstance(self.node, ast.Lambda) or isinstance(self.node.body[0], ast.Return)
+
+    @cached_property
     def is_setter(self) -> bool:
         """`@name.setter`: it runs where the property is assigned."""
         return any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in self.decorators)

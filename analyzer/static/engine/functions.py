@@ -46,13 +46,16 @@ from tcready.static.index import ClassInfo, FunctionInfo, build_class
 
 MAX_CONTEXTS = 12
 """Situations in which one function is interpreted before its arguments are generalised."""
+SHORT_CONTEXTS = 4 * MAX_CONTEXTS
+"""Of one that does no more than return: what all of a program asks (`exists(x)`, `divisible_by(a, b)`) soon means
+nothing, and costs little."""
 MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
 DECORATOR_DEPTH = 2
 """Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
 writes documentation or checks what it is given."""
-FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, 4 * MAX_CONTEXTS))
+FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, SHORT_CONTEXTS))
 """From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
 and all of it is still met."""
 MAX_CALLS = 60_000
@@ -208,7 +211,8 @@ class Functions(Room):
         again = self.engine.again
         if again is not None and function.closure:
             again.used(function.closure)
-        if self._counts.get(counted, 0) >= MAX_CONTEXTS and (situation, *around) not in self._memo:
+        few = SHORT_CONTEXTS if info.is_short else MAX_CONTEXTS
+        if self._counts.get(counted, 0) >= few and (situation, *around) not in self._memo:
             model = self.engine.entry if function.bound is not None else 0
             env = self._generalised((*counted, function.bound, model), env)
             asked = self._asked(function, env)

@@ -36,6 +36,7 @@ from tcready.static.engine.values import (
     is_open,
     join,
     join_members,
+    keep,
     key_of,
     likely,
     members_of,
@@ -145,8 +146,28 @@ def _binary(op: str, left: Value, right: Value) -> Value:
             zero = isinstance(one, Const) and type(one.value) in (int, float) and one.value == 0
             if zero and all(_may_be_number(v) for v in options(other)):
                 return prefer(one, K.binary(op, left, right))
+    parted = _apart_from_numbers(left, right)
+    if parted is not None:
+        return join(*(_binary(op, *pair) for pair in parted))
     made = K.binary(op, left, right)
     return layouts.laid_out(op, (left, right), made) or made
+
+
+def _apart_from_numbers(left: Value, right: Value) -> list[tuple[Value, Value]] | None:
+    """Both sides of an operator, first without the numbers among what one of them may be, then with each; None if only
+    tensors are meant, or if the other side is a tensor, whatever this one is."""
+    for one, other, mirrored in ((left, right, False), (right, left, True)):
+        numbers = [v for v in options(one) if _is_number(v)]
+        if numbers and tensor_of(one) and not tensor_of(other):
+            rest = keep(one, lambda v: not _is_number(v))
+            return [(other, v) if mirrored else (v, other) for v in (rest, *numbers)]
+    return None
+
+
+def _is_number(value: Value) -> bool:
+    if isinstance(value, Const):
+        return type(value.value) in (int, float)
+    return isinstance(value, Plain) and value.kind in ("int", "float", None)
 
 
 def _may_be_number(value: Value) -> bool:
@@ -217,6 +238,9 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
                 return differs if sure else Plain("bool")
     lt, rt = tensor_of(left), tensor_of(right)
     if lt or rt:
+        parted = _apart_from_numbers(left, right)
+        if parted is not None:
+            return join(*(compared(op, *pair) for pair in parted))
         sure = all(t.sure for t in (lt, rt) if t)
         whole = all(
             isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE
