@@ -174,6 +174,7 @@ def claims(
     taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
     for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
+    _raise_what_every_way_meets(interpretation, found)
     _lower_what_is_not_met(interpretation, found)
     _keep_what_follows(interpretation, found)
     if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
@@ -189,6 +190,52 @@ def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims
         if (judged.fact.where.path, judged.fact.where.symbol) not in functions
     }
     return Claims(kept, {place: claims.contexts[place] for place in kept})
+
+
+def _raise_what_every_way_meets(interpretation: Interpretation, found: Claims) -> None:
+    """If each way through the tests of a function that nothing tells comes by a break, one of these is met: none is
+    improbable because the others may be met in its place."""
+    by_context: dict[int, dict[Place, tuple[tuple[str, bool], ...]]] = {}
+    for place, judged in found.by_place.items():
+        conditions = judged.fact.where.conditions
+        if (
+            judged.effect in SPLITTING
+            and not judged.rule.follows
+            and all(c.usual is not False for c in conditions)
+        ):
+            way = tuple((c.test, c.holds) for c in conditions if c.usual is None)
+            by_context.setdefault(judged.fact.where.context, {})[place] = way
+    for context, ways in by_context.items():
+        lowered = [place for place, way in ways.items() if way and found.by_place[place].confidence == "low"]
+        tested = _tested_on_every_way(frozenset(ways.values())) if lowered else frozenset()
+        if not tested:
+            continue
+        facts = interpretation.interpreter.facts
+        entered = max(
+            (f.where.confidence for f in facts if f.where.context == context), key=CONFIDENCES.index
+        )
+        for place in lowered:
+            if ways[place][0][0] not in tested:
+                continue
+            judged = found.by_place[place]
+            where = dataclasses.replace(judged.fact.where, confidence=entered, conditional=False)
+            fact = dataclasses.replace(judged.fact, where=where)
+            sure = min("medium", confidence_of(fact, judged.claim, judged.rule), key=CONFIDENCES.index)
+            found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+
+
+def _tested_on_every_way(
+    ways: frozenset[tuple[tuple[str, bool], ...]], before: tuple[tuple[str, bool], ...] = ()
+) -> frozenset[str]:
+    """Of these places, each given by the tests before it and how they come out, the first tests behind `before` of which
+    either outcome leads to one; nothing if no test does."""
+    here = len(before)
+    tests = {way[here][0] for way in ways if len(way) > here and way[:here] == before}
+
+    def is_met(way: tuple[tuple[str, bool], ...]) -> bool:
+        return way in ways or bool(_tested_on_every_way(ways, way))
+
+    return frozenset(test for test in tests if all(is_met((*before, (test, side))) for side in (True, False)))
 
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, following: bool = False) -> None:

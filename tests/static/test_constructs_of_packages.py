@@ -859,3 +859,46 @@ def test_what_is_set_under_unknown_names_is_no_method_of_a_container(tmp_path: P
         "            x = part(x)\n        return x\n"
     )
     assert known(tmp_path, source, name="Net") == {"a": "Linear"}
+
+
+def test_each_way_breaks(tmp_path: Path) -> None:
+    """Of an installed package: a part that is made for this kind or that is there for any, and if each way through the
+    tests of a forward breaks, one of the breaks is met. Where a way goes free none is likely."""
+    package = tmp_path / "site-packages" / "pkg"
+    package.mkdir(parents=True)
+    text = (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self, kind, config):\n        super().__init__()\n"
+        "        self.kind, self.config = kind, config\n"
+        "        if kind == 'drug':\n            self.rnn = nn.LSTM(4, 4)\n"
+        "        if kind == 'protein':\n"
+        "            if config['rnn'] == 'LSTM':\n                self.rnn = nn.LSTM(8, 8)\n"
+        "            elif config['rnn'] == 'GRU':\n                self.rnn = nn.GRU(8, 8)\n"
+        "            else:\n                raise ValueError(config)\n"
+        "    def forward(self, x):\n"
+        "        if self.kind == 'drug':\n"
+        "            if self.config['rnn'] == 'LSTM':\n                y, (h, c) = self.rnn(x)\n"
+        "            else:\n                y, h = self.rnn(x)\n"
+        "        elif self.kind == 'protein':\n            y = x * x.sum().item()\n"
+        "        else:\n            y, h = self.rnn(x)\n"
+        "        if self.config['scale'] == 'most':\n            y = y * y.max().item()\n"
+        "        elif self.config['scale'] == 'least':\n            y = y * y.min().item()\n"
+        "        elif self.config['scale'] == 'mean':\n            y = y * y.mean().item()\n"
+        "        return y\n"
+    )
+    (package / "model.py").write_text(text, "utf-8")
+    (package / "__init__.py").touch()
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path / "site-packages",), torch=PINNED, low=True)
+    found = read(["pkg.model::Model"], options).findings
+    lines = text.splitlines()
+    assert [(lines[f.line - 1].strip(), f.confidence) for f in found] == [
+        ("y, (h, c) = self.rnn(x)", "medium"),
+        ("y, h = self.rnn(x)", "medium"),
+        ("y = x * x.sum().item()", "medium"),
+        ("y, h = self.rnn(x)", "medium"),
+        ("y = y * y.max().item()", "low"),
+        ("y = y * y.min().item()", "low"),
+        ("y = y * y.mean().item()", "low"),
+    ]
+    assert {f.line for f in read(["pkg.model::Model"], replace(options, low=False)).findings} == {
+        f.line for f in found if f.confidence == "medium"
+    }

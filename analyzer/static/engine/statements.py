@@ -168,6 +168,25 @@ class Statements(Room):
             )
         return self._filling[node]
 
+    def _sets_what_is_missing(self, body: list[ast.stmt], frame: Frame) -> bool:
+        """Whether an object that is being made gets an attribute here that it has not: one of the ways that give it that
+        attribute is taken, however unlikely each is."""
+        if not self.engine.quiet:
+            return False
+        nodes = (inner for statement in body for inner in ast.walk(statement))
+        stored = [
+            node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        ]
+        owners = (
+            (self.engine.named(place.value.id, frame), place.attr)
+            for place in stored
+            if isinstance(place.value, ast.Name)
+        )
+        return any(
+            isinstance(owner, Instance) and name not in self.engine.heap[owner].attributes
+            for owner, name in owners
+        )
+
     def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
         """Whether a test asks for state of the whole process that is made unless it is there, below it or (if it is there
         the function ends) behind it. Whoever asks first makes it for all models and for good, mostly while one is built
@@ -221,7 +240,7 @@ class Statements(Room):
         one_of_many = undecided and guess is None and _asks_for_one(node.test)
         if one_of_many and self._is_walked(node.test, frame):
             one_of_many = False
-        elif one_of_many and not node.orelse:
+        elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
             guess = False
         if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
             guess = False
