@@ -13,14 +13,17 @@ Create it in `__init__`; for late shapes `nn.LazyLinear`; `F.layer_norm`, `F.lin
 if no weight is learnt.
 
 ## Limits
-Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be created in the forward.
+Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses, norms with `affine=False` or
+`elementwise_affine=False`) may be created in the forward.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Call
+from tcready.static.engine.values import UNKNOWN, Const, likely
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -52,9 +55,14 @@ def check(fact: Call) -> Claim | None:
     module, _, name = fact.constructed.rpartition(".")
     if module == "torch.nn" and name == "Buffer" and fact.where.symbol.endswith("__init__"):
         return Claim("a module that holds an `nn.Buffer` is made in compiled code: the graph ends here")
-    if module in ("torch.nn", "torch.nn.parameter") and name.startswith(LAYERS):
-        return Claim(f"`nn.{name}` is created in compiled code: the graph ends here")
-    return None
+    if module not in ("torch.nn", "torch.nn.parameter"):
+        return None
+    claim = Claim(f"`nn.{name}` is created in compiled code: the graph ends here")
+    if fact.parameters == UNKNOWN:
+        return claim if name.startswith(LAYERS) else None
+    if likely(fact.parameters) == Const(False):
+        return None
+    return claim if fact.parameters == Const(True) else dataclasses.replace(claim, confidence="medium")
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
@@ -90,6 +98,7 @@ class Model(nn.Module):
         y = x * 2
         weight = nn.Parameter(torch.ones(8))  # BAD
         layer = nn.Linear(8, 8)  # BAD
+        norm = nn.InstanceNorm1d(4, affine=True)  # BAD
         return y * weight
 """
         ),
@@ -131,6 +140,18 @@ class Model(nn.Module):
         y = nn.ReLU()(x) + nn.Softmax(dim=-1)(x) + nn.Dropout(0.0)(x)
         loss = nn.MSELoss()(y, x)
         return F.layer_norm(y, (8,)) + loss + nn.Sequential(nn.ReLU())(x) + nn.init.ones_(torch.empty(8))
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self, affine=False):
+        super().__init__()
+        self.affine = affine
+
+    def forward(self, x):
+        y = nn.LayerNorm(8, 1e-5, False)(x) + nn.GroupNorm(2, 8, affine=self.affine)(x)
+        return nn.InstanceNorm1d(4)(y[None]) + nn.BatchNorm1d(8, affine=False)(y)
 """
         ),
     ),

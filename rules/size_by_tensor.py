@@ -15,7 +15,8 @@ an argument. Arithmetic on tensors instead of a factor: `x + a * y`, `torch.mini
 
 ## Limits
 A tensor that comes straight in as an argument, a parameter or a buffer may be taken as a constant and guarded
-by its value, so it is not reported.
+by its value, so it is not reported. Neither is one element that is made of a number of Python while tracing
+(`torch.tensor(x.shape[1] - 2)`) and what is computed of such alone: Dynamo keeps its value.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def read(value: Value) -> bool:
-    """Whether it is a computed tensor."""
+    """Whether it is a computed tensor whose value Dynamo does not keep."""
     tensor = tensor_of(value)
-    return tensor is not None and not tensor.leaf and not tensor.given
+    return tensor is not None and not (tensor.leaf or tensor.given or tensor.written)
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
@@ -121,6 +122,16 @@ class Model(nn.Module):
 """,
             inputs="(torch.randn(4, 8), torch.tensor([0, 1]))",
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        two = torch.tensor([2, 4])
+        row = torch.stack([torch.tensor(2), torch.tensor(4)])
+        y = x.reshape(two[0], -1).sum()  # BAD
+        return y + x.new_zeros(row[0], torch.ones((), dtype=torch.int64)).sum()  # BAD
+"""
+        ),
     ),
     good=(
         Sample(
@@ -144,6 +155,18 @@ class Model(nn.Module):
         c = y.clamp(min=y.mean()).roll(1).narrow(0, 0, 2)
         c = c * torch.lerp(c, c, y.mean()) + torch.pow(c.abs(), y.mean()) + c.masked_fill(c > 0, y.max())
         return a.sum() + b.sum() + c.sum() + torch.zeros(rows, columns).sum() + torch.zeros(list(x.shape)).sum()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        short = x[:, 2:]
+        missing = torch.tensor([x.shape[1] - short.shape[1]])
+        padded = F.pad(short, [missing // 2, missing - missing // 2])
+        half = torch.ceil(torch.tensor(x.shape[0] / 2)).long()
+        rows = torch.max(x.new_tensor(2, dtype=torch.int64), half)
+        return padded.sum() + x.new_zeros((rows, half * 2)).sum() + x.topk(half.clone()[None][0])[0].sum()
 """
         ),
     ),

@@ -16,7 +16,7 @@ outside of the compiled region.
 ## Limits
 Jagged nested tensors that come in as arguments are not reported, nor sparse
 ones that are used as any other where neither an annotation nor the documentation of the function calls them sparse.
-`torch.sparse.mm` takes dense tensors too, and with those it is traced.
+`torch.sparse.mm` and `torch.spmm` take dense tensors too, and with those they are traced.
 """
 
 from tcready.rules._names import method_of_tensor
@@ -26,7 +26,9 @@ from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})
 
-OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax"))
+OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax")) | {
+    "torch.spmm"
+}
 """Functions that are called for the sake of a sparse first argument."""
 SPARSE_METHODS = (
     "coalesce",
@@ -107,6 +109,16 @@ class Model(nn.Module):
         return torch.sparse.mm(adjacency, y) + 1  # BAD
 """,
             inputs="(torch.eye(4).to_sparse(), torch.randn(4, 8))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, adjacency):
+        y = x * 2
+        y = torch.spmm(adjacency, y)  # BAD
+        return y + 1
+""",
+            inputs="(torch.randn(4, 8), torch.eye(4).to_sparse())",
         ),
         Sample(
             """

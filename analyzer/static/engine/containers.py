@@ -193,9 +193,8 @@ class Containers(Room):
     def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
-            return Tensor(
-                base.dtype, base.sure, rank=layouts.indexed(base, (index,) if parts is None else parts)
-            )
+            rank = layouts.indexed(base, (index,) if parts is None else parts)
+            return Tensor(base.dtype, base.sure, rank=rank, written=base.written)
         members = self.walked_members(base)
         if members is not None:
             if isinstance(node, ast.Slice):

@@ -165,7 +165,9 @@ class Expressions(Room):
             return Const(-value.value)
         tensor = tensor_of(value)
         if tensor:
-            return Tensor(tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank)
+            return Tensor(
+                tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank, written=tensor.written
+            )
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value) or K.NUMBER in options(value):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tcready.schema.words import Confidence
-from tcready.static.engine.values import External, Value, options
+from tcready.static.engine.values import UNKNOWN, External, Value, options
 from tcready.static.torch_tables import Context
 from tcready.static.versions import Version
 
@@ -145,6 +145,8 @@ class Call:
     number that it gives."""
     told_by: tuple[str, ...] = ()
     """Arguments by which that could be told instead."""
+    parameters: Value = UNKNOWN
+    """Of a module of torch.nn that is made: whether it gets parameters, by what its constructor is given."""
     constructed: str = field(init=False, compare=False, repr=False)
     """The external name of the class or function that is called itself, "" for a method or an instance."""
 

@@ -339,12 +339,14 @@ def binary(op: str, left: Value, right: Value) -> Value:
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
     if kinds_ == {"int"} and any(isinstance(v, Const) and isinstance(v.value, float) for v in (left, right)):
         kinds_ = {"float"}
+    if op == "Div":
+        kinds_ = {"float"} if kinds_ and kinds_ <= {"int", "float"} else set()
     for origin in DATA:
         if origin in origins:
-            kind = kinds_.pop() if len(kinds_) == 1 and op != "Div" else None
+            kind = kinds_.pop() if len(kinds_) == 1 else None
             # what is made of a draw from 0 to 1 may be anything
             return Plain(None if (kind, origin) == ("float", "random") else kind, computed(origin))
-    return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
+    return Plain(kinds_.pop() if len(kinds_) == 1 else None)
 
 
 UNUSUAL = frozenset(

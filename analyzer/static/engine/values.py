@@ -43,6 +43,8 @@ class Tensor:
     """Its number of dimensions, up to two; None where nothing says so, and for all above."""
     parameter: bool = False
     """An nn.Parameter; False where nothing says so."""
+    written: bool = False
+    """One element, made while tracing of a number of Python, or of nothing but such: Dynamo keeps its value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -447,6 +449,7 @@ def _merged(a: Value, b: Value) -> Value:
             sparse=a.sparse and b.sparse,
             rank=a.rank if a.rank == b.rank else None,
             parameter=a.parameter and b.parameter,
+            written=a.written and b.written,
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted, a.alone or b.alone)

@@ -16,12 +16,14 @@ from tcready.static.engine.values import (
     ExternalInstance,
     Instance,
     Mapping,
+    Plain,
     Sequence,
     Tensor,
     Value,
     join,
     lift,
     prefer,
+    tensor_of,
 )
 from tcready.static.torch_tables import Attribute, Constructor
 
@@ -68,6 +70,32 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
         value = _value_of(attribute, constructor, given)
         told = given is not None and attribute.passed in given
         yield attribute.name, value if whole or told else prefer(value, UNKNOWN)
+
+
+def parameters(engine: Engine, made: Value, name: str) -> Value:
+    """Whether a module of torch.nn that was made gets parameters of its own; unknown of a class that is not known to make
+    any itself."""
+    constructor = engine.operations.tables.constructor_of(name)
+    if constructor is None or not isinstance(made, ExternalInstance):
+        return UNKNOWN
+    attributes = engine.heap[made].attributes
+    held = [
+        attributes.get(attribute.name, UNKNOWN)
+        for attribute in constructor.attributes
+        if "Parameter" in (attribute.value, attribute.otherwise)
+    ]
+    if not held:
+        return UNKNOWN
+
+    def one_of(*values: Value) -> Value:
+        found = [tensor_of(value) for value in values]
+        sure = [
+            tensor is not None and tensor.parameter and value == tensor
+            for tensor, value in zip(found, values, strict=True)
+        ]
+        return Const(True) if any(sure) else Const(False) if not any(found) else Plain("bool")
+
+    return lift(one_of, *held)
 
 
 def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:

@@ -1,4 +1,5 @@
-"""The layout and the number of dimensions of what an operation gives: by its name, for no table tells of them."""
+"""The layout and the number of dimensions of what an operation gives, and whether Dynamo keeps its value: by its name,
+for no table tells of them."""
 
 from __future__ import annotations
 
@@ -85,6 +86,15 @@ OPERATORS = frozenset(
 """What is worked out element by element."""
 OF_PYTHON = frozenset("tensor as_tensor new_tensor LongTensor IntTensor FloatTensor BoolTensor".split())
 """Operations that make a tensor of numbers of Python."""
+OF_ONE_ELEMENT = (
+    OPERATORS
+    | KEEPING
+    | frozenset(
+        "absolute amax amin clamp clip cos exp exp2 flatten log log10 log2 max mean min prod reciprocal relu reshape "
+        "rsqrt sigmoid squeeze sum true_divide type_as unsqueeze view".split()
+    )
+)
+"""Operations that give one element of operands of one element."""
 NO_KEYWORDS: Table[str, Value] = MappingProxyType({})
 
 
@@ -105,11 +115,36 @@ def laid_out(
         return result
     sparse, rank = _is_sparse(operation, operands), _rank(operation, operands, keywords)
     rank = rank if rank is not None and 0 <= rank <= MOST else None
-    return (
-        result
-        if (result.sparse, result.rank) == (sparse, rank)
-        else replace(result, sparse=sparse, rank=rank)
-    )
+    written = _is_written(operation, operands)
+    if (result.sparse, result.rank, result.written) == (sparse, rank, written):
+        return result
+    return replace(result, sparse=sparse, rank=rank, written=written)
+
+
+def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
+    """Whether an operation gives one element whose value Dynamo keeps.
+
+    Measured: of a number that is made a tensor, and of all that is computed element by element of such; not of two that
+    are put in one row, nor what a factory fills.
+    """
+    last = operation.rpartition(".")[2]
+    if last in OF_PYTHON and operands:
+        receives = last == "new_tensor" and len(operands) > 1
+        given = operands[1] if receives else operands[0]
+        by_size = last.endswith("Tensor") and not isinstance(given, Sequence)
+        return not by_size and _is_one_number(given)
+    tensors = [tensor for value in operands if (tensor := tensor_of(value))]
+    return bool(tensors) and last.removesuffix("_") in OF_ONE_ELEMENT and all(t.written for t in tensors)
+
+
+def _is_one_number(value: Value) -> bool:
+    if isinstance(value, Sequence) and value.items is not None:
+        return len(value.items) == 1 and _is_one_number(value.items[0])
+    if isinstance(value, Const):
+        return isinstance(value.value, (bool, int, float))
+    if isinstance(value, Plain):
+        return value.kind in ("bool", "int", "float")
+    return isinstance(value, Tensor) and value.written
 
 
 def _is_sparse(operation: str, operands: tuple[Value, ...]) -> bool:
