@@ -112,6 +112,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("fifteenth", "unseen15.toml"),
         ("sixteenth", "unseen16.toml"),
         ("seventeenth", "unseen17.toml"),
+        ("eighteenth", "unseen18.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -163,6 +164,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "fifteenth",
                 "sixteenth",
                 "seventeenth",
+                "eighteenth",
             )
             for half in ("look", "kept")
         ),
