@@ -21,6 +21,7 @@ from tcready.static.engine.values import (
     Sequence,
     Tensor,
     Value,
+    brought_in,
     is_captured,
     is_place,
     join,
@@ -167,6 +168,7 @@ class Assignment(Room):
         if target.attr == "__dict__" and isinstance(value, Mapping):
             self.engine.put_back(target, value, frame)
             return
+        value = brought_in(value) if self.engine.quiet else value
         for option in options(owner):
             if isinstance(option, Instance):
                 if self.set_by_class(option, target.attr, value, frame):

@@ -416,6 +416,7 @@ class Calls(Room):
             result = self._call_held(made, made.name, site)
             if result is None:
                 result = self.engine.operations.module_call(made.name, site.args)
+                result = layouts.of_module(made.name, site.args, result)
         elif made.name.startswith("einops.layers."):
             result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:

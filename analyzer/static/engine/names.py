@@ -27,6 +27,7 @@ from tcready.static.engine.values import (
     Sequence,
     Unknown,
     Value,
+    brought_in,
     join,
     options,
     outliving,
@@ -278,7 +279,7 @@ class Names(Room):
                     ]
             finally:
                 self._busy.discard(key)
-            self._globals[key] = join(*found) if found else UNKNOWN
+            self._globals[key] = brought_in(join(*found)) if found else UNKNOWN
         return self._globals[key]
 
     def improbable(self, frame: Frame) -> Confidence | None:

@@ -5,7 +5,7 @@ Unknown is not a tensor: no rule may treat it as one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -40,7 +40,7 @@ class Tensor:
     sparse: bool = False
     """Of a sparse layout, which no graph takes in; False where nothing says so."""
     rank: int | None = None
-    """Its number of dimensions, up to two; None where nothing says so, and for all above."""
+    """Its number of dimensions, up to five; None where nothing says so, and for all above."""
     parameter: bool = False
     """An nn.Parameter; False where nothing says so."""
     written: bool = False
@@ -420,6 +420,13 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
     result = apply(*map(whole, values))
     guess = apply(*map(likely, values))
     return result if guess == result else prefer(guess, result)
+
+
+def brought_in(value: Value) -> Value:
+    """A number that was made a tensor before the trace: it comes in as an argument does."""
+    if isinstance(value, Choice):
+        return lift(lambda each: join(*map(brought_in, options(each))), value)
+    return replace(value, written=False, given=True) if isinstance(value, Tensor) and value.written else value
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:

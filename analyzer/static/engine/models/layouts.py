@@ -18,6 +18,7 @@ from tcready.static.engine.values import (
     Tensor,
     Value,
     is_sparse,
+    likely,
     members_of,
     options,
     tensor_of,
@@ -44,19 +45,30 @@ def makes_sparse(operation: str) -> bool:
     )
 
 
-MOST = 2
+MOST = 5
 """Of more dimensions nothing is kept."""
 REDUCING = frozenset(
     "all amax amin any argmax argmin count_nonzero logsumexp max mean median min nanmean nansum prod std sum var".split()
 )
 """Operations that leave no dimension, or all but one."""
 SAME = frozenset(
-    "abs argsort bitwise_not bool bucketize ceil chunk clamp clip clone contiguous cpu cuda cummax cummin cumprod "
-    "cumsum detach double dropout exp expm1 flip float floor gelu half index_add index_copy index_fill "
-    "index_select int isfinite isin isinf isnan linear log log1p log2 log_softmax logical_not long masked_fill "
-    "multinomial nan_to_num narrow neg normalize reciprocal relu roll round rsqrt scatter scatter_add sigmoid "
-    "sign softmax sort split sqrt square tanh tensor_split to topk transpose tril triu trunc type type_as "
-    "zeros_like ones_like empty_like full_like rand_like randn_like".split()
+    "Buffer Parameter abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
+    "adaptive_max_pool1d "
+    "adaptive_max_pool2d adaptive_max_pool3d addcdiv addcmul alpha_dropout angle arccos arccosh arcsin arcsinh "
+    "arctan arctanh argsort asin asinh atan atanh avg_pool1d avg_pool2d avg_pool3d batch_norm bernoulli bfloat16 "
+    "bitwise_not bool bucketize byte cdist cdouble ceil celu cfloat char chunk clamp clip clone conj conj_physical "
+    "contiguous conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cos cosh cpu cuda cummax "
+    "cummin cumprod cumsum detach diff digamma double dropout dropout1d dropout2d dropout3d elu empty_like erf erfc "
+    "erfinv exp exp2 expm1 feature_alpha_dropout fix flip fliplr flipud float floor frac full_like gelu glu "
+    "group_norm gumbel_softmax half hardshrink hardsigmoid hardswish hardtanh i0 index_add index_copy index_fill "
+    "index_select instance_norm int interpolate inverse isfinite isin isinf isnan isneginf isposinf isreal "
+    "layer_norm leaky_relu lerp lgamma linear local_response_norm log log10 log1p log2 log_softmax logical_not logit "
+    "logsigmoid long lp_pool1d lp_pool2d masked_fill max_pool1d max_pool2d max_pool3d mish msort multinomial "
+    "nan_to_num narrow neg negative normalize ones_like pad pinverse pixel_shuffle pixel_unshuffle poisson positive "
+    "prelu rad2deg rand_like randn_like real reciprocal relu relu6 renorm rms_norm roll rot90 round rrelu rsqrt "
+    "scaled_dot_product_attention scatter scatter_add selu sgn short sigmoid sign signbit silu sin sinc sinh softmax "
+    "softmin softplus softshrink softsign sort split sqrt square tan tanh tanhshrink tensor_split threshold to topk "
+    "transpose tril triu trunc type type_as upsample zeros_like".split()
 )
 """Operations that keep the dimensions of their first operand, in all that they give."""
 RESHAPING = frozenset("resize_ set_ squeeze_ unsqueeze_".split())
@@ -70,7 +82,7 @@ TABLES = frozenset(
     "addmm argwhere cartesian_prod combinations eye ger mm nonzero_static outer tril_indices triu_indices".split()
 )
 """Operations that give rows and columns."""
-NUMBERS = frozenset("det dot logdet trace vdot".split())
+NUMBERS = frozenset("dot trace vdot".split())
 """Operations that give one number."""
 OF_SIZES = frozenset(
     "broadcast_to empty expand new_empty new_ones new_zeros ones permute rand randn repeat reshape resize tile view "
@@ -79,11 +91,26 @@ OF_SIZES = frozenset(
 """Operations that are given a number for each dimension of what they give."""
 OF_ONE_ROW = frozenset("full new_full randint".split())
 """Those that are given them in one row, beside other numbers."""
+OF_MODULES = MappingProxyType(
+    {
+        **dict.fromkeys(("CosineSimilarity", "PairwiseDistance"), -1),
+        "Embedding": 1,
+        **dict.fromkeys(
+            "AdaptiveLogSoftmaxWithLoss EmbeddingBag Flatten Fold FractionalMaxPool2d FractionalMaxPool3d GRU GRUCell "
+            "LSTM LSTMCell MultiheadAttention ParameterDict ParameterList RNN RNNCell Sequential Unflatten Unfold".split()
+        ),
+    }
+)
+"""Modules of torch.nn that give more or fewer dimensions than their first operand has, and how many; None of those that
+are not told. Losses are not, and all others give as many."""
 OPERATORS = frozenset(
     "Add Sub Mult Div FloorDiv Mod Pow BitAnd BitOr BitXor add sub mul div maximum minimum remainder fmod "
     "floor_divide logical_and logical_or pow eq ne lt le gt ge isclose".split()
 )
 """What is worked out element by element."""
+LOSSES = frozenset("huber_loss kl_div l1_loss mse_loss smooth_l1_loss".split())
+"""Losses of elements, each by itself."""
+OF_FUNCTIONS = "torch.nn.functional."
 OF_PYTHON = frozenset("tensor as_tensor new_tensor LongTensor IntTensor FloatTensor BoolTensor".split())
 """Operations that make a tensor of numbers of Python."""
 OF_ONE_ELEMENT = (
@@ -147,6 +174,23 @@ def _is_one_number(value: Value) -> bool:
     return isinstance(value, Tensor) and value.written
 
 
+def of_module(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:
+    """What a call of a module of torch.nn gives, with its number of dimensions."""
+    last = name.rpartition(".")[2].removeprefix("Lazy")
+    first = tensor_of(operands[0]) if operands else None
+    more = OF_MODULES.get(last, 0)
+    if (
+        not isinstance(result, Tensor)
+        or first is None
+        or first.rank is None
+        or more is None
+        or last.endswith("Loss")
+    ):
+        return result
+    rank = first.rank + more
+    return replace(result, rank=rank) if 0 <= rank <= MOST else result
+
+
 def _is_sparse(operation: str, operands: tuple[Value, ...]) -> bool:
     last = operation.rpartition(".")[2]
     sparse = [is_sparse(value) for value in operands if tensor_of(value)]
@@ -165,6 +209,8 @@ def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Valu
     """The number of dimensions of what an operation gives."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
+    if last in LOSSES:
+        return _lost(operands, keywords) if operation.startswith(OF_FUNCTIONS) else None
     if last in OPERATORS:
         return of_elements(operands)
     if last in REDUCING:
@@ -202,6 +248,18 @@ def _one_more(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Tab
 
 def _one_less(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     return first.rank - 1 if first and first.rank else None
+
+
+def _of_matrices(
+    first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
+    return first.rank - 2 if first and first.rank is not None else None
+
+
+def _squeezed(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """Whoever names a dimension means one of one element."""
+    along = operands[1] if len(operands) > 1 else keywords.get("dim")
+    return first.rank - 1 if first and first.rank and isinstance(along, Const) else None
 
 
 def _flipped(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
@@ -251,6 +309,26 @@ def _like_second(
     return other.rank if other else None
 
 
+def _compared(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+    """One dimension of two that are compared along it is gone."""
+    rank = of_elements(operands[:2])
+    return rank - 1 if rank else None
+
+
+def _lost(operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+    """A loss is one number, unless each element keeps its own."""
+    if {"reduce", "size_average"} & keywords.keys() or len(operands) > 2:
+        return None
+    reduction = keywords.get("reduction", Const("mean"))
+    return (
+        0
+        if reduction in (Const("mean"), Const("sum"))
+        else of_elements(operands)
+        if reduction == Const("none")
+        else None
+    )
+
+
 def _length(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
     """`norm(input, p, dim)`."""
     if not first or len(operands) > 2:
@@ -282,6 +360,8 @@ def _summed(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table
 
 OTHERS: Table[str, _Rank] = MappingProxyType(
     {
+        **dict.fromkeys(("det", "logdet", "slogdet"), _of_matrices),
+        "squeeze": _squeezed,
         "unsqueeze": _one_more,
         "embedding": _one_more,
         "one_hot": _one_more,
@@ -306,6 +386,10 @@ OTHERS: Table[str, _Rank] = MappingProxyType(
         "nonzero": _found,
         "where": _chosen,
         "einsum": _summed,
+        "cosine_similarity": _compared,
+        "pairwise_distance": _compared,
+        "diag_embed": _one_more,
+        "diagonal": _one_less,
     }
 )
 """How many dimensions other operations give, by their names."""
@@ -346,6 +430,7 @@ def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:
 
 def _sized(sizes: Row[Value]) -> int | None:
     """The number of dimensions that sizes give, one by one or in a row."""
+    sizes = [likely(size) for size in sizes]
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         return len(sizes[0].items) if sizes[0].items is not None else None
     whole = all(isinstance(size, Const) or (isinstance(size, Plain) and size.kind == "int") for size in sizes)
