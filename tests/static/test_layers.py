@@ -41,6 +41,7 @@ LAYERS = {
         "engine.operators",
         "engine.models.builtins",
         "engine.models.iteration",
+        "engine.models.parsers",
         "engine.models.releases",
         "engine.models.constructors",
         "engine.models.library",

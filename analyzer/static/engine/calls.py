@@ -13,7 +13,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Room
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.models import constructors, iteration, layouts, library
+from tcready.static.engine.models import constructors, iteration, layouts, library, parsers
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
@@ -587,6 +587,8 @@ class Calls(Room):
             return self._module_method(receiver, name, site)
         if receiver.name == "torch.Generator" and name == "manual_seed":
             return receiver
+        if receiver.name == parsers.PARSER and receiver.ident:
+            return parsers.method(self.engine, receiver, name, site)
         if receiver.name == CONTEXT:
             if name == "save_for_backward":
                 saved = Sequence("tuple", site.args, UNKNOWN)

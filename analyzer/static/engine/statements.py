@@ -371,6 +371,9 @@ class Statements(Room):
                     continue  # what a round assigns is assigned
                 merged = join_envs(start, frame.env if fell else None, *frame.exits)
                 assert merged is not None
+                for name, value in merged.items():  # what a way out of the loop has only asked is what it was
+                    if value != start.get(name) and _is_rearranged(start.get(name), value):
+                        merged[name] = start[name]
                 if not known and number >= WIDEN_AFTER:
                     merged = {n: v if v == start.get(n) else widen(v) for n, v in merged.items()}
                 frame.env = merged
@@ -723,6 +726,13 @@ def _sets_by_name(body: list[ast.stmt]) -> bool:
         isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr"
         for inner in ast.walk(body[0])
     )
+
+
+def _is_rearranged(before: Value | None, value: Value) -> bool:
+    """The same alternatives, of which it was known which come first."""
+    if not isinstance(before, Choice) or not before.likely or not isinstance(value, Choice):
+        return False
+    return len(before.options) == len(value.options) and {*before.options} == {*value.options}
 
 
 def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:

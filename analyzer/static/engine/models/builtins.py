@@ -420,10 +420,18 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     return None
 
 
+NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
+"""Classes whose objects hold what they are given by name."""
+
+
 def _vars(engine: Engine, site: CallSite) -> Value | None:
-    """`vars(made)`: what an object of the source holds, or a module."""
+    """`vars(made)`: what an object of the source holds, or one of named values, or a module."""
     if isinstance(_first(site), Module):
         return _first(site)
+    given = _first(site)
+    if isinstance(given, ExternalInstance) and given.ident and given.name in NAMESPACES:
+        held = engine.heap[given]
+        return Mapping(tuple(held.attributes.items()), None, outer=held.outer)
     objects = [v for v in options(_first(site)) if isinstance(v, Instance)]
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.models import builtins
-from tcready.static.engine.models.builtins import Handler, filtered, iterator, known_items, row
+from tcready.static.engine.models.builtins import NAMESPACES, Handler, filtered, iterator, known_items, row
 from tcready.static.engine.operators import binary
 from tcready.static.engine.values import (
     NONE,
@@ -333,7 +333,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"operator.{n}": _compared(op) for n, op in COMPARISONS.items()},
         "operator.getitem": _getitem,
         **{name: _getter(name) for name in GETTERS},
-        **{name: _namespace(name) for name in ("types.SimpleNamespace", "argparse.Namespace")},
+        **{name: _namespace(name) for name in NAMESPACES},
         **dict.fromkeys(("collections.namedtuple", "typing.NamedTuple"), _named_tuple),
         **dict.fromkeys(("dataclasses.replace", "copy.replace"), _replace),
         "dataclasses.asdict": _as_mapping,

@@ -9,7 +9,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
-from tcready.static.engine.models import builtins, constructors, iteration, releases
+from tcready.static.engine.models import builtins, constructors, iteration, parsers, releases
 from tcready.static.engine.models.builtins import Handler
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
@@ -416,6 +416,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "importlib.util.find_spec": _spec,
         **dict.fromkeys(("os.environ.get", "os.getenv"), _of_environment),
         **iteration.HANDLERS,
+        parsers.PARSER: parsers.parser,
         **releases.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,

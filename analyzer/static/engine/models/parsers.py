@@ -1,0 +1,87 @@
+"""`argparse`: an object of options has the defaults that its parser was given, unless somebody passes others."""
+
+from __future__ import annotations
+
+from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    External,
+    ExternalInstance,
+    Plain,
+    Sequence,
+    Value,
+    prefer,
+)
+
+PARSER = "argparse.ArgumentParser"
+NAMESPACE = "argparse.Namespace"
+ADDED = ("add_argument", "set_defaults")
+GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
+PARSED = ("parse_args", "parse_intermixed_args")
+OF_FLAGS = {"store_true": False, "store_false": True}
+
+
+def parser(engine: Engine, site: CallSite) -> Value:
+    """A parser: what it is told of options becomes its attributes, by their names."""
+    return ExternalInstance(PARSER, engine.heap.ident(PARSER, site.node, site.frame.context, outer=True))
+
+
+def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) -> Value | None:
+    """A call of a method of a parser; None if nothing is known of it."""
+    if name == "add_argument":
+        option = _dest(site)
+        if option:
+            engine.heap[made].update(option, _given(site), strong=True)
+        return UNKNOWN
+    if name == "set_defaults":
+        for key, value in site.keywords.items():
+            engine.heap[made].update(key, prefer(value, _any_like(value)), strong=True)
+        return NONE
+    if name in GROUPS:
+        return made
+    if name in PARSED or name == "parse_known_args":
+        ident = engine.heap.ident(NAMESPACE, site.node, site.frame.context, outer=engine.quiet > 0)
+        options = ExternalInstance(NAMESPACE, ident)
+        for key, value in engine.heap[made].attributes.items():
+            engine.heap[options].update(key, value, strong=True)
+        return (
+            options
+            if name in PARSED
+            else Sequence("tuple", (options, Sequence("list", None, Plain("str"))), UNKNOWN)
+        )
+    return None
+
+
+def _dest(site: CallSite) -> str:
+    """The attribute of an option: `dest`, else its first long name, else its first name."""
+    given = site.keywords.get("dest")
+    if given is not None:
+        return given.value if isinstance(given, Const) and isinstance(given.value, str) else ""
+    names = [v.value for v in site.args if isinstance(v, Const) and isinstance(v.value, str)]
+    first = next((name for name in names if name.startswith("--")), names[0] if names else "")
+    return first.lstrip("-").replace("-", "_")
+
+
+def _given(site: CallSite) -> Value:
+    """What an option holds: its default first."""
+    action = site.keywords.get("action")
+    flag = OF_FLAGS.get(str(action.value)) if isinstance(action, Const) else None
+    default = site.keywords.get("default", NONE if flag is None else Const(flag))
+    optional = any(isinstance(v, Const) and str(v.value).startswith("-") for v in site.args)
+    if flag is not None:
+        return prefer(default, Plain("bool"))
+    kind = site.keywords.get("type")
+    of_python = (
+        kind.name if isinstance(kind, External) and kind.name in ("int", "float", "str", "bool") else None
+    )
+    other = Plain(of_python) if of_python else _any_like(default)
+    return prefer(default, other) if optional or default != NONE else other
+
+
+def _any_like(default: Value) -> Value:
+    """What somebody may pass in place of a default."""
+    if isinstance(default, Const) and default.value is not None:
+        return Plain(type(default.value).__name__)
+    return Plain() if isinstance(default, (Const, Plain)) else UNKNOWN
