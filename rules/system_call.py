@@ -50,8 +50,9 @@ COMPUTING = frozenset(
     "bisect cmath collections decimal fractions functools heapq itertools operator statistics string struct".split()
 )
 """Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
-FOLDED = frozenset({"importlib.metadata.version"})
-"""Worked out while tracing, of Python constants (measured on torch 2.13); the trial for the tables gave it none."""
+FOLDED = frozenset({"importlib.metadata.version", "types.MappingProxyType"})
+"""Worked out while tracing, of Python constants, or of a dict (measured on torch 2.13); the trial for the tables gave them
+none."""
 OF_TEXT = frozenset(
     {"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"}
 )
@@ -287,6 +288,8 @@ class Model(nn.Module):
             y = y * 2
         if torch.cuda.is_available() or "torch" in sys.modules or sys.version_info < (3,):
             y = y + 1
+        read_only = types.MappingProxyType({"factor": 2, "values": y})
+        y = read_only["values"] * read_only["factor"]
         return y + len(path) + len(home) + len(word) + len(size) + math.pi + len(platform.system()) * 0
 """,
             setup="""
@@ -299,6 +302,7 @@ import platform
 import re
 import struct
 import sys
+import types
 """,
         ),
     ),
