@@ -51,8 +51,8 @@ COMPUTING = frozenset(
 )
 """Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
 FOLDED = frozenset({"importlib.metadata.version", "types.MappingProxyType"})
-"""Worked out while tracing, of Python constants, or of a dict (measured on torch 2.13); the trial for the tables gave them
-none."""
+"""Worked out while tracing, of Python constants, or of a dict (measured on torch 2.13); the trial for the tables gave
+them none."""
 OF_TEXT = frozenset(
     {"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"}
 )
