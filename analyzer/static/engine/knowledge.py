@@ -682,7 +682,9 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
-            return Plain("int", _origin(args))
+            whole = all(_python_dtype(a) == "int" for a in args[:2])
+            divided = short in ("div", "true_divide") and "rounding_mode" not in keywords
+            return Tensor("float" if divided else "int" if whole else None)
         if short == "full":
             fill = first(args, keywords, "fill_value", 1)
             return Tensor(

@@ -161,7 +161,9 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
         by_size = last.endswith("Tensor") and not isinstance(given, Sequence)
         return not by_size and _is_one_number(given)
     tensors = [tensor for value in operands if (tensor := tensor_of(value))]
-    return bool(tensors) and last.removesuffix("_") in OF_ONE_ELEMENT and all(t.written for t in tensors)
+    if not tensors:  # torch.div(2, 3) is a tensor
+        return last in OPERATORS and len(operands) > 1 and all(map(_is_one_number, operands[:2]))
+    return last.removesuffix("_") in OF_ONE_ELEMENT and all(t.written for t in tensors)
 
 
 def _is_one_number(value: Value) -> bool:
@@ -212,7 +214,7 @@ def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Valu
     if last in LOSSES:
         return _lost(operands, keywords) if operation.startswith(OF_FUNCTIONS) else None
     if last in OPERATORS:
-        return of_elements(operands)
+        return 0 if _is_written(operation, operands) else of_elements(operands)
     if last in REDUCING:
         return _left(first, operands[1:], keywords) if first else None
     if last in SAME or (last.endswith("_") and not last.startswith("_") and last not in RESHAPING):
