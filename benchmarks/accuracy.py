@@ -149,7 +149,7 @@ def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
         return {}
     ran = {path: lines_of(text) for path, text in record["executed"].items()}
     for broken in record["break_sites"]:
-        if set(broken["actions"]) == {"skip_rest"} and broken["path"] in ran:
+        if {*broken.get("actions", ())} == {"skip_rest"} and broken["path"] in ran:
             around = _around(extents(str(Path(site) / broken["path"])), broken["line"])
             if around is not None:
                 ran[broken["path"]] -= set(range(broken["line"] + 1, around[1] + 1))

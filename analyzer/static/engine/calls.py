@@ -103,9 +103,9 @@ class Calls(Room):
             len(candidates) > 1
             and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
         ):
-            confidence = (
-                "low" if len(candidates) > MANY else ("medium" if confidence == "high" else confidence)
-            )
+            # what is kept in a row to be called by its place has its turn, however many there are
+            many = len(candidates) > MANY and not isinstance(site.node.func, ast.Subscript)
+            confidence = "low" if many else "medium" if confidence == "high" else confidence
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
         results = []
