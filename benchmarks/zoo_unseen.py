@@ -7,8 +7,8 @@ of unseen6.toml (`SIXTH`) and of unseen7.toml (`SEVENTH`) only totals are read. 
 from; of one half of the packages of unseen9.toml (`NINTH`) only totals were read until it was measured. Of one half
 of unseen10.toml (`TENTH`), of unseen11.toml (`ELEVENTH`), of unseen12.toml (`TWELFTH`) and of unseen13.toml
 (`THIRTEENTH`) only totals are read, and so they were of unseen14.toml (`FOURTEENTH`), made beside it, until it was
-measured. Of one half of unseen15.toml (`FIFTEENTH`) and of unseen18.toml (`EIGHTEENTH`) only totals are read, and so they
-were of unseen16.toml (`SIXTEENTH`) and of unseen17.toml (`SEVENTEENTH`) until they were measured.
+measured. Of one half of unseen15.toml (`FIFTEENTH`) only totals are read, and so they were of unseen16.toml
+(`SIXTEENTH`), of unseen17.toml (`SEVENTEENTH`) and of unseen18.toml (`EIGHTEENTH`) until they were measured.
 Random weights, tiny sizes, CPU; nothing is downloaded. `benchmarks/record.py run zoo_unseen --zoo benchmarks ...` records
 the first, `run zoo_unseen:FRESH` the second, `run zoo_unseen:LEARNT` the third, `run zoo_unseen:FOURTH` the fourth,
 `run zoo_unseen:FIFTH` the fifth, `run zoo_unseen:SIXTH` the sixth, `run zoo_unseen:SEVENTH` the seventh,
