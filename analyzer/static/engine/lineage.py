@@ -49,7 +49,21 @@ class Mro:
         return (
             bool(self.functions("forward"))
             or self.assigns("forward")
+            or self.sets("forward")
             or any(is_module_class(name) and name not in WITHOUT_FORWARD for name in self.external)
+        )
+
+    def sets(self, name: str) -> bool:
+        """Whether a method gives its own object the attribute, as in `self.forward = self.first_phase`."""
+        methods = (each for cls in self.classes for found in cls.functions.values() for each in found)
+        return any(
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and node.attr == name
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+            for method in methods
+            for node in method.nodes
         )
 
     def assigns(self, name: str) -> bool:
