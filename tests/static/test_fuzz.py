@@ -192,6 +192,7 @@ DEEP = {
     "a chain of 1,400 calls": (f"return (x{'.abs()' * 1400}).item()", "TCR201"),
     "400 attributes": (f"if x{'.data' * 400}: return x", "TCR101"),
     "400 subscripts": (f"if x{'[0]' * 400}: return x", "TCR101"),
+    "1,400 subscripts": (f"if x{'[0]' * 1400}: return x", "TCR101"),
     "1,400 nots": (f"if {'not ' * 1400}x: return x", "TCR101"),
     "1,400 signs": (f"if {'-' * 1400}x: return x", "TCR101"),
     "400 tests in a row": (f"return {'x if x.sum() > 0 else ' * 400}-x", "TCR104"),

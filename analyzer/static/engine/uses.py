@@ -153,8 +153,11 @@ class Uses:
 
 def is_named(node: ast.AST, name: str) -> bool:
     """The variable, or an item of one by its place, as `size[0]`."""
-    if isinstance(node, ast.Subscript):
-        return "[" in name and ast.unparse(node) == name
+    while isinstance(node, ast.Subscript) and name.endswith("]"):
+        name, _, place = name[:-1].rpartition("[")
+        if not _is_place(node.slice) or ast.unparse(node.slice) != place:
+            return False
+        node = node.value
     return isinstance(node, ast.Name) and node.id == name
 
 
