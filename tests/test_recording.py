@@ -113,6 +113,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("sixteenth", "unseen16.toml"),
         ("seventeenth", "unseen17.toml"),
         ("eighteenth", "unseen18.toml"),
+        ("nineteenth", "unseen19.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -165,6 +166,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "sixteenth",
                 "seventeenth",
                 "eighteenth",
+                "nineteenth",
             )
             for half in ("look", "kept")
         ),
