@@ -137,7 +137,10 @@ class FunctionInfo:
     @cached_property
     def is_short(self) -> bool:
         """It does nothing but return what one expression gives."""
-        return isinstance(self.node, ast.Lambda) or isinstance(self.node.body[0], ast.Return)
+        if isinstance(self.node, ast.Lambda):
+            return True
+        body = self.node.body[ast.get_docstring(self.node, clean=False) is not None :]
+        return bool(body) and isinstance(body[0], ast.Return)
 
     @cached_property
     def is_setter(self) -> bool:

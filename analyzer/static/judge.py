@@ -210,10 +210,8 @@ def _raise_what_every_way_meets(interpretation: Interpretation, found: Claims) -
         tested = _tested_on_every_way(frozenset(ways.values())) if lowered else frozenset()
         if not tested:
             continue
-        facts = interpretation.interpreter.facts
-        entered = max(
-            (f.where.confidence for f in facts if f.where.context == context), key=CONFIDENCES.index
-        )
+        wheres = (fact.where for fact in interpretation.interpreter.facts)
+        entered = max((w.confidence for w in wheres if w.context == context), key=CONFIDENCES.index)
         for place in lowered:
             if ways[place][0][0] not in tested:
                 continue

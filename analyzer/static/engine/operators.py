@@ -165,6 +165,7 @@ def _apart_from_numbers(left: Value, right: Value) -> list[tuple[Value, Value]] 
 
 
 def _is_number(value: Value) -> bool:
+    """A number, or a Python value that may be one."""
     if isinstance(value, Const):
         return type(value.value) in (int, float)
     return isinstance(value, Plain) and value.kind in ("int", "float", None)

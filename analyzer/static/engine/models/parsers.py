@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.values import (
     NONE,
@@ -17,10 +19,10 @@ from tcready.static.engine.values import (
 
 PARSER = "argparse.ArgumentParser"
 NAMESPACE = "argparse.Namespace"
-ADDED = ("add_argument", "set_defaults")
 GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
 PARSED = ("parse_args", "parse_intermixed_args")
-OF_FLAGS = {"store_true": False, "store_false": True}
+OF_FLAGS = MappingProxyType({"store_true": False, "store_false": True})
+"""Actions of options that take no value, with what these are by default."""
 
 
 def parser(engine: Engine, site: CallSite) -> Value:
@@ -46,11 +48,9 @@ def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) ->
         options = ExternalInstance(NAMESPACE, ident)
         for key, value in engine.heap[made].attributes.items():
             engine.heap[options].update(key, value, strong=True)
-        return (
-            options
-            if name in PARSED
-            else Sequence("tuple", (options, Sequence("list", None, Plain("str"))), UNKNOWN)
-        )
+        if name in PARSED:
+            return options
+        return Sequence("tuple", (options, Sequence("list", None, Plain("str"))), UNKNOWN)
     return None
 
 
