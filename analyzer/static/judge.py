@@ -205,21 +205,22 @@ def _raise_what_every_way_meets(interpretation: Interpretation, found: Claims) -
         ):
             way = tuple((c.test, c.holds) for c in conditions if c.usual is None)
             by_context.setdefault(judged.fact.where.context, {})[place] = way
-    for context, ways in by_context.items():
+    raised: list[Place] = []
+    for ways in by_context.values():
         lowered = [place for place, way in ways.items() if way and found.by_place[place].confidence == "low"]
         tested = _tested_on_every_way(frozenset(ways.values())) if lowered else frozenset()
-        if not tested:
-            continue
-        wheres = (fact.where for fact in interpretation.interpreter.facts)
-        entered = max((w.confidence for w in wheres if w.context == context), key=CONFIDENCES.index)
-        for place in lowered:
-            if ways[place][0][0] not in tested:
-                continue
-            judged = found.by_place[place]
-            where = dataclasses.replace(judged.fact.where, confidence=entered, conditional=False)
-            fact = dataclasses.replace(judged.fact, where=where)
-            sure = min("medium", confidence_of(fact, judged.claim, judged.rule), key=CONFIDENCES.index)
-            found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+        raised += [place for place in lowered if ways[place][0][0] in tested]
+    entered: dict[int, Confidence] = {}
+    for fact in interpretation.interpreter.facts if raised else ():
+        known = entered.get(fact.where.context, "low")
+        entered[fact.where.context] = max(known, fact.where.confidence, key=CONFIDENCES.index)
+    for place in raised:
+        judged = found.by_place[place]
+        sure = entered[judged.fact.where.context]
+        where = dataclasses.replace(judged.fact.where, confidence=sure, conditional=False)
+        alike = dataclasses.replace(judged.fact, where=where)
+        sure = min("medium", confidence_of(alike, judged.claim, judged.rule), key=CONFIDENCES.index)
+        found.by_place[place] = dataclasses.replace(judged, confidence=sure)
 
 
 def _tested_on_every_way(

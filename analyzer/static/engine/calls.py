@@ -271,12 +271,13 @@ class Calls(Room):
             numbers: tuple[Value, ...] = ()
             reads: Reads = ""
             told_by: tuple[str, ...] = ()
+            parameters: Value = UNKNOWN
             if operation.startswith("torch."):
+                parameters = constructors.parameters(self.engine, result or UNKNOWN, operation)
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
             elif operation.startswith("numpy."):
                 reads = known.reads_of_arrays(operation, operands)
-            made = constructors.parameters(self.engine, result or UNKNOWN, operation)
             if operation and not gb_id:
                 gb_id = known.break_of(operation, operands, site.keywords)
             if operation == "copy.deepcopy" and operands and self._keeps_tensor(operands[0]):
@@ -300,7 +301,7 @@ class Calls(Room):
                     known.traced_since(operation) if operation else None,
                     reads,
                     told_by,
-                    made,
+                    parameters,
                 )
             )
 

@@ -424,9 +424,12 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
 
 def brought_in(value: Value) -> Value:
     """A number that was made a tensor before the trace: it comes in as an argument does."""
+    if not any(isinstance(option, Tensor) and option.written for option in options(value)):
+        return value
     if isinstance(value, Choice):
         return lift(lambda each: join(*map(brought_in, options(each))), value)
-    return replace(value, written=False, given=True) if isinstance(value, Tensor) and value.written else value
+    assert isinstance(value, Tensor)
+    return replace(value, written=False, given=True)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:

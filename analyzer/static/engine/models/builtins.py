@@ -424,15 +424,24 @@ NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 """Classes whose objects hold what they are given by name."""
 
 
+def named_values(engine: Engine, name: str, site: CallSite, held: dict[str, Value]) -> ExternalInstance:
+    """An object of one of these classes."""
+    ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+    made = ExternalInstance(name, ident)
+    for key, value in held.items():
+        engine.heap[made].update(key, value, strong=True)
+    return made
+
+
 def _vars(engine: Engine, site: CallSite) -> Value | None:
     """`vars(made)`: what an object of the source holds, or one of named values, or a module."""
-    if isinstance(_first(site), Module):
-        return _first(site)
     given = _first(site)
+    if isinstance(given, Module):
+        return given
     if isinstance(given, ExternalInstance) and given.ident and given.name in NAMESPACES:
         held = engine.heap[given]
         return Mapping(tuple(held.attributes.items()), None, outer=held.outer)
-    objects = [v for v in options(_first(site)) if isinstance(v, Instance)]
+    objects = [v for v in options(given) if isinstance(v, Instance)]
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
 

@@ -241,15 +241,7 @@ def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value
 
 def _namespace(name: str) -> Handler:
     """An object that holds what it is given by name."""
-
-    def handler(engine: Engine, site: CallSite) -> Value:
-        ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
-        made = ExternalInstance(name, ident)
-        for key, value in site.keywords.items():
-            engine.heap[made].update(key, value, strong=True)
-        return made
-
-    return handler
+    return lambda engine, site: builtins.named_values(engine, name, site, site.keywords)
 
 
 def _named_tuple(engine: Engine, site: CallSite) -> Value | None:

@@ -140,9 +140,9 @@ def laid_out(
         return result if element in (None, result.element) else replace(result, element=element)
     if not isinstance(result, Tensor):
         return result
-    sparse, rank = _is_sparse(operation, operands), _rank(operation, operands, keywords)
+    sparse, written = _is_sparse(operation, operands), _is_written(operation, operands)
+    rank = _rank(operation, operands, keywords, written=written)
     rank = rank if rank is not None and 0 <= rank <= MOST else None
-    written = _is_written(operation, operands)
     if (result.sparse, result.rank, result.written) == (sparse, rank, written):
         return result
     return replace(result, sparse=sparse, rank=rank, written=written)
@@ -156,14 +156,19 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
     """
     last = operation.rpartition(".")[2]
     if last in OF_PYTHON and operands:
-        receives = last == "new_tensor" and len(operands) > 1
-        given = operands[1] if receives else operands[0]
-        by_size = last.endswith("Tensor") and not isinstance(given, Sequence)
-        return not by_size and _is_one_number(given)
+        given = _made_of(last, operands)
+        return given is not None and _is_one_number(given)
     tensors = [tensor for value in operands if (tensor := tensor_of(value))]
     if not tensors:  # torch.div(2, 3) is a tensor
         return last in OPERATORS and len(operands) > 1 and all(map(_is_one_number, operands[:2]))
     return last.removesuffix("_") in OF_ONE_ELEMENT and all(t.written for t in tensors)
+
+
+def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
+    """What one of OF_PYTHON makes a tensor of; None if it is told how many elements to make."""
+    receives = last == "new_tensor" and len(operands) > 1 and tensor_of(operands[0]) is not None
+    given = operands[1] if receives else operands[0]
+    return None if last.endswith("Tensor") and not isinstance(given, Sequence) else given
 
 
 def _is_one_number(value: Value) -> bool:
@@ -207,14 +212,16 @@ def _is_sparse(operation: str, operands: tuple[Value, ...]) -> bool:
     )
 
 
-def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _rank(
+    operation: str, operands: tuple[Value, ...], keywords: Table[str, Value], *, written: bool
+) -> int | None:
     """The number of dimensions of what an operation gives."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
     if last in LOSSES:
         return _lost(operands, keywords) if operation.startswith(OF_FUNCTIONS) else None
     if last in OPERATORS:
-        return 0 if _is_written(operation, operands) else of_elements(operands)
+        return 0 if written else of_elements(operands)
     if last in REDUCING:
         return _left(first, operands[1:], keywords) if first else None
     if last in SAME or (last.endswith("_") and not last.startswith("_") and last not in RESHAPING):
@@ -233,10 +240,9 @@ def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Valu
         rows = [v for v in (*operands, keywords.get("size")) if isinstance(v, Sequence)]
         return _sized(rows) if len(rows) == 1 else None
     if last in OF_PYTHON and operands:
-        given = operands[1] if first and last == "new_tensor" and len(operands) > 1 else operands[0]
-        known = tensor_of(given)
-        whole = last.endswith("Tensor") and not isinstance(given, Sequence)  # that many elements
-        return None if whole else known.rank if known else _of_python(given)
+        given = _made_of(last, operands)
+        known = None if given is None else tensor_of(given)
+        return None if given is None else known.rank if known else _of_python(given)
     found = OTHERS.get(last)
     return found(first, operands, keywords) if found is not None else None
 
@@ -322,13 +328,9 @@ def _lost(operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | Non
     if {"reduce", "size_average"} & keywords.keys() or len(operands) > 2:
         return None
     reduction = keywords.get("reduction", Const("mean"))
-    return (
-        0
-        if reduction in (Const("mean"), Const("sum"))
-        else of_elements(operands)
-        if reduction == Const("none")
-        else None
-    )
+    if reduction == Const("none"):
+        return of_elements(operands)
+    return 0 if reduction in (Const("mean"), Const("sum")) else None
 
 
 def _length(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:

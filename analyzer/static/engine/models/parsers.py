@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.models.builtins import named_values
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
@@ -44,10 +45,7 @@ def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) ->
     if name in GROUPS:
         return made
     if name in PARSED or name == "parse_known_args":
-        ident = engine.heap.ident(NAMESPACE, site.node, site.frame.context, outer=engine.quiet > 0)
-        options = ExternalInstance(NAMESPACE, ident)
-        for key, value in engine.heap[made].attributes.items():
-            engine.heap[options].update(key, value, strong=True)
+        options = named_values(engine, NAMESPACE, site, engine.heap[made].attributes)
         if name in PARSED:
             return options
         return Sequence("tuple", (options, Sequence("list", None, Plain("str"))), UNKNOWN)
@@ -73,10 +71,9 @@ def _given(site: CallSite) -> Value:
     if flag is not None:
         return prefer(default, Plain("bool"))
     kind = site.keywords.get("type")
-    of_python = (
-        kind.name if isinstance(kind, External) and kind.name in ("int", "float", "str", "bool") else None
-    )
-    other = Plain(of_python) if of_python else _any_like(default)
+    other = _any_like(default)
+    if isinstance(kind, External) and kind.name in ("int", "float", "str", "bool"):
+        other = Plain(kind.name)
     return prefer(default, other) if optional or default != NONE else other
 
 
