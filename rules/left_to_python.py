@@ -3,7 +3,7 @@
 ## What it does
 Finds generator expressions, functions with a `yield`, those under `contextlib.contextmanager` among them, and
 comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a whole, as
-one in a loop does, and in helpers that hold no tensor and are called from there. Of comprehensions those over a list, a
+one in a loop does, and in helpers that are called from there and hold no tensor, or work none out. Of comprehensions those over a list, a
 dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of torch, before Python 3.12; those over
 anything but a list, also where a break stands in the comprehension itself. Also calls that go through a generator
 expression at once, by `sum` or a function of the user's, if what they run breaks: to hand the generator to Python,
@@ -18,8 +18,7 @@ in it runs as eager code.
 Mend the break that the function around it goes eager by: where that goes, this one goes too.
 
 ## Limits
-A generator in which a break stands is not reported: the break is, as of a comprehension over a list. Nor is one in a
-helper that holds tensors but works nothing out with them.
+A generator in which a break stands is not reported: the break is, as of a comprehension over a list.
 """
 
 import ast
@@ -91,6 +90,34 @@ class Model(nn.Module):
             print("inside")  # CAUSE
             y = x * by
         return y + len(helper(2))
+"""
+        ),
+        Sample(
+            """
+def places(names, shape):
+    if any(name == "..." for name in names):  # BAD
+        return shape[: len(names)]
+    return shape
+
+
+def shape_of(x, pattern):
+    return places(pattern.split(), tuple(x.shape))
+
+
+def rank(x):
+    return sum(1 for _ in x.shape)  # BAD
+
+
+def doubled(x):
+    return sum(each for each in (x * 2, x * 3))
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        for _ in range(2):
+            print("a round")  # CAUSE
+            x = x + 1
+        return doubled(x) * shape_of(x, "rows columns")[0] * rank(x)
 """
         ),
         Sample(

@@ -48,6 +48,7 @@ class BreakEffects:
         self._known: dict[tuple[int, bool], bool] = {}
         self._traced = self._reachable(entries)
         self._depths = self._measured(entries)
+        self._computing = self._that_compute()
 
     def effect(self, standing: Mapping[int, Cause]) -> BreakEffect | None:
         """The effect of a break that stands in some contexts, in each with what makes all of it eager there.
@@ -124,10 +125,14 @@ class BreakEffects:
             caller = pending.pop()
             for callee in self._calls.get(caller, ()):
                 line = self._interpreter.lines.get((caller, callee), 0)
-                if callee not in unmet and line > behind[caller] and self._holds_nothing(callee):
-                    behind[callee] = 0
+                if callee in unmet or line <= behind[caller]:
+                    continue
+                if self._holds_nothing(callee):
                     unmet.add(callee)
-                    pending.append(callee)
+                elif callee in behind or callee in causes or not self._computes_nothing(callee):
+                    continue
+                behind[callee] = 0
+                pending.append(callee)
         return EagerCode(behind, lines, frozenset(unmet), self._callers, self._interpreter.lines)
 
     def _holds_nothing(self, context: int) -> bool:
@@ -138,6 +143,23 @@ class BreakEffects:
             and not info.is_generator
             and self._untraced(self._contexts[context]) == "no tensor"
         )
+
+    def _computes_nothing(self, context: int) -> bool:
+        """A function that Dynamo traces by itself to find that no operation is in it, which leaves it to Python."""
+        info = self._contexts[context].function
+        return info is not None and not info.is_generator and context not in self._computing
+
+    def _that_compute(self) -> set[int]:
+        """The contexts in which an operation may be traced, their callees included; of what calls something unknown
+        nobody can tell."""
+        found = {*self._interpreter.computing, *self._interpreter.unknown_callees}
+        pending = list(found)
+        while pending:
+            for caller in self._callers.get(pending.pop(), ()):
+                if caller not in found:
+                    found.add(caller)
+                    pending.append(caller)
+        return found
 
     def _meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
         """The compiled contexts that come by a break that stands in some, with what makes all of each eager."""
@@ -281,7 +303,8 @@ class EagerCode:
 
     behind: Mapping[int, int]
     """Contexts that run eagerly from behind a line on: that of the construct that gives all that follows up, or else the
-    last at which the function is split before what is left of it is given up."""
+    last at which the function is split before what is left of it is given up. All of what Python calls if Dynamo finds
+    no operation in it."""
     broken: Mapping[int, frozenset[int]]
     """Contexts that come by a break, and the lines on which they do."""
     untraced: frozenset[int]

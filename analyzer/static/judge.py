@@ -174,7 +174,7 @@ def claims(
     taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
     for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
-    _raise_what_every_way_meets(interpretation, found)
+    _raise_what_every_way_meets(interpretation, reach, found)
     _lower_what_is_not_met(interpretation, found)
     _keep_what_follows(interpretation, found)
     if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
@@ -192,9 +192,9 @@ def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims
     return Claims(kept, {place: claims.contexts[place] for place in kept})
 
 
-def _raise_what_every_way_meets(interpretation: Interpretation, found: Claims) -> None:
+def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, found: Claims) -> None:
     """If each way through the tests of a function that nothing tells comes by a break, one of these is met: none is
-    improbable because the others may be met in its place."""
+    improbable because the others may be met in its place, if its function is reached."""
     by_context: dict[int, dict[Place, tuple[tuple[str, bool], ...]]] = {}
     for place, judged in found.by_place.items():
         conditions = judged.fact.where.conditions
@@ -219,7 +219,9 @@ def _raise_what_every_way_meets(interpretation: Interpretation, found: Claims) -
         sure = entered[judged.fact.where.context]
         where = dataclasses.replace(judged.fact.where, confidence=sure, conditional=False)
         alike = dataclasses.replace(judged.fact, where=where)
-        sure = min("medium", confidence_of(alike, judged.claim, judged.rule), key=CONFIDENCES.index)
+        reached = reach(dataclasses.replace(where, conditions=()))
+        own = confidence_of(alike, judged.claim, judged.rule)
+        sure = min("medium", reached, own, key=CONFIDENCES.index)
         found.by_place[place] = dataclasses.replace(judged, confidence=sure)
 
 

@@ -81,6 +81,7 @@ class Recorded:
     under: Mapping[Edge, tuple[Condition, ...]]
     lines: Mapping[Edge, int]
     unknown_callees: Mapping[int, dict[ast.expr, None]]
+    computing: Collection[int]
     odd: Mapping[FunctionInfo, Mapping[ast.AST, tuple[int, int]]]
     """Nodes that were made for what stands in a function, told of and no part of its tree: their first and last line,
     counted from where it begins."""
@@ -353,6 +354,8 @@ class Again:
                 log.steps[number] = _moved(inner, offset)
             if number in before.unknown_callees:
                 engine.unknown_callees[number] = before.unknown_callees[number]
+            if number in before.computing:
+                engine.computing.add(number)
         for place in then.calls[since.calls : until.calls]:
             engine.note_call(*place)
         for info, line, column, word in then.gaps[since.gaps : until.gaps]:
@@ -395,6 +398,7 @@ class Again:
             engine.under,
             lines,
             engine.unknown_callees,
+            engine.computing,
             self._odd(),
             {**(self._before.read if self._before is not None else {}), **self._read},
             outlines,

@@ -190,6 +190,8 @@ class Engine(Protocol):
     """Calls of which Python takes the first alone that they give: `next(self.parameters())`."""
     unknown_callees: dict[int, dict[ast.expr, None]]
     """What each context calls although nothing in sight tells what it is."""
+    computing: set[int]
+    """The contexts in which an expression other than a name gives a tensor: an operation of it may be traced."""
     walked: set[int] | None
     """The `id` of each statement that compiled code comes by by default; None if nobody asks."""
     switched: frozenset[Switch]

@@ -67,6 +67,8 @@ from tcready.static.source import holds_chain
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
 FILLED = frozenset({"dict", "collections.OrderedDict"})
 """What Dynamo makes by functions of its own that it traces (measured)."""
+COMPUTING = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Call})
+"""Expressions that an operation may be traced for, if they give a tensor."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
@@ -83,7 +85,10 @@ class Expressions(Room):
         kind = type(node)
         if kind not in self._expressions:
             self._expressions[kind] = getattr(self, f"_{kind.__name__.lower()}", self._other)
-        return self._expressions[kind](node, frame)
+        value = self._expressions[kind](node, frame)
+        if kind in COMPUTING and isinstance(value, (Tensor, Choice)) and tensor_of(value) is not None:
+            self.engine.computing.add(frame.context)
+        return value
 
     def _other(self, node: ast.expr, frame: Frame) -> Value:
         for child in ast.iter_child_nodes(node):

@@ -91,6 +91,7 @@ class Interpreter:
         self.spread: set[ast.Call] = set()
         self.firsts: set[ast.Call] = set()
         self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
+        self.computing: set[int] = set()
         self.walked = walked
         self.cut = 0
         self.left_out = 0
