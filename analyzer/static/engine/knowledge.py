@@ -42,7 +42,7 @@ from tcready.static.versions import Version
 
 CUSTOM_OP = "torch.library.custom_op"
 """It makes an operator of a function; one whose fake kernel is not in sight is named below it: `CUSTOM_OP.space.name`."""
-SHAPE_INT = Plain("int", "shape")
+SHAPE_INT = Plain("int", "shape", size=True)
 SHAPE = Sequence("tuple", None, SHAPE_INT)
 
 PLAIN_READS = frozenset(
@@ -207,8 +207,10 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         return Sequence("list", None, Plain(subject.dtype, "tensor"))
     if base in ("size", "stride"):
         return SHAPE_INT if args or "dim" in keywords else SHAPE
-    if base in ("numel", "nelement", "__len__", "storage_offset"):
+    if base in ("numel", "nelement", "__len__"):
         return SHAPE_INT
+    if base == "storage_offset":
+        return Plain("int", "shape")
     if base in ("dim", "ndimension"):
         return dimensions_of(subject)
     if base == "type" and not args and not keywords:

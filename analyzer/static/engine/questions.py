@@ -171,7 +171,8 @@ class Questions(Room):
         return False if isinstance(called, External) and called.name in OFF else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
-        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor."""
+        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor, or a variable
+        that holds a size."""
         whose: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             whose = node.func.value if node.func.attr in COUNTING else None
@@ -181,7 +182,14 @@ class Questions(Room):
             whose = _of_shape(node.value)
         elif isinstance(node, ast.Attribute) and node.attr in ("ndim", "shape"):
             whose = node.value
-        return whose is not None and self._is_no_number(whose, frame)
+        if whose is None:
+            return self._is_size(node, frame)
+        return self._is_no_number(whose, frame)
+
+    def _is_size(self, node: ast.expr, frame: Frame) -> bool:
+        with self.engine.quietly():
+            value = likely(self.engine.eval(node, frame))
+        return isinstance(value, Plain) and value.size
 
     def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
         """A tensor that may have dimensions."""
@@ -316,6 +324,8 @@ class Questions(Room):
         if isinstance(value, Mapping) and value.entries and (value.extra or value.element is None):
             return True
         if isinstance(value, Sequence) and value.items:
+            return True
+        if isinstance(value, Plain) and value.size:
             return True
         if isinstance(value, Instance) and self.engine.mro(value.cls).is_list:
             members = self.engine.container_members(value)

@@ -77,6 +77,8 @@ class Plain:
 
     kind: str | None = None
     origin: Origin = "config"
+    size: bool = False
+    """A size of a tensor as it has it, and nothing worked out of one: a usual call gives no tensor without members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +471,9 @@ def _merged(a: Value, b: Value) -> Value:
         return _merged_mappings(a, b)
     one, other = _as_plain(a), _as_plain(b)
     return Plain(
-        one.kind if one.kind == other.kind else None, max(one.origin, other.origin, key=ORIGINS.index)
+        one.kind if one.kind == other.kind else None,
+        max(one.origin, other.origin, key=ORIGINS.index),
+        one.size and other.size,
     )
 
 
