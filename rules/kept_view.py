@@ -1,43 +1,45 @@
 """A view of a dict, or an iterator, that was made before the compiled call is walked in it.
 
 ## What it does
-Finds loops, comprehensions, `zip` and `enumerate`, `list`, `tuple`, `sum`, `len`, `max` and `min` over what `keys()`,
-`values()` or `items()` of a dict gave in `__init__` or at module level.
+Finds loops, comprehensions, `next`, `in`, `zip` and `enumerate`, `list`, `tuple`, `sum`, `len`, `max` and `min` over what
+was made in `__init__` or at module level: by `values()` or `items()` of a dict, `parameters()` of a module, `iter`,
+`zip`, `map`, `filter`, `itertools`, a function with a `yield`, or a generator expression.
 
 ## Why it hurts torch.compile
-A view from outside is an object written in C of which Dynamo knows no member: it gives up the function that walks it.
+Such a view or iterator from outside is an object of which Dynamo knows no member: it gives up the function that walks it.
+Python would walk an iterator once only, in the first call.
 
 ## Use instead
-Keep the dict and ask it for its values where they are walked, or keep `list(d.values())`: both are traced.
+Keep what it is made of and make it where it is walked, or keep a list of it: both are traced.
 
 ## Limits
-`in` a view of keys is traced and not reported. Views that come in as arguments are not known to be any.
+Views of keys, `range` and `itertools.count` are traced and not reported. Views that come in as arguments are not known
+to be any.
 """
 
 from __future__ import annotations
 
-from tcready.static.engine.facts import Call, Loop
+from tcready.static.engine.facts import Call, Contains, Loop
 from tcready.static.engine.values import Sequence, Value, options
 from tcready.static.rule import Claim, Rule, Sample
 
-WALKING = frozenset("list tuple set sum len max min sorted dict any all iter".split())
+WALKING = frozenset("list tuple set sum len max min sorted dict any all iter next".split())
 
 
-def check(fact: Call | Loop) -> Claim | None:
-    if isinstance(fact, Loop):
-        if is_kept(fact.value):
-            return Claim(
-                "a view of a dict that was made before is walked: the frame goes eager", effect="frame_skip"
-            )
-        return None
-    if fact.constructed in WALKING and fact.args and is_kept(fact.args[0]):
-        return Claim(f"`{fact.constructed}` walks a view of a dict that was made before: the graph ends here")
-    return None
+def check(fact: Call | Loop | Contains) -> Claim | None:
+    if isinstance(fact, Call):
+        kept = kept_kind(fact.args[0]) if fact.constructed in WALKING and fact.args else None
+        return Claim(f"`{fact.constructed}` walks {kept}: the graph ends here") if kept else None
+    kept = kept_kind(fact.value if isinstance(fact, Loop) else fact.container)
+    return Claim(f"{kept} is walked: the frame goes eager", effect="frame_skip") if kept else None
 
 
-def is_kept(value: Value) -> bool:
-    """A view that outlives the compiled call."""
-    return any(isinstance(v, Sequence) and v.kind == "view" and v.outer for v in options(value))
+def kept_kind(value: Value) -> str | None:
+    """What a view or an iterator that outlives the compiled call is called; None for anything else."""
+    kinds = [v.kind for v in options(value) if isinstance(v, Sequence) and v.outer]
+    if "view" in kinds:
+        return "a view of a dict that was made before"
+    return "an iterator that was made before" if "iterator" in kinds else None
 
 
 RULE = Rule(
@@ -45,12 +47,56 @@ RULE = Rule(
     name="kept-view",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0811", "GB6012"),
-    facts=(Call, Loop),
+    gb_ids=("GB0811", "GB4347", "GB6012"),
+    facts=(Call, Contains, Loop),
     check=check,
     no_rewrite="Where the view is made it has to become a list, or the dict be kept: both stand elsewhere.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+import itertools
+
+ROUNDS = itertools.chain([1.0], [2.0])
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 8)
+        self.decayed = [(self.head.parameters(), 0.1)]
+
+    def forward(self, x):
+        y = self.head(x)
+        return walked(y) + self.decay(y)
+
+    def decay(self, y):
+        for parameters, rate in self.decayed:
+            for parameter in parameters:  # BAD
+                y = y + rate * parameter.square().sum()
+        return y
+
+
+def walked(y):
+    for each in ROUNDS:  # BAD
+        y = y * each
+    return y
+"""
+        ),
+        Sample(
+            """
+import itertools
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turns = itertools.cycle([1.0, 2.0])
+
+    def forward(self, x):
+        return x * next(self.turns)  # BAD
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):
@@ -100,9 +146,14 @@ class Model(nn.Module):
         self.table = {"a": 1.0, "b": 2.0}
         self.scales = list(self.table.values())
         self.names = self.table.keys()
+        self.places = range(2)
 
     def forward(self, x):
         y = x * 2
+        for name in self.names:
+            y = y + len(name)
+        for place in self.places:
+            y = y + place
         for scale in self.scales:
             y = y * scale
         for name, scale in self.table.items():

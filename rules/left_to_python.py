@@ -2,12 +2,12 @@
 
 ## What it does
 Finds generator expressions, functions with a `yield`, those under `contextlib.contextmanager` among them, and
-comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a whole, as
-one in a loop does, and in helpers that are called from there and hold no tensor, or work none out. Of comprehensions those over a list, a
-dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of torch, before Python 3.12; those over
-anything but a list, also where a break stands in the comprehension itself. Also calls that go through a generator
-expression at once, by `sum` or a function of the user's, if what they run breaks: to hand the generator to Python,
-Dynamo makes it anew, and lacks the variables that nothing reads behind the call.
+comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a
+whole, as one in a loop does, and in helpers that are called from there and hold no tensor, or work none out. Of
+comprehensions those over a list, a dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of
+torch, before Python 3.12; those over anything but a list, also where a break stands in the comprehension itself. Also
+calls that go through a generator expression at once, by `sum` or a function of the user's, if what they run breaks:
+to hand the generator to Python, Dynamo makes it anew, and lacks the variables that nothing reads behind the call.
 
 ## Why it hurts torch.compile
 Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it

@@ -23,7 +23,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Loop) -> Claim | None:
     for v in options(fact.value):
-        if isinstance(v, Sequence) and v.kind == "iterator" and v.items is None:
+        if isinstance(v, Sequence) and v.kind in ("range", "iterator") and v.items is None:
             if any(isinstance(step, Plain) and step.origin == "shape" for step in options(v.element)):
                 return Claim(
                     "loop over a dimension: unrolled step by step, and compiled again for each new size"

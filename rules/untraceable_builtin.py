@@ -34,6 +34,7 @@ from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Attribute, Call
 from tcready.static.engine.knowledge import CACHED_PROPERTY, GETTER, OF_PROPERTIES
 from tcready.static.engine.values import (
+    LAZY,
     UNKNOWN,
     Const,
     Instance,
@@ -85,7 +86,7 @@ def check(fact: Call | Attribute) -> Claim | None:
     walks = name in WALKING or (
         name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
     )
-    if walks and fact.args and _is_walked_once(fact.args[0], fact.node):
+    if walks and fact.args and _is_walked_once(fact.args[0]):
         return Claim(f"`{name}` of a generator or its like in compiled code: the graph ends here")
     if name == "callable" and any(
         _is_method_of_tensor(v) for v in options(fact.args[0] if fact.args else UNKNOWN)
@@ -159,13 +160,10 @@ def _by_super(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call)
 
 
-def _is_walked_once(value: Value, node: ast.Call) -> bool:
+def _is_walked_once(value: Value) -> bool:
     """A generator, an iterator or a view: neither a list nor a range."""
-    ranged = (
-        bool(node.args) and isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "range"
-    )
     found = likely(value)
-    return isinstance(found, Sequence) and found.kind in ("iterator", "view") and not ranged
+    return isinstance(found, Sequence) and found.kind in LAZY
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:

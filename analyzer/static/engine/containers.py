@@ -564,7 +564,7 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
             "view", tuple(values) if complete else None, join_members(*values) if values else UNKNOWN
         )
     if name == "keys":
-        return Sequence("view", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
+        return Sequence("keys", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
     if name == "items":
         pairs = tuple(Sequence("tuple", (k, v), UNKNOWN) for k, v in zip(keys, values, strict=True))
         joined = Sequence("tuple", (join(*keys), join_members(*values)), UNKNOWN) if pairs else UNKNOWN

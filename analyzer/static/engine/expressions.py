@@ -18,6 +18,7 @@ from tcready.static.engine.looks import is_of_torch, is_torch
 from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
+    LAZY,
     MAX_ITEMS,
     NONE,
     TAINTED,
@@ -583,7 +584,11 @@ class Expressions(Room):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
             if isinstance(option, Mapping) or any(map(self.engine.is_module, members)):
                 return True
-            if isinstance(option, Sequence) and option.kind in ("set", "iterator", "view") and not passed_on:
+            if (
+                isinstance(option, Sequence)
+                and (option.kind == "set" or option.kind in LAZY)
+                and not passed_on
+            ):
                 return True
         return False
 

@@ -11,6 +11,7 @@ import typing
 from functools import lru_cache
 
 from tcready.static.engine.values import (
+    LAZY,
     Class,
     Const,
     Function,
@@ -84,7 +85,7 @@ def _classes_of(value: Value) -> tuple[type, ...]:
         if value.kind == "set":
             return (set,)
         # An annotation makes no difference between the two.
-        return () if value.kind in ("iterator", "view") else ROWS
+        return () if value.kind == "range" or value.kind in LAZY else ROWS
     if isinstance(value, Class):
         return (type,)
     return (types.FunctionType,) if isinstance(value, (Function, Partial, Method)) else ()

@@ -171,8 +171,8 @@ class Questions(Room):
         return False if isinstance(called, External) and called.name in OFF else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
-        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor, or a variable
-        that holds a size."""
+        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor, or a name
+        of what a size is in."""
         whose: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             whose = node.func.value if node.func.attr in COUNTING else None

@@ -88,8 +88,10 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
         member = Plain(None, receiver.origin)
         if name == "items":
             return Sequence("view", None, Sequence("tuple", (Plain("str"), member), UNKNOWN))
-        if name in ("keys", "values"):
-            return Sequence("view", None, Plain("str") if name == "keys" else member)
+        if name == "keys":
+            return Sequence("keys", None, Plain("str"))
+        if name == "values":
+            return Sequence("view", None, member)
         return member
     text = receiver.value if isinstance(receiver, Const) else None
     if name == "format":

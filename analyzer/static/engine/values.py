@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
 DType = Literal["bool", "int", "float"]
-Kind = Literal["list", "tuple", "set", "iterator", "view"]
+Kind = Literal["list", "tuple", "set", "range", "iterator", "view", "keys"]
+"""`range`: numbers counted out, by `itertools.count` too; `view`: of what a dict holds, `keys`: of its keys alone."""
+LAZY: frozenset[Kind] = frozenset({"iterator", "view", "keys"})
+"""What gives its members as they are asked for; a `range` is as good as the numbers themselves."""
 Origin = Literal["constant", "config", "call", "shape", "random", "drawn", "tensor"]
 """From the weakest: of numbers that are joined, the strongest tells what the joined one depends on."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
@@ -688,10 +691,26 @@ def truth_value(answer: Answer) -> Value:
 def outliving(value: Value) -> Value:
     """The value as read off something that outlives the call."""
     if isinstance(value, Sequence) and not value.outer:
-        return Sequence(value.kind, value.items, value.element, True)
+        return replace(_with_what_is_walked_once(value), outer=True)
     if isinstance(value, Mapping) and not value.outer:
         return Mapping(value.entries, value.element, True)
     return value
+
+
+def _with_what_is_walked_once(value: Sequence) -> Sequence:
+    """An iterator outlives the call with the list, or the tuple, that holds it."""
+    if not any(isinstance(member, Sequence) for member in members_of(value)):
+        return value
+    items = None if value.items is None else tuple(map(_kept_in_a_row, value.items))
+    return replace(value, items=items, element=_kept_in_a_row(value.element))
+
+
+def _kept_in_a_row(value: Value) -> Value:
+    if isinstance(value, Sequence) and value.kind in LAZY:
+        return outliving(value)
+    return (
+        _with_what_is_walked_once(value) if isinstance(value, Sequence) and value.kind == "tuple" else value
+    )
 
 
 def widen(value: Value) -> Value:

@@ -15,6 +15,7 @@ from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.operators import TYPES, same
 from tcready.static.engine.values import (
     DATA,
+    LAZY,
     MAX_OPTIONS,
     NONE,
     UNKNOWN,
@@ -210,14 +211,14 @@ def _isinstance(engine: Engine, site: CallSite) -> Value | None:
 
 def _range(_engine: Engine, site: CallSite) -> Value:
     if any(tensor_of(a) for a in site.args):
-        return iterator(None, Plain("int", "tensor"))
+        return Sequence("range", None, Plain("int", "tensor"))
     for origin in DATA:
         if any(isinstance(v, Plain) and v.origin == origin for a in site.args for v in options(a)):
-            return iterator(None, Plain("int", K.computed(origin)))
+            return Sequence("range", None, Plain("int", K.computed(origin)))
     first = _first(site)
     if len(site.args) == 1 and isinstance(first, Const) and isinstance(first.value, int) and first.value <= 0:
-        return iterator(())
-    return iterator(None, Plain("int"))
+        return Sequence("range", (), UNKNOWN)
+    return Sequence("range", None, Plain("int"))
 
 
 def _sequence(kind: Kind, *, ordered: bool) -> Handler:
@@ -225,6 +226,8 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
 
     def handler(engine: Engine, site: CallSite) -> Value:
         def made(walked: Value) -> Value:
+            if kind == "iterator" and isinstance(walked, Sequence) and walked.kind == "range":
+                return walked  # as good as the numbers themselves
             items = known_items(engine, walked) if ordered else None
             return Sequence(kind, items, UNKNOWN if items is not None else engine.element(walked))
 
@@ -503,7 +506,7 @@ def _type_of(value: Value) -> Value:
         return prefer(External("torch.Tensor"), Plain("type"))
     if isinstance(value, Mapping):
         return prefer(External("dict"), Plain("type"))
-    if isinstance(value, Sequence) and value.kind not in ("iterator", "view"):
+    if isinstance(value, Sequence) and value.kind not in LAZY:
         return External(value.kind)
     kind = type(value.value).__name__ if isinstance(value, Const) else None
     kind = value.kind if isinstance(value, Plain) else kind
@@ -630,10 +633,11 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "range": _range,
         "list": _sequence("list", ordered=True),
         "tuple": _sequence("tuple", ordered=True),
-        "iter": _sequence("list", ordered=True),
+        "iter": _sequence("iterator", ordered=True),
         "set": _sequence("set", ordered=False),
         "sorted": _sorted,
-        **{name: _sequence("list", ordered=False) for name in ("reversed", "frozenset")},
+        "reversed": _sequence("iterator", ordered=False),
+        "frozenset": _sequence("list", ordered=False),
         "enumerate": _enumerate,
         "zip": _zip,
         "map": _map,

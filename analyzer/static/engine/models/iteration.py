@@ -97,7 +97,7 @@ def _repeat(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _count(_engine: Engine, _site: CallSite) -> Value:
-    return iterator(None, Plain("int"))
+    return Sequence("range", None, Plain("int"))
 
 
 def _starmap(engine: Engine, site: CallSite) -> Value | None:
