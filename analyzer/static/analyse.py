@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from tcready.convention import FACTORIES
 from tcready.schema.words import TcreadyError
 from tcready.static import hints, locate
 from tcready.static.break_effect import BreakEffects
@@ -304,14 +305,19 @@ class Interpretation:
         classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
         classes = [c for c in classes if interpreter.mro(c).has_forward]
         used = _named_by_others(classes)
+        made = self._made_as_said(entry, by) if by is not None else None
         for cls in sorted(classes, key=lambda c: c.name in used):
             forward = interpreter.mro(cls).functions("forward")[:1]
             if cls.name in used and (
                 not forward or any(c.function is forward[0] for c in interpreter.contexts)
             ):
                 continue
+            target = f"{entry.target}::{cls.name}"
+            if made is not None and made.cls is cls:
+                yield from self._object(made, target, by)
+                continue
             gives = by is not None and by.convention.target == cls.name
-            yield from self._class(cls, f"{entry.target}::{cls.name}", by if gives else None)
+            yield from self._class(cls, target, by if gives else None)
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
             if any(context.function is maker for context in interpreter.contexts):
                 continue  # a model that was read builds it
@@ -320,6 +326,14 @@ class Interpretation:
                     yield from self._object(root, f"{entry.target}::{maker.name}", None)
         for name, value in self._compiled_functions(entry.module, bool(classes)):
             yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
+
+    def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
+        """The model that a file makes by its convention, if that is an object of a class: what its `get_model()` gives,
+        or its `model` is."""
+        if by.convention.target not in FACTORIES:
+            return None
+        found = self._called_bare(entry.module, by.convention.target)
+        return found if isinstance(found, Instance) and self.interpreter.is_module(found) else None
 
     def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
         """Top-level functions decorated with `torch.compile`; `model` if the file has no module class."""

@@ -439,6 +439,16 @@ def test_a_file_that_gives_inputs_says_how_its_model_is_called(name: str, named:
     assert [f.rule for f in found if f.confidence != "low"] == rules
 
 
+@pytest.mark.parametrize(
+    "makes", ["def get_model():\n    return Net(flag=True)\n", "model = Net(flag=True)\n"]
+)
+def test_a_file_that_makes_its_model_says_how_it_is_built(makes: str, tmp_path: Path) -> None:
+    text = HEAD + CALLED.replace("Model", "Net") + makes + f"def get_inputs():\n    return {X}, {X} > 0\n"
+    (tmp_path / "model.py").write_text(text)
+    found = read(["model.py"], ReadOptions(root=tmp_path)).findings
+    assert sorted(f.rule for f in found if f.confidence != "low") == sorted([MASK, LOUD])
+
+
 UNKNOWN_INPUTS = {
     "nothing": "def get_inputs():\n    pass\n",
     "what nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return batch()\n",

@@ -680,13 +680,18 @@ def test_an_import_that_no_file_can_be_named_after(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("open_tests", "own", "installed"),
-    [(0, "high", "high"), (1, "high", "high"), (2, "high", "high"), (3, "medium", None)],
+    [
+        *((number, "high", "high") for number in range(3)),
+        (3, "medium", "medium"),
+        (4, "medium", "medium"),
+        (5, "medium", None),
+    ],
 )
 def test_the_more_must_hold_the_less_sure_a_claim_is(
     open_tests: int, own: str, installed: str | None, tmp_path: Path
 ) -> None:
-    """Tests count along the calls; of an installed package what three decide is told to nobody."""
-    flags = [f"flag_{number}" for number in range(3)]
+    """Tests count along the calls; of an installed package what five decide is told to nobody."""
+    flags = [f"flag_{number}" for number in range(5)]
     nested = "".join(f"{'    ' * (2 + n)}if self.{flag}:\n" for n, flag in enumerate(flags[1:open_tests]))
     first = "        if self.flag_0:\n            return self.inner(x)\n        return x\n"
     source = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -42,6 +42,8 @@ from tcready.static.index import FunctionInfo, ModuleInfo
 OF_ANYTHING = tuple(map(External, ("typing.Any", "typing_extensions.Any", "object")))
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
+OF_COPIES = frozenset({"dict", "OrderedDict"})
+"""They make a dict of a dict."""
 WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
 DYNAMIC = ("__getattr__", "__getattribute__", "__setattr__")
 FOLLOWED = 3
@@ -286,14 +288,14 @@ class Entries(Room):
                 return self._object_with(asked, info) or TAINTED
             handed = self._asked_where_handed(arg.arg, info, root, FOLLOWED - 1)
             found = self._object_with(handed, info) if len(handed) > 1 else None
-            return found or _taken_for(arg.arg, info)
+            return found or self._taken_for(arg.arg, info, root)
         with self.engine.quietly():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
             if not written and not self._asked_as_object(arg.arg, info):
-                return join(value, _taken_for(arg.arg, info))
+                return join(value, self._taken_for(arg.arg, info, root))
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
         declared = without_none(declared) if written else TAINTED
@@ -325,6 +327,35 @@ class Entries(Room):
         return isinstance(declared, Instance) and any(
             name.startswith("torch.utils.data.") for name in self.engine.mro(declared.cls).external
         )
+
+    def _taken_for(self, name: str, info: FunctionInfo, owner: Value | None) -> Value:
+        """What a parameter without annotation and default holds: a tensor, unless it is used like a dict or a list."""
+        if _is_used_like_a_dict(name, info) or self._is_handed_as_a_dict(name, info, owner, FOLLOWED - 1):
+            return Mapping((), Tensor(sure=False, given=True))
+        if _is_used_like_a_list(name, info):
+            return Sequence("list", None, TAINTED)
+        return Tensor(sure=False, given=True)
+
+    def _is_handed_as_a_dict(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> bool:
+        """Whether what it is handed to uses it like a dict, and does not ask what it is."""
+        return any(
+            not _asks_what_it_is(parameter, function)
+            and (
+                _is_used_like_a_dict(parameter, function)
+                or (depth > 1 and self._is_handed_as_a_dict(parameter, function, whose, depth - 1))
+            )
+            for parameter, function, whose in self._handed(name, info, owner)
+        )
+
+    def _handed(
+        self, name: str, info: FunctionInfo, owner: Value | None
+    ) -> Iterator[tuple[str, FunctionInfo, Value | None]]:
+        """The parameters of functions, methods and parts that are given this one, with whose these are."""
+        for call in (node for node in info.nodes if isinstance(node, ast.Call)):
+            for place in (n for n, arg in enumerate(call.args) if _is_named(arg, name)):
+                for function, taken, whose in self._uses.called(call.func, info, owner, imported=True):
+                    if place < len(taken):
+                        yield taken[place], function, whose
 
     def _asked_as_object(self, name: str, info: FunctionInfo) -> set[str]:
         """What a parameter that keeps its name is asked for that neither a tensor nor a dict or a list has."""
@@ -378,13 +409,10 @@ class Entries(Room):
     def _asked_where_handed(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
         """The same of what functions and parts ask that are handed it."""
         found: set[str] = set()
-        for call in (node for node in info.nodes if isinstance(node, ast.Call)):
-            for place in (n for n, arg in enumerate(call.args) if _is_named(arg, name)):
-                for function, taken, whose in self._uses.called(call.func, info, owner, imported=True):
-                    if place < len(taken):
-                        found |= self._asked_as_object(taken[place], function)
-                        if depth > 1:
-                            found |= self._asked_where_handed(taken[place], function, whose, depth - 1)
+        for parameter, function, whose in self._handed(name, info, owner):
+            found |= self._asked_as_object(parameter, function)
+            if depth > 1:
+                found |= self._asked_where_handed(parameter, function, whose, depth - 1)
         return found
 
     def _object_with(self, names: set[str], info: FunctionInfo) -> Value | None:
@@ -398,15 +426,6 @@ class Entries(Room):
         if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(min(names))):
             return self.engine.assumed(found[0])
         return None
-
-
-def _taken_for(name: str, info: FunctionInfo) -> Value:
-    """What a parameter without annotation and default holds: a tensor, unless it is used like a dict or a list."""
-    if _is_used_like_a_dict(name, info):
-        return Mapping((), Tensor(sure=False, given=True))
-    if _is_used_like_a_list(name, info):
-        return Sequence("list", None, TAINTED)
-    return Tensor(sure=False, given=True)
 
 
 def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
@@ -434,11 +453,31 @@ def _is_constant(node: ast.expr) -> bool:
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
-    """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that; a sparse one has `values()`."""
+    """`batch["mask"]`, `"mask" in batch`, `{**batch}`, `batch.items()`, or so of a copy: no tensor takes that; a sparse
+    one has `values()`."""
     asked: set[str] = set()
     for node in info.nodes:
         if isinstance(node, ast.Subscript) and _is_named(node.value, name):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                return True
+        elif isinstance(node, ast.Dict):
+            spread = (value for key, value in zip(node.keys, node.values, strict=True) if key is None)
+            if any(_is_named(value, name) for value in spread):
+                return True
+        elif isinstance(node, ast.Call):
+            called = _last_name(node.func)
+            if any(each.arg is None and _is_named(each.value, name) for each in node.keywords):
+                return True
+            given = any(_is_named(arg, name) for arg in node.args)
+            if given and called in OF_COPIES:
+                return True
+            if given and called == "update" and isinstance(node.func, ast.Attribute):
+                copy = node.func.value
+                if isinstance(copy, ast.Name) and copy.id != name and _is_used_like_a_dict(copy.id, info):
+                    return True
+        elif isinstance(node, ast.Assign) and _is_copy(node.value, name):
+            names = (target.id for target in node.targets if isinstance(target, ast.Name))
+            if any(copy != name and _is_used_like_a_dict(copy, info) for copy in names):
                 return True
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
@@ -462,6 +501,29 @@ def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
             if any(_is_named(side, name) for side in sides):
                 return False
     return walked
+
+
+def _is_copy(node: ast.expr, name: str) -> bool:
+    """`name.copy()`, `copy.copy(name)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and _is_named(node.func.value, name):
+        return True
+    return _last_name(node.func) in ("copy", "deepcopy") and any(_is_named(arg, name) for arg in node.args)
+
+
+def _asks_what_it_is(name: str, info: FunctionInfo) -> bool:
+    """`isinstance(name, ...)`."""
+    return any(
+        isinstance(node, ast.Call)
+        and _last_name(node.func) == "isinstance"
+        and any(_is_named(arg, name) for arg in node.args)
+        for node in info.nodes
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_named(node: ast.expr, name: str) -> bool:

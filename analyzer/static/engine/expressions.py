@@ -15,7 +15,7 @@ from tcready.static.engine import reach
 from tcready.static.engine.chains import Fits
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.looks import is_of_torch, is_torch
-from tcready.static.engine.scope import Frame, narrowing_key
+from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
     LAZY,
@@ -656,7 +656,7 @@ class Expressions(Room):
                     if self.engine.again is not None:
                         self.engine.again.marked(arg, first=True)
         args, rest = self._positional(node, frame)
-        keywords = self._keywords(node, frame)
+        keywords = self._keywords(node, frame, function, len(args))
         if name == "super":
             return self._super(args, frame)
         callees = [value for value in options(function) if not is_none(value)]
@@ -745,9 +745,11 @@ class Expressions(Room):
                         self.engine.again.missed(frame.function, line, arg.col_offset, reach.STAR)
         return tuple(args), join(*rest) if rest else None
 
-    def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Value]:
-        """Arguments by name; of a mapping those that are known."""
+    def _keywords(self, node: ast.Call, frame: Frame, function: Value, taken: int) -> dict[str, Value]:
+        """Arguments by name; of a mapping those that are known, and if it holds others, too, those that `function` has to
+        be given and is not by the call, of which `taken` are given by position."""
         keywords: dict[str, Value] = {}
+        others: list[Value] = []
         for keyword in node.keywords:
             value = self.eval(keyword.value, frame)
             if keyword.arg is not None:
@@ -760,7 +762,24 @@ class Expressions(Room):
             for key in dict.fromkeys(key for table in tables for key in table):
                 item = join(*(table[key] for table in tables if key in table))
                 keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
+            others += [t.element for t in found if t is not None and t.element is not None and not t.extra]
+        if others and holds_tensor(join(*others)):
+            for required in self._required(likely(function), taken):
+                keywords.setdefault(required, join(*others))
         return keywords
+
+    def _required(self, function: Value, taken: int) -> list[str]:
+        """The names of what a function, a class or a module has to be given behind so many arguments by position."""
+        found: list[FunctionInfo] = []
+        bound = True
+        if isinstance(function, Function):
+            found, bound = [function.info], function.bound is not None
+        elif isinstance(function, (Class, Instance)):
+            mro = self.engine.mro(function.info if isinstance(function, Class) else function.cls)
+            called = "forward" if mro.is_module else "__call__"
+            found = mro.functions("__init__" if isinstance(function, Class) else called)
+        named = positional(found[0].node.args)[taken + bound :] if found else []
+        return [arg.arg for arg, default in named if default is None]
 
     def _table_of(self, value: Value, frame: Frame) -> Mapping | None:
         """What `**value` spreads: a mapping, or of an object with `keys()` what it holds under these."""

@@ -102,6 +102,8 @@ class Uses:
             members = self._engine.container_members(held) if place is not function else held
         for value in members_of(members) if isinstance(members, Sequence) else [members or UNKNOWN]:
             for module in options(value):
+                if isinstance(module, Function) and module.bound is not None:  # `self.method`
+                    yield module.info, [arg.arg for arg, _ in positional(module.info.node.args)[1:]], owner
                 forwards = (
                     self._engine.mro(module.cls).functions("forward") if isinstance(module, Instance) else []
                 )
