@@ -182,6 +182,8 @@ class ClassInfo:
     assigned: dict[str, ast.expr | None] = field(default_factory=dict)
     annotated: dict[str, ast.expr] = field(default_factory=dict)
     inner: dict[str, ClassInfo] = field(default_factory=dict)
+    derives: tuple[object, ...] | None = None
+    """What the names of its bases are that are variables of the function that it is defined in; None if none is one."""
 
     def tables(self) -> tuple[dict[str, Any], ...]:
         """All that it binds."""
@@ -628,16 +630,22 @@ def imports_of(module: ModuleInfo, node: ast.Import | ast.ImportFrom) -> Iterato
             yield alias.asname or alias.name, Import(base, alias.name)
 
 
-def build_class(module: ModuleInfo, node: ast.ClassDef, symbol: str, kept: _Kept = _NONE_KEPT) -> ClassInfo:
+def build_class(
+    module: ModuleInfo,
+    node: ast.ClassDef,
+    symbol: str,
+    kept: _Kept = _NONE_KEPT,
+    derives: tuple[object, ...] | None = None,
+) -> ClassInfo:
     """The index of one class statement."""
     known = kept.get(node)
     if isinstance(known, ClassInfo):
         info = known
         _become(info, node=node)
     elif isinstance(module.bindings, Table):
-        info = ClassInfo(node.name, symbol, module, node, Table(), Table(), Table(), Table())
+        info = ClassInfo(node.name, symbol, module, node, Table(), Table(), Table(), Table(), derives)
     else:
-        info = ClassInfo(node.name, symbol, module, node)
+        info = ClassInfo(node.name, symbol, module, node, derives=derives)
     _fill_class(info, node.body, kept)
     return info
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from dataclasses import dataclass
+from typing import cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
@@ -143,8 +144,13 @@ class Classes(Room):
         bases[cls] = []
         with self.engine.quietly():
             frame = self.engine.module_frame(cls.module)
-            for node in cls.node.bases:
-                for value in options(self.engine.eval(node, frame)):
+            for place, node in enumerate(cls.node.bases):
+                base = (
+                    self.engine.eval(node, frame)
+                    if cls.derives is None
+                    else cast("Value", cls.derives[place])
+                )
+                for value in options(base):
                     if isinstance(value, Class):
                         bases[cls].append(value.info)
                         self._collect_bases(value.info, bases)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 from collections.abc import Collection
 
@@ -52,6 +53,8 @@ nothing, and costs little."""
 MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
+MAX_DERIVED = 8
+"""Classes that one `class` statement in a function defines, one for each tuple of bases."""
 DECORATOR_DEPTH = 2
 """Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
 writes documentation or checks what it is given."""
@@ -494,11 +497,25 @@ class Functions(Room):
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
         """The class a `class` statement inside a function defines."""
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
+        symbol = f"{frame.symbol}{LOCAL}{node.name}"
         found = inner.get(node)
         if not isinstance(found, ClassInfo):
-            symbol = f"{frame.symbol}{LOCAL}{node.name}"
             found = inner[node] = build_class(frame.module, node, symbol)
-        return found
+        names = {n.id for base in node.bases for n in ast.walk(base) if isinstance(n, ast.Name)}
+        if frame.function is None or names.isdisjoint(frame.env):
+            return found
+        # each call may derive it from another class
+        with self.engine.quietly():
+            bases = tuple(self.engine.eval(base, frame) for base in node.bases)
+        made = [
+            each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body
+        ]
+        known = next((each for each in made if each.derives == bases), None)
+        if known is not None or len(made) > MAX_DERIVED:
+            return known or found
+        variant = copy.copy(node)
+        inner[variant] = derived = build_class(frame.module, variant, symbol, derives=bases)
+        return derived
 
 
 def _operator_made(decorator: str, node: ast.expr) -> str:
