@@ -27,6 +27,8 @@ COMPREHENSIONS: frozenset[Enclosing] = frozenset({"comprehension", "function"})
 UNBROKEN: frozenset[Enclosing] = COMPREHENSIONS | {"checkpoint"}
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
+CALLED_UNNAMED = frozenset({"forward", "__call__", "__init__"})
+"""Methods that run where an object or a class is called."""
 CONSTRUCT = "construct"
 """The cause where what breaks is compiled up to and no further."""
 Cause = str | None
@@ -214,6 +216,19 @@ class BreakEffects:
         if above is None or own is None or above is own or above.name != own.name:
             return False
         return _is_property(above) and _is_property(own)
+
+    def calls_what_breaks(self, eager: EagerCode, context: int, line: int, names: Collection[str]) -> bool:
+        """Whether a statement of a function, which the trace comes to, calls something of one of these names that breaks,
+        with what is compiled behind that going on with the statement."""
+        if eager.runs(context, line) or context in eager.untraced:
+            return False
+        return any(
+            callee in eager.broken
+            and self._interpreter.lines.get((context, callee)) == line
+            and (self.name(callee) in names or self.name(callee) in CALLED_UNNAMED)
+            and self._cause_of_call(context, callee) is None
+            for callee in self._calls.get(context, ())
+        )
 
     def name(self, context: int) -> str:
         """The name of a function, empty for what is none."""

@@ -28,6 +28,7 @@ from tcready.static.engine.facts import (
     Condition,
     Consumed,
     Fact,
+    InArguments,
     Loop,
     OfNew,
     Test,
@@ -67,6 +68,8 @@ _OF_ONE_SIZE = re.compile(r"^match |^[^<>]*[!=]=[^<>]*$")
 """A test whether a size is this or that (a case of a `match` too), and no other test of sizes."""
 MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+APART = (Alone, Consumed, InArguments, OfNew)
+"""Facts of what breaks as another break does, and stands in no constructor."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 """Effects that leave regions around them: what cannot be compiled at all leaves none."""
 
@@ -326,9 +329,7 @@ def _run_by_python(
     """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
     are met for certain, with their lines."""
     effects = interpretation.break_effects
-    alone = {
-        place for place, judged in following.items() if isinstance(judged.fact, (Alone, Consumed, OfNew))
-    }
+    alone = {place for place, judged in following.items() if isinstance(judged.fact, APART)}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
     run = effects.run_by_python(standing, constructors)
     made = {
@@ -345,6 +346,8 @@ def _run_by_python(
                 by_python = effects.holds_tensor(context) and eager.breaks_on(
                     context, node.lineno, last, fact.making.lineno
                 )
+            elif isinstance(fact, InArguments):
+                by_python = effects.calls_what_breaks(eager, context, fact.line, fact.called)
             elif isinstance(fact, Consumed):
                 by_python = eager.breaks_on(context, node.lineno, last, 0)
             elif isinstance(node, MADE):

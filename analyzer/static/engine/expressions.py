@@ -34,6 +34,7 @@ from tcready.static.engine.values import (
     Instance,
     Kind,
     Mapping,
+    Method,
     Plain,
     Sequence,
     Super,
@@ -673,6 +674,8 @@ class Expressions(Room):
             self._forget({*stored[before:]}, frame)
         if not self.engine.quiet and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
             self._tell_consumed(node, function, made, frame)
+        if isinstance(node.func, ast.Attribute) and not (self.engine.quiet or frame.enclosing):
+            self._tell_in_arguments(node, function, made, (*args, *keywords.values()), frame)
         return made
 
     def _tell_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
@@ -687,6 +690,21 @@ class Expressions(Room):
         making = _making(owner, frame.function) if bound else None
         if making is not None:
             self.engine.tell(F.OfNew(self.engine.where(frame), node, making))
+
+    def _tell_in_arguments(
+        self, node: ast.Call, function: Value, made: Value, given: tuple[Value, ...], frame: Frame
+    ) -> None:
+        """Tells the call of a method of a tensor whose arguments call functions, if what goes on behind a break in one
+        of them is given a tensor."""
+        if frame.function is None or not isinstance(function, Method) or tensor_of(made) is None:
+            return
+        inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
+        called = frozenset(_last_name(each.func) for each in inside if isinstance(each, ast.Call))
+        if not called or tensor_of(function.receiver) is None:
+            return
+        beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, frame.function))
+        if any(map(holds_tensor, given)) or any(is_of_torch(self.engine, v, vague=False) for v in beside):
+            self.engine.tell(F.InArguments(self.engine.where(frame), node, frame.line, called))
 
     def _tell_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
         """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""
@@ -919,6 +937,28 @@ def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
         elif place >= end:
             given.add(name.id)
     return live
+
+
+def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
+    """The variables that a function reads behind an expression, or in the same statement beside it."""
+    inside = {id(each) for each in ast.walk(node)}
+    statements = (
+        each
+        for each in info.nodes
+        if isinstance(each, (ast.Return, ast.Assign, ast.AugAssign, ast.Expr))
+        and _begin(each) <= _begin(node)
+        and _end(node) <= _end(each)
+    )
+    return _read_later(node, info) | {
+        name.id
+        for statement in statements
+        for name in ast.walk(statement)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and id(name) not in inside
+    }
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _begin(node: ast.expr | ast.stmt) -> tuple[int, int]:

@@ -408,6 +408,19 @@ class OfNew:
 
 
 @dataclass(frozen=True, slots=True)
+class InArguments:
+    """A method of a tensor is looked up, and then functions of the user's are called for its arguments. If one of these
+    breaks, what is compiled behind the break is given the method alone, and a tensor beside it."""
+
+    where: Where
+    node: ast.Call
+    line: int
+    """That of the statement."""
+    called: frozenset[str]
+    """The last names of what is called in the arguments."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unresolved:
     """Something is asked of an attribute that was read by `super()` and that Dynamo has not looked up; `gives_up` says
     that the whole function runs as eager code then."""
