@@ -120,7 +120,10 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
         or (fact.method == "tolist" and is_number_of_numpy(fact.receiver))
     ):
         return Claim(f"`.{fact.method}()` of a number of numpy: Dynamo has no number of Python for it")
-    if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
+    reads = fact.method == "tolist" or (
+        fact.method == "item" and not fact.args
+    )  # a place is picked in the graph
+    if reads and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
     return None
 

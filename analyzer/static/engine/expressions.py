@@ -120,6 +120,8 @@ class Expressions(Room):
         if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
             self.engine.tell_sparse(node, frame, owner)
+        elif not self.engine.quiet and owner == K.ARRAY:
+            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         by = "" if self.engine.quiet or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
         if by:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
