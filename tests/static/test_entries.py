@@ -449,6 +449,40 @@ def test_a_file_that_makes_its_model_says_how_it_is_built(makes: str, tmp_path: 
     assert sorted(f.rule for f in found if f.confidence != "low") == sorted([MASK, LOUD])
 
 
+COPIES = {
+    "spread into a dict": "out = {**batch}",
+    "copied": "out = batch.copy()",
+    "made a dict": "out = dict(batch)",
+    "made an ordered one": "out = collections.OrderedDict(batch)",
+    "taken into another": "out = {}\n        out.update(batch)",
+    "by a helper": "out = self.halved(batch)",
+    "spread over a method": "return self.scored(**batch)",
+    "by a function": "out = doubled(batch)",
+}
+OF_BATCHES = """\
+import collections
+def doubled(batch):
+    return {"row": batch["row"] * 2, "mask": batch["mask"]}
+class Model(nn.Module):
+    def halved(self, batch):
+        batch = dict(batch)
+        batch["row"] = batch["row"] / 2
+        return batch
+    def scored(self, row, mask):
+        return row * int(mask.max())
+"""
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_an_argument_that_is_taken_like_a_dict_holds_tensors(name: str, tmp_path: Path) -> None:
+    text = f"    def forward(self, batch):\n        {COPIES[name]}\n"
+    if "scored" not in text:
+        text += '        return out["row"] * int(out["mask"].max())\n'
+    (tmp_path / "model.py").write_text(HEAD + OF_BATCHES + text)
+    found = read(["model.py"], ReadOptions(root=tmp_path)).findings
+    assert [(f.rule, f.confidence) for f in found] == [("TCR203", "high")]
+
+
 UNKNOWN_INPUTS = {
     "nothing": "def get_inputs():\n    pass\n",
     "what nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return batch()\n",

@@ -411,7 +411,8 @@ class Expressions(Room):
                     made[member] = value, kept
             return _kept(kind, [made[member] for member in rounds], ordered)
         usual = self._usually_collected(kind, node, frame)
-        found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
+        with frame.no_surer_than(frame.confidence if usual is None else "low"):
+            found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
         if kept.likely is False:
             return prefer(Sequence(kind, (), UNKNOWN), every)
@@ -424,8 +425,8 @@ class Expressions(Room):
         rounds = self._usual_rounds(node.generators, frame)
         if rounds is None:
             return None
-        with self.engine.quietly():
-            made = [self._comprehension(node, [node.elt], frame, member=member) for member in rounds]
+        lazy = kind == "iterator"
+        made = [self._comprehension(node, [node.elt], frame, lazy=lazy, member=member) for member in rounds]
         return _kept(kind, [(values[0], kept) for values, kept in made], ordered=True)
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
@@ -438,9 +439,9 @@ class Expressions(Room):
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
         if known is not None:
             return known
-        with self.engine.quietly():
-            usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
-        found, kept = self._comprehension(node, [node.key, node.value], frame)
+        usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
+        with frame.no_surer_than(frame.confidence if usual is None else "low"):
+            found, kept = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
         if kept.likely is False:
             return prefer(Mapping((), None), every)

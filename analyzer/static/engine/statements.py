@@ -343,18 +343,25 @@ class Statements(Room):
         node: ast.For | ast.AsyncFor | ast.While,
         *,
         known: int = 0,
+        usual: int = 0,
     ) -> bool:
         """Interprets a loop's body round by round, until nothing new is learnt.
 
         `known`: so many rounds are those that the loop has, and all of them run. Else what still changes after
-        WIDEN_AFTER rounds is widened, so that few more suffice.
+        WIDEN_AFTER rounds is widened, so that few more suffice. `usual`: so many rounds are those that it has by default,
+        and others are improbable.
         """
         leaving: list[Env] = []
         fell = True
         ways: list[Way] = []
-        with frame.keeping("exits", "conditional"), frame.inside(kind):
+        with frame.keeping("exits", "conditional", "confidence"), frame.inside(kind):
             for number, member in enumerate(rounds):
                 start = frame.env
+                if usual and number == usual:
+                    lower = self.engine.improbable(frame)
+                    if lower is None:
+                        break
+                    frame.confidence = lower
                 frame.env, frame.exits = dict(start), []
                 if isinstance(node, ast.While):
                     frame.asker = node
@@ -377,7 +384,7 @@ class Statements(Room):
                 if not known and number >= WIDEN_AFTER:
                     merged = {n: v if v == start.get(n) else widen(v) for n, v in merged.items()}
                 frame.env = merged
-                if merged == start:
+                if merged == start and number + 1 >= usual:
                     break
         if known == len(ways) and fell and not leaving:
             for stored in ways:
@@ -410,6 +417,10 @@ class Statements(Room):
             with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
                 turns = (*element.options, element)
                 return self._loop(frame, "for", turns, node, known=len(turns))
+        usual = likely(source)
+        if usual is not source and isinstance(usual, Sequence) and usual.items and len(usual.items) <= UNROLL:
+            rounds = itertools.chain(usual.items, _rounds(element, node))
+            return self._loop(frame, "for", rounds, node, usual=len(usual.items))
         return self._loop(frame, "for", _rounds(element, node), node)
 
     do_asyncfor = do_for
