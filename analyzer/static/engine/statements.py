@@ -260,7 +260,8 @@ class Statements(Room):
             arms.reverse()
         lower = self.engine.improbable(frame)
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
-        rare = one_of_many and guess is None and _arms_by_literal(node) > 2
+        # of what a constructor chooses from, each is as likely
+        rare = one_of_many and guess is None and not self.engine.quiet and _arms_by_literal(node) > 2
         conditions = frame.conditions
         usual = answer
         filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
