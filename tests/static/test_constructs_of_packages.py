@@ -902,3 +902,50 @@ def test_each_way_breaks(tmp_path: Path) -> None:
     assert {f.line for f in read(["pkg.model::Model"], replace(options, low=False)).findings} == {
         f.line for f in found if f.confidence == "medium"
     }
+
+
+FIRST, SECOND = "x * x.sum().item()", "x * x.max().item()"
+
+
+@pytest.mark.parametrize(
+    ("ways", "expected"),
+    [
+        (
+            f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nelse:\n    raise X",
+            2,
+        ),
+        (
+            f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nraise X",
+            2,
+        ),
+        (f"if self.kind == 'a':\n    return {FIRST}\nif self.kind == 'b':\n    return {SECOND}\nraise X", 2),
+        (f"if self.kind == 'a':\n    return {FIRST}\nraise X", 1),
+        (
+            f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nreturn x",
+            0,
+        ),
+        (f"if self.kind == 'a':\n    x = {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nraise X", 0),
+    ],
+)
+def test_a_way_that_raises_is_none(ways: str, expected: int, tmp_path: Path) -> None:
+    text = (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self, kind):\n        super().__init__()\n"
+        "        self.kind = kind\n    def forward(self, x):\n" + indent(ways, "        ") + "\n"
+    )
+    (tmp_path / "model.py").write_text(text, "utf-8")
+    found = read(["model.py"], ReadOptions(root=tmp_path, torch=PINNED)).findings
+    assert [f.rule for f in found] == ["TCR201"] * expected
+
+
+def test_what_a_constructor_chooses_from_is_as_likely_each(tmp_path: Path) -> None:
+    text = (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self, kind):\n        super().__init__()\n"
+        "        match kind:\n            case 'a':\n                self.way = self.first\n"
+        "            case 'b':\n                self.way = self.second\n"
+        "            case _:\n                raise ValueError(kind)\n"
+        f"    def first(self, x):\n        return {FIRST}\n    def second(self, x):\n        return {SECOND}\n"
+        "    def forward(self, x):\n        return self.way(x)\n"
+    )
+    (tmp_path / "model.py").write_text(text, "utf-8")
+    found = read(["model.py"], ReadOptions(root=tmp_path, torch=PINNED)).findings
+    assert [f.confidence for f in found] == ["medium", "medium"]

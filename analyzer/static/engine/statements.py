@@ -56,6 +56,8 @@ class Statements(Room):
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
         self._filling: dict[ast.If, bool] = {}
+        self._last: dict[ast.AST, frozenset[ast.If]] = {}
+        """The tests of a function that come last before it raises."""
         self._chains: dict[ast.Match, list[ast.stmt]] = {}
         """What match statements stand for."""
         self._demanded: dict[int, frozenset[str]] = {}
@@ -237,7 +239,8 @@ class Statements(Room):
         untold = (
             answer.decided is None and guess is None and self.engine.asks_what_nothing_tells(node.test, frame)
         )
-        one_of_many = undecided and guess is None and _asks_for_one(node.test)
+        goes_on = self._goes_on(node, frame)
+        one_of_many = undecided and guess is None and goes_on is None and _asks_for_one(node.test)
         if one_of_many and self._is_walked(node.test, frame):
             one_of_many = False
         elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
@@ -267,6 +270,8 @@ class Statements(Room):
         filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
         if filling:
             usual = Answer(None, True)  # a first call finds nothing there
+        if goes_on is not None and answer.decided is None and guess is None:
+            usual = Answer(None, goes_on)  # a usual call raises nothing
         under = {taken: self.engine.condition(node.test, taken, usual, frame.asked) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
@@ -288,7 +293,9 @@ class Statements(Room):
                     frame.confidence = "low"  # a usual call raises nothing
                 elif (of_size or untold) and frame.confidence == "high":
                     frame.confidence = "medium"  # who knows what sizes it is given
-                frame.conditional |= undecided and guess is None and not (filling and taken)
+                frame.conditional |= (
+                    undecided and guess is None and not (filling and taken) and goes_on is not taken
+                )
                 frame.parted |= len(followed) > 1
                 if _gives_up(node.orelse if taken else node.body):
                     self._take_for_granted(node.test, taken, frame)
@@ -319,6 +326,17 @@ class Statements(Room):
             frame.conditions = (*conditions, *under[left[0]])  # on the other way the function has ended
         frame.env = merged
         return True
+
+    def _goes_on(self, node: ast.If, frame: Frame) -> bool | None:
+        """How a test comes out if the other way does nothing but raise; None if neither does, or both."""
+        raises = _gives_up(node.body), _gives_up(node.orelse)
+        if raises == (False, False) and not node.orelse and _leaves(node.body) and frame.function is not None:
+            whole = frame.function.node
+            if whole not in self._last:
+                body = [] if isinstance(whole, ast.Lambda) else whole.body
+                self._last[whole] = frozenset(_last_before_raise(body))
+            raises = False, node in self._last[whole]
+        return None if raises[0] == raises[1] else raises[1]
 
     def _is_walked(self, test: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for one of the constants that a loop of this function goes through: each has its turn."""
@@ -754,6 +772,21 @@ def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
         first, second = usual[name], other[name]
         if first != second and not any(map(holds_tensor, (first, second))):
             merged[name] = prefer(first, second)
+
+
+def _last_before_raise(body: list[ast.stmt]) -> Iterator[ast.If]:
+    """The last test of each chain of which every way leaves the function, and behind which it raises."""
+    for statement, after in itertools.pairwise(body):
+        tests = [statement] if isinstance(statement, ast.If) else []
+        while tests and len(tests[-1].orelse) == 1 and isinstance(tests[-1].orelse[0], ast.If):
+            tests.append(tests[-1].orelse[0])
+        if tests and isinstance(after, ast.Raise) and not tests[-1].orelse:
+            if all(_leaves(test.body) for test in tests):
+                yield tests[-1]
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], (ast.Return, ast.Raise))
 
 
 def _gives_up(body: list[ast.stmt]) -> bool:
