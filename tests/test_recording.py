@@ -114,6 +114,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("seventeenth", "unseen17.toml"),
         ("eighteenth", "unseen18.toml"),
         ("nineteenth", "unseen19.toml"),
+        ("twentieth", "unseen20.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -167,6 +168,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "seventeenth",
                 "eighteenth",
                 "nineteenth",
+                "twentieth",
             )
             for half in ("look", "kept")
         ),
