@@ -347,7 +347,7 @@ def _run_by_python(
                     context, node.lineno, last, fact.making.lineno
                 )
             elif isinstance(fact, InArguments):
-                by_python = effects.calls_what_breaks(eager, context, fact.line, fact.called)
+                by_python = effects.calls_what_breaks(eager, context, node.lineno - fact.above, fact.called)
             elif isinstance(fact, Consumed):
                 by_python = eager.breaks_on(context, node.lineno, last, 0)
             elif isinstance(node, MADE):

@@ -707,7 +707,7 @@ class Expressions(Room):
             return
         beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, frame.function))
         if any(map(holds_tensor, given)) or any(is_of_torch(self.engine, v, vague=False) for v in beside):
-            self.engine.tell(F.InArguments(self.engine.where(frame), node, frame.line, called))
+            self.engine.tell(F.InArguments(self.engine.where(frame), node, node.lineno - frame.line, called))
 
     def _tell_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
         """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""

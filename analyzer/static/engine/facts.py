@@ -414,8 +414,8 @@ class InArguments:
 
     where: Where
     node: ast.Call
-    line: int
-    """That of the statement."""
+    above: int
+    """So many lines above the call its statement begins."""
     called: frozenset[str]
     """The last names of what is called in the arguments."""
 
@@ -455,6 +455,7 @@ Fact: TypeAlias = (
     | Returned
     | OfNew
     | Consumed
+    | InArguments
     | Unresolved
 )
 
