@@ -109,7 +109,7 @@ class FunctionInfo:
         if self.owner is None:
             return "\n".join(head)
         stores = [
-            ast.dump(each)
+            "\n".join(lines[each.lineno - 1 : each.end_lineno])
             for each in self.nodes
             if isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign))
             and any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(each))
