@@ -6,8 +6,9 @@ comprehensions, where Python runs the code that makes them: in a function that a
 whole, as one in a loop does, and in helpers that are called from there and hold no tensor, or work none out. Of
 comprehensions those over a list, a dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of
 torch, before Python 3.12; those over anything but a list, also where a break stands in the comprehension itself. Also
-calls that go through a generator expression at once, by `sum` or a function of the user's, if what they run breaks:
-to hand the generator to Python, Dynamo makes it anew, and lacks the variables that nothing reads behind the call.
+comprehensions over `enumerate`, views of a dict and the like in which a function is called that breaks. Also calls
+that go through a generator expression at once, by `sum` or a function of the user's, if what they run breaks: to hand
+the generator to Python, Dynamo makes it anew, and lacks the variables that nothing reads behind the call.
 
 ## Why it hurts torch.compile
 Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it
@@ -33,6 +34,11 @@ def check(fact: Alone | Consumed) -> Claim:
             "what this call runs breaks, and Dynamo cannot make its generator expression anew: "
             "the function around it goes eager"
         )
+    if not fact.compiled:
+        return Claim(
+            "what this comprehension calls breaks, and Dynamo cannot pass the iterator on that it walks: "
+            "the function around it goes eager"
+        )
     comprehension = isinstance(fact.node, (ast.ListComp, ast.SetComp, ast.DictComp))
     what = "comprehension" if comprehension else "generator"
     return Claim(f"Python runs this {what}, as another break runs the code around it: it is not compiled")
@@ -43,13 +49,30 @@ RULE = Rule(
     name="left-to-python",
     effect="frame_skip",
     level="warning",
-    gb_ids=("GB0003", "GB0091", "GB4347"),
+    gb_ids=("GB0003", "GB0091", "GB0092", "GB4347", "GB8335"),
     facts=(Alone, Consumed),
     check=check,
     follows=True,
     no_rewrite="What is to be mended is the other break.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+def picked(row):
+    return row.sum().item()  # CAUSE
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        table = {"a": y, "b": y + 1}
+        first = [picked(row[i]) for i, row in enumerate(y.split([4, 4], dim=1))]  # BAD
+        return y + first[0] + self.of(table)
+
+    def of(self, table):
+        return sum([picked(row) for name, row in table.items()])  # BAD
+"""
+        ),
         Sample(
             """
 def rows(x):  # BAD

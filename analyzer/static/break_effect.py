@@ -339,14 +339,14 @@ class EagerCode:
             for c in self.callers.get(generator, ())
         )
 
-    def makes_on(self, context: int, first: int, last: int, *, by_its_own: bool) -> bool:
-        """Whether Python makes the generator expression, or comprehension, that stands on these lines of a function;
-        `by_its_own`: a break that stands in it is enough."""
+    def makes_on(self, context: int, first: int, last: int, *, by_its_own: bool, compiled: bool) -> bool:
+        """Whether Python makes the generator expression, or comprehension, that stands on these lines of a function, and
+        Dynamo meets that; `by_its_own`: a break that stands in it is enough; `compiled`: it is tried to be compiled."""
         if context in self.untraced:
-            return True
+            return compiled
         if any(first <= line <= last for line in self.broken.get(context, ())):
-            return by_its_own
-        return self.runs(context, first)
+            return by_its_own and (compiled or not self.runs(context, first))
+        return compiled and self.runs(context, first)
 
     def breaks_on(self, context: int, first: int, last: int, since: int) -> bool:
         """Whether the trace of a function comes to these lines, breaks there, and not between there and `since`."""

@@ -340,6 +340,7 @@ def _run_by_python(
         fact = following[place].fact
         node = fact.node
         by_its_own = isinstance(fact, Alone) and fact.by_its_own
+        compiled = not isinstance(fact, Alone) or fact.compiled
         for context in found.contexts[place]:
             last = node.end_lineno or node.lineno
             if isinstance(fact, OfNew):
@@ -351,7 +352,9 @@ def _run_by_python(
             elif isinstance(fact, Consumed):
                 by_python = eager.breaks_on(context, node.lineno, last, 0)
             elif isinstance(node, MADE):
-                by_python = eager.makes_on(context, node.lineno, last, by_its_own=by_its_own)
+                by_python = eager.makes_on(
+                    context, node.lineno, last, by_its_own=by_its_own, compiled=compiled
+                )
             else:
                 by_python = eager.makes(context)
             if by_python:

@@ -510,7 +510,9 @@ class Expressions(Room):
                 value = self.engine.iterated(given, frame)
                 self.tell_loop(generator.iter, value, True, frame)
                 self.engine.assign(generator.target, member or self.engine.element(value), frame)
-                lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
+                if generator is generators[0] and not lazy and self._is_held_back(value, generator.iter):
+                    lazy = True
+                    self._tell_held_back(node, generator.iter, frame)
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
@@ -544,6 +546,17 @@ class Expressions(Room):
                 walked, frame
             )
             self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
+
+    def _tell_held_back(self, node: Comprehension, walked: ast.expr, frame: Frame) -> None:
+        """Tells a comprehension that holds nothing Dynamo looks for, and walks what cannot be passed on."""
+        inlined = sys.version_info >= F.INLINED
+        if not (
+            self.engine.quiet
+            or inlined
+            or self._holds_torch(node, frame)
+            or self._counts_modules(walked, frame)
+        ):
+            self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False))
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
         """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""

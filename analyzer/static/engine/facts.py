@@ -343,6 +343,8 @@ class Alone:
     by_its_own: bool = False
     """A break in the comprehension itself makes Python run it: it walks an iterator that the trace cannot turn into a
     tuple, as it does with a list."""
+    compiled: bool = True
+    """Dynamo tries to compile it where Python runs it; else it only walks what the trace cannot pass on at a break."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,9 +142,17 @@ def _tee(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _reduce(engine: Engine, site: CallSite) -> Value | None:
-    """The function is called with what it gave before and the next member, until nothing new comes of it."""
+    """The function is called with what it gave before and the next member: with each that is known, or else until nothing
+    new comes of it."""
     if len(site.args) < 2:
         return None
+    items = known_items(engine, site.args[1])
+    if items is not None and 0 < len(items) <= UNROLL:
+        known = [*site.args[2:3], *items]
+        value = known[0]
+        for item in known[1:]:
+            value = engine.call_each(site.args[0], site.giving((value, item))) or UNKNOWN
+        return value
     element = engine.element(site.args[1])
     value = site.args[2] if len(site.args) > 2 else element
     for _ in range(3):
