@@ -254,8 +254,7 @@ class Containers(Room):
         if kind == "torch.nn.Sequential" and not (len(args) == 1 and isinstance(args[0], Mapping)):
             members = Sequence("list", args, UNKNOWN, True)
         elif args:
-            found = options(args[0])
-            first = found[0] if len(found) == 1 else args[0]
+            first = likely(args[0])  # what defaults list
             if isinstance(first, Sequence):
                 members = Sequence("list", first.items, first.element, True)
             elif isinstance(first, Mapping):
@@ -275,7 +274,7 @@ class Containers(Room):
         members = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
             self.engine.heap.note(made, None)
-            given = self.container_members(args[-1]) or args[-1]
+            given = self.container_members(args[-1]) or likely(args[-1])
             if isinstance(members, Sequence):
                 new: tuple[Value, ...] | None = (_stored(args[-1]),)
                 if name == "extend":

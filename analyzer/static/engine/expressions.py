@@ -478,7 +478,8 @@ class Expressions(Room):
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
         """What a comprehension walks member by member; None if that is not known."""
         value = self._walked(generators, frame)
-        return None if may_change(value) else _few(_rounds_of(value))
+        rounds = _few(_rounds_of(value))
+        return None if not rounds and may_change(value) else rounds
 
     def _walked(self, generators: list[ast.comprehension], frame: Frame) -> Value:
         """What a comprehension walks; unknown of several."""

@@ -301,7 +301,10 @@ def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> V
 
 
 def is_key(value: Value) -> bool:
-    """Whether the source tells which entry of a dict it picks: a constant, a class, or a function as it is named."""
+    """Whether the source tells which entry of a dict it picks: a constant, a class, or a function as it is named, or a
+    tuple of such."""
+    if isinstance(value, Sequence):
+        return value.kind == "tuple" and value.items is not None and all(map(is_key, value.items))
     return isinstance(value, (Const, Class, External)) or (
         isinstance(value, Function) and value.bound is None
     )
@@ -309,12 +312,14 @@ def is_key(value: Value) -> bool:
 
 def key_of(value: Value) -> object:
     """What a dict keeps the entry of a key by that the source tells."""
+    if isinstance(value, Sequence):
+        return Sequence(value.kind, value.items, UNKNOWN)
     return value.value if isinstance(value, Const) else value
 
 
 def of_key(key: object) -> Value:
     """The value of a key that a dict keeps an entry by."""
-    return key if isinstance(key, (Class, External, Function)) else Const(cast("Any", key))
+    return key if isinstance(key, (Class, External, Function, Sequence)) else Const(cast("Any", key))
 
 
 def options(value: Value) -> tuple[Value, ...]:

@@ -245,20 +245,26 @@ def _sorted(engine: Engine, site: CallSite) -> Value:
 def _enumerate(engine: Engine, site: CallSite) -> Value:
     start = site.first("start", 1) or Const(0)
     begin = start.value if isinstance(start, Const) and isinstance(start.value, int) else None
-    items = known_items(engine, _first(site))
-    if items is not None and len(items) <= UNROLL:
-        return iterator(
-            tuple(row(Plain("int") if begin is None else Const(begin + i), v) for i, v in enumerate(items))
-        )
-    return iterator(None, row(Plain("int"), engine.element(_first(site))))
+
+    def counted(walked: Value) -> Value:
+        items = known_items(engine, walked)
+        if items is None or len(items) > UNROLL:
+            return iterator(None, row(Plain("int"), engine.element(walked)))
+        places = (Plain("int") if begin is None else Const(begin + place) for place in range(len(items)))
+        return iterator(tuple(row(place, item) for place, item in zip(places, items, strict=True)))
+
+    return lift(counted, _first(site))
 
 
 def _zip(engine: Engine, site: CallSite) -> Value:
-    known = [known_items(engine, a) for a in site.args]
-    columns = [items for items in known if items is not None and len(items) <= UNROLL]
-    if columns and len(columns) == len(site.args):
-        return iterator(tuple(row(*items) for items in zip(*columns, strict=False)))
-    return iterator(None, row(*map(engine.element, site.args)))
+    def side_by_side(*walked: Value) -> Value:
+        known = [known_items(engine, each) for each in walked]
+        columns = [items for items in known if items is not None and len(items) <= UNROLL]
+        if columns and len(columns) == len(walked):
+            return iterator(tuple(row(*items) for items in zip(*columns, strict=False)))
+        return iterator(None, row(*map(engine.element, walked)))
+
+    return lift(side_by_side, *site.args)
 
 
 def _map(engine: Engine, site: CallSite) -> Value | None:
