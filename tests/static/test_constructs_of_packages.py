@@ -949,3 +949,54 @@ def test_what_a_constructor_chooses_from_is_as_likely_each(tmp_path: Path) -> No
     (tmp_path / "model.py").write_text(text, "utf-8")
     found = read(["model.py"], ReadOptions(root=tmp_path, torch=PINNED)).findings
     assert [f.confidence for f in found] == ["medium", "medium"]
+
+
+PARTS = "class Quiet(nn.Module):\n    def forward(self, x):\n        return x\n" + (
+    f"class Loud(nn.Module):\n    def forward(self, x):\n        return {FIRST}\n"
+)
+FILLED_BY = {
+    "counted names": (
+        "names=('Quiet', 'Loud')",
+        "parts = []\nfor place, name in enumerate(names):\n    parts.append(globals()[name]())\n"
+        "self.body = nn.Sequential(*parts)",
+    ),
+    "names beside others": (
+        "names=('Quiet', 'Loud')",
+        "self.body = nn.Sequential(*[globals()[name]() for name, place in zip(names, (0, 1))])",
+    ),
+    "a table of tuples": (
+        "edges=[('a', 'to', 'b'), ('b', 'by', 'a')]",
+        "kinds = dict(to='Quiet', by='Loud')\n"
+        "parts = {edge: globals()[kinds[edge[1]]]() for edge in edges}\n"
+        "self.parts = nn.ModuleDict({'_'.join(edge): part for edge, part in parts.items()})\n"
+        "self.body = nn.Sequential(*self.parts.values())",
+    ),
+    "a table that defaults list": (
+        "names=('Quiet', 'Loud')",
+        "self.parts = nn.ModuleDict({name: globals()[name]() for name in names})\n"
+        "self.body = self.parts['Loud']",
+    ),
+    "one by one": (
+        "",
+        "self.body = functools.reduce(lambda first, second: nn.Sequential(first, second), [Quiet(), Loud()])",
+    ),
+    "a child that is replaced": (
+        "",
+        "self.body = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))\n"
+        "for name, part in self.body.named_children():\n"
+        "    if isinstance(part, nn.ReLU):\n        setattr(self.body, name, Loud())",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLED_BY)
+def test_parts_that_a_constructor_looks_up_by_name_are_known(name: str, tmp_path: Path) -> None:
+    takes, fills = FILLED_BY[name]
+    text = (
+        f"import functools\n{HEAD}{PARTS}class Model(nn.Module):\n    def __init__(self, {takes}):\n"
+        f"        super().__init__()\n{indent(fills, '        ')}\n"
+        "    def forward(self, x):\n        return self.body(x)\n"
+    )
+    (tmp_path / "model.py").write_text(text, "utf-8")
+    found = read(["model.py::Model"], ReadOptions(root=tmp_path, torch=PINNED)).findings
+    assert [(f.rule, f.confidence) for f in found] == [("TCR201", "high")]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
@@ -184,13 +185,14 @@ class Assignment(Room):
                 mro = self.engine.mro(option.cls)
                 if mro.is_dictionary and mro.functions("__setattr__"):  # an attribute is an item, too
                     self.engine.dictionary_method(option, "__setitem__", (Const(target.attr), value), {})
-                if self.engine.quiet and self.engine.mro(option.cls).container:
-                    if any(map(self.engine.is_module, options(value))):  # a module set on one is a member
-                        self.engine.container_method(option, "add_module", (Const(target.attr), value))
+                if self.engine.mro(option.cls).container:
+                    self.set_member(option, target.attr, value)
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.engine.heap[option].update(target.attr, value, strong=strong)
                     self.engine.note(option, target.attr)
+                    if option.name in K.CONTAINERS:
+                        self.set_member(option, target.attr, value)
                 tell(option, old, self.engine.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
@@ -199,6 +201,13 @@ class Assignment(Room):
                 tell(option, old, False)
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
+
+    def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
+        """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
+        if self.engine.quiet and any(map(self.engine.is_module, options(value))):
+            key = Const(int(name)) if name.isdecimal() else Const(name)
+            method = "__setitem__" if name.isdecimal() else "add_module"
+            self.engine.container_method(container, method, (key, value))
 
     def _switch(self, owner: Class, name: str, value: Value, frame: Frame) -> None:
         """`cls.flag = value` in compiled code: what holds from here on, for whoever reads it."""

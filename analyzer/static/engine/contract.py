@@ -409,6 +409,9 @@ class Engine(Protocol):
     def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
         """A class attribute as it is read: a descriptor says what it is."""
 
+    def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
+        """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
+
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
         """Assigns an attribute through a descriptor; False if the class attribute is none."""
 

@@ -204,6 +204,7 @@ class Interpreter:
         self.put_back, self.put_item = containers.put_back, containers.put_item
         self.note = containers.note
         self.assign, self.set_by_class = assignment.assign, assignment.set_by_class
+        self.set_member = assignment.set_member
         self.load_of = assignment.load_of
         self.block = statements.block
         self.call = calls.call

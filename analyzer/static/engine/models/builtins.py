@@ -406,9 +406,14 @@ def _setattr(engine: Engine, site: CallSite) -> Value | None:
 def set_plainly(engine: Engine, site: CallSite) -> Value | None:
     """`object.__setattr__(made, name, value)`: nothing of its class has a say."""
     owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
+    if isinstance(owner, ExternalInstance) and owner.name in K.CONTAINERS and isinstance(name, Const):
+        engine.set_member(owner, str(name.value), value)
+        return NONE
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
+        if engine.mro(owner.cls).container:
+            engine.set_member(owner, str(name.value), value)
         strong = engine.is_strong(site.frame)
         engine.heap[owner].update(str(name.value), value, strong=strong)
         engine.note(owner, str(name.value))
