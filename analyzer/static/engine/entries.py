@@ -11,7 +11,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Case, Context, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.purposes import Purposes
-from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.scope import Frame, last_name, positional
 from tcready.static.engine.uses import Uses
 from tcready.static.engine.values import (
     NONE,
@@ -452,10 +452,11 @@ def _is_constant(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
-def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
+def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = True) -> bool:
     """`batch["mask"]`, `"mask" in batch`, `{**batch}`, `batch.items()`, or so of a copy: no tensor takes that; a sparse
     one has `values()`."""
     asked: set[str] = set()
+    copies: set[str] = set()
     for node in info.nodes:
         if isinstance(node, ast.Subscript) and _is_named(node.value, name):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
@@ -465,7 +466,7 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
             if any(_is_named(value, name) for value in spread):
                 return True
         elif isinstance(node, ast.Call):
-            called = _last_name(node.func)
+            called = last_name(node.func)
             if any(each.arg is None and _is_named(each.value, name) for each in node.keywords):
                 return True
             given = any(_is_named(arg, name) for arg in node.args)
@@ -473,18 +474,17 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
                 return True
             if given and called == "update" and isinstance(node.func, ast.Attribute):
                 copy = node.func.value
-                if isinstance(copy, ast.Name) and copy.id != name and _is_used_like_a_dict(copy.id, info):
-                    return True
+                copies |= {copy.id} if isinstance(copy, ast.Name) else set()
         elif isinstance(node, ast.Assign) and _is_copy(node.value, name):
-            names = (target.id for target in node.targets if isinstance(target, ast.Name))
-            if any(copy != name and _is_used_like_a_dict(copy, info) for copy in names):
-                return True
+            copies |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
             if text and _is_named(node.comparators[0], name):
                 return True
         elif isinstance(node, ast.Attribute) and _is_named(node.value, name):
             asked.add(node.attr)
+    if of_copies and any(_is_used_like_a_dict(copy, info, of_copies=False) for copy in copies):
+        return True
     return bool(asked & OF_DICTS) and asked <= OF_DICTS | OF_LISTS
 
 
@@ -509,21 +509,17 @@ def _is_copy(node: ast.expr, name: str) -> bool:
         return False
     if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and _is_named(node.func.value, name):
         return True
-    return _last_name(node.func) in ("copy", "deepcopy") and any(_is_named(arg, name) for arg in node.args)
+    return last_name(node.func) in ("copy", "deepcopy") and any(_is_named(arg, name) for arg in node.args)
 
 
 def _asks_what_it_is(name: str, info: FunctionInfo) -> bool:
     """`isinstance(name, ...)`."""
     return any(
         isinstance(node, ast.Call)
-        and _last_name(node.func) == "isinstance"
+        and last_name(node.func) == "isinstance"
         and any(_is_named(arg, name) for arg in node.args)
         for node in info.nodes
     )
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_named(node: ast.expr, name: str) -> bool:

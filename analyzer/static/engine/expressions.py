@@ -15,7 +15,7 @@ from tcready.static.engine import reach
 from tcready.static.engine.chains import Fits
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.looks import is_of_torch, is_torch
-from tcready.static.engine.scope import Frame, narrowing_key, positional
+from tcready.static.engine.scope import Frame, last_name, narrowing_key, positional
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
     LAZY,
@@ -716,7 +716,7 @@ class Expressions(Room):
         if frame.function is None or not isinstance(function, Method) or tensor_of(made) is None:
             return
         inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
-        called = frozenset(_last_name(each.func) for each in inside if isinstance(each, ast.Call))
+        called = frozenset(last_name(each.func) for each in inside if isinstance(each, ast.Call))
         if not called or tensor_of(function.receiver) is None:
             return
         beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, frame.function))
@@ -972,10 +972,6 @@ def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
         for name in ast.walk(statement)
         if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and id(name) not in inside
     }
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _begin(node: ast.expr | ast.stmt) -> tuple[int, int]:

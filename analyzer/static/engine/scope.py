@@ -193,6 +193,11 @@ def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
     return {**before, **{name: after[name] for name in bound if name in after}} if bound else before
 
 
+def last_name(node: ast.expr) -> str:
+    """The name, or the last one of `a.b.name`; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
     """The parameters that can be given by position, each with its default or None."""
     named = [*spec.posonlyargs, *spec.args]
