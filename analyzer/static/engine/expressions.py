@@ -716,12 +716,17 @@ class Expressions(Room):
         if frame.function is None or not isinstance(function, Method) or tensor_of(made) is None:
             return
         inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
-        called = frozenset(last_name(each.func) for each in inside if isinstance(each, ast.Call))
+        names = {last_name(each.func) for each in inside if isinstance(each, ast.Call)}
+        called = frozenset(name for name in names if not self.engine.operations.is_of_tensors(name))
         if not called or tensor_of(function.receiver) is None:
             return
-        beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, frame.function))
-        if any(map(holds_tensor, given)) or any(is_of_torch(self.engine, v, vague=False) for v in beside):
+        if any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame):
             self.engine.tell(F.InArguments(self.engine.where(frame), node, node.lineno - frame.line, called))
+
+    def _is_tensor_read(self, node: ast.Call, info: FunctionInfo, frame: Frame) -> bool:
+        """Whether something of torch is read behind a call, or in the same statement beside it."""
+        beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, info))
+        return any(is_of_torch(self.engine, value, vague=False) for value in beside)
 
     def _tell_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
         """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""
