@@ -49,30 +49,13 @@ RULE = Rule(
     name="left-to-python",
     effect="frame_skip",
     level="warning",
-    gb_ids=("GB0003", "GB0091", "GB0092", "GB4347", "GB8335"),
+    gb_ids=("GB0003", "GB0091", "GB4347"),
     facts=(Alone, Consumed),
     check=check,
     follows=True,
     no_rewrite="What is to be mended is the other break.",
     page=__doc__,
     bad=(
-        Sample(
-            """
-def picked(row):
-    return row.sum().item()  # CAUSE
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        y = x * 2
-        table = {"a": y, "b": y + 1}
-        first = [picked(row[i]) for i, row in enumerate(y.split([4, 4], dim=1))]  # BAD
-        return y + first[0] + self.of(table)
-
-    def of(self, table):
-        return sum([picked(row) for name, row in table.items()])  # BAD
-"""
-        ),
         Sample(
             """
 def rows(x):  # BAD
