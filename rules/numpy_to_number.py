@@ -120,9 +120,8 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
         or (fact.method == "tolist" and is_number_of_numpy(fact.receiver))
     ):
         return Claim(f"`.{fact.method}()` of a number of numpy: Dynamo has no number of Python for it")
-    reads = fact.method == "tolist" or (
-        fact.method == "item" and not fact.args
-    )  # a place is picked in the graph
+    # `.item(place)` is traced as an index
+    reads = fact.method == "tolist" or (fact.method == "item" and not fact.args)
     if reads and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
     return None

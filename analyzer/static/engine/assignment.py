@@ -185,14 +185,12 @@ class Assignment(Room):
                 mro = self.engine.mro(option.cls)
                 if mro.is_dictionary and mro.functions("__setattr__"):  # an attribute is an item, too
                     self.engine.dictionary_method(option, "__setitem__", (Const(target.attr), value), {})
-                if self.engine.mro(option.cls).container:
-                    self.set_member(option, target.attr, value)
+                self.set_member(option, target.attr, value)
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.engine.heap[option].update(target.attr, value, strong=strong)
                     self.engine.note(option, target.attr)
-                    if option.name in K.CONTAINERS:
-                        self.set_member(option, target.attr, value)
+                    self.set_member(option, target.attr, value)
                 tell(option, old, self.engine.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
@@ -204,7 +202,13 @@ class Assignment(Room):
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
         """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
-        if self.engine.quiet and any(map(self.engine.is_module, options(value))):
+        if not self.engine.quiet or not any(map(self.engine.is_module, options(value))):
+            return
+        if isinstance(container, Instance):
+            holds = bool(self.engine.mro(container.cls).container)
+        else:
+            holds = bool(container.ident) and container.name in K.CONTAINERS
+        if holds:
             key = Const(int(name)) if name.isdecimal() else Const(name)
             method = "__setitem__" if name.isdecimal() else "add_module"
             self.engine.container_method(container, method, (key, value))

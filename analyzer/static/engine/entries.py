@@ -12,7 +12,7 @@ from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Case, 
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, last_name, positional
-from tcready.static.engine.uses import Uses
+from tcready.static.engine.uses import Uses, is_named
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -352,7 +352,7 @@ class Entries(Room):
     ) -> Iterator[tuple[str, FunctionInfo, Value | None]]:
         """The parameters of functions, methods and parts that are given this one, with whose these are."""
         for call in (node for node in info.nodes if isinstance(node, ast.Call)):
-            for place in (n for n, arg in enumerate(call.args) if _is_named(arg, name)):
+            for place in (n for n, arg in enumerate(call.args) if is_named(arg, name)):
                 for function, taken, whose in self._uses.called(call.func, info, owner, imported=True):
                     if place < len(taken):
                         yield taken[place], function, whose
@@ -363,7 +363,7 @@ class Entries(Room):
         for node in info.nodes:
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
                 return set()
-            if isinstance(node, ast.Attribute) and _is_named(node.value, name):
+            if isinstance(node, ast.Attribute) and is_named(node.value, name):
                 common = node.attr in OF_DICTS | OF_LISTS or self.engine.operations.is_of_tensors(node.attr)
                 found |= set() if common else {node.attr}
         return found
@@ -390,8 +390,8 @@ class Entries(Room):
         """The arguments of `self.part(x, flag)` that are the parameter, where the part only asks for its truth."""
         own = positional(info.node.args)[:1]
         whose = call.func.value if isinstance(call.func, ast.Attribute) else None
-        places = [place for place, arg in enumerate(call.args) if _is_named(arg, name)]
-        if not places or not own or whose is None or not _is_named(whose, own[0][0].arg):
+        places = [place for place, arg in enumerate(call.args) if is_named(arg, name)]
+        if not places or not own or whose is None or not is_named(whose, own[0][0].arg):
             return set()
         assert isinstance(call.func, ast.Attribute)
         with self.engine.quietly():
@@ -458,18 +458,18 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = Tru
     asked: set[str] = set()
     copies: set[str] = set()
     for node in info.nodes:
-        if isinstance(node, ast.Subscript) and _is_named(node.value, name):
+        if isinstance(node, ast.Subscript) and is_named(node.value, name):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
                 return True
         elif isinstance(node, ast.Dict):
             spread = (value for key, value in zip(node.keys, node.values, strict=True) if key is None)
-            if any(_is_named(value, name) for value in spread):
+            if any(is_named(value, name) for value in spread):
                 return True
         elif isinstance(node, ast.Call):
             called = last_name(node.func)
-            if any(each.arg is None and _is_named(each.value, name) for each in node.keywords):
+            if any(each.arg is None and is_named(each.value, name) for each in node.keywords):
                 return True
-            given = any(_is_named(arg, name) for arg in node.args)
+            given = any(is_named(arg, name) for arg in node.args)
             if given and called in OF_COPIES:
                 return True
             if given and called == "update" and isinstance(node.func, ast.Attribute):
@@ -479,9 +479,9 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = Tru
             copies |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
-            if text and _is_named(node.comparators[0], name):
+            if text and is_named(node.comparators[0], name):
                 return True
-        elif isinstance(node, ast.Attribute) and _is_named(node.value, name):
+        elif isinstance(node, ast.Attribute) and is_named(node.value, name):
             asked.add(node.attr)
     if of_copies and any(_is_used_like_a_dict(copy, info, of_copies=False) for copy in copies):
         return True
@@ -493,12 +493,12 @@ def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
     walked = False
     for node in info.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WALKING:
-            walked = walked or any(_is_named(arg, name) for arg in node.args)
-        elif isinstance(node, ast.Attribute) and _is_named(node.value, name) and node.attr not in OF_LISTS:
+            walked = walked or any(is_named(arg, name) for arg in node.args)
+        elif isinstance(node, ast.Attribute) and is_named(node.value, name) and node.attr not in OF_LISTS:
             return False
         elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
             sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.operand,)
-            if any(_is_named(side, name) for side in sides):
+            if any(is_named(side, name) for side in sides):
                 return False
     return walked
 
@@ -507,9 +507,9 @@ def _is_copy(node: ast.expr, name: str) -> bool:
     """`name.copy()`, `copy.copy(name)`."""
     if not isinstance(node, ast.Call):
         return False
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and _is_named(node.func.value, name):
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and is_named(node.func.value, name):
         return True
-    return last_name(node.func) in ("copy", "deepcopy") and any(_is_named(arg, name) for arg in node.args)
+    return last_name(node.func) in ("copy", "deepcopy") and any(is_named(arg, name) for arg in node.args)
 
 
 def _asks_what_it_is(name: str, info: FunctionInfo) -> bool:
@@ -517,13 +517,9 @@ def _asks_what_it_is(name: str, info: FunctionInfo) -> bool:
     return any(
         isinstance(node, ast.Call)
         and last_name(node.func) == "isinstance"
-        and any(_is_named(arg, name) for arg in node.args)
+        and any(is_named(arg, name) for arg in node.args)
         for node in info.nodes
     )
-
-
-def _is_named(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _of_tensors(value: Value) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -499,21 +499,24 @@ class Expressions(Room):
         """The values of `parts`, and whether the conditions keep anything; of one round only, with a `member` for it."""
         kept = Answer(True, True)
         generators = node.generators
-        around: F.Enclosing = "comprehension"
-        if not self.engine.quiet and sys.version_info < F.INLINED and self._holds_torch(node, frame):
-            around = "function"
+        apart = not self.engine.quiet and sys.version_info < F.INLINED
+        holds = apart and self._holds_torch(node, frame)
+        around: F.Enclosing = "function" if holds else "comprehension"
         with frame.learning(node):
             frame.env = dict(frame.env)
             for generator in generators:
                 given = self.eval(generator.iter, frame)
-                if generator is generators[0] and not isinstance(node, ast.GeneratorExp):
+                if holds and generator is generators[0] and not isinstance(node, ast.GeneratorExp):
                     self._tell_alone(node, given, frame)
                 value = self.engine.iterated(given, frame)
                 self.tell_loop(generator.iter, value, True, frame)
                 self.engine.assign(generator.target, member or self.engine.element(value), frame)
                 if generator is generators[0] and not lazy and self._is_held_back(value, generator.iter):
                     lazy = True
-                    self._tell_held_back(node, generator.iter, frame)
+                    if apart and not holds and not self._counts_modules(generator.iter, frame):
+                        self.engine.tell(
+                            F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False)
+                        )
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
@@ -532,32 +535,14 @@ class Expressions(Room):
         """Tells a comprehension that Dynamo cannot compile by itself (measured: it walks a tuple, a tensor and a `range`
         alone) and tries to, as it holds what Dynamo looks for. From Python 3.12 on none has a frame of its own."""
         walked = node.generators[0].iter
-        if (
-            sys.version_info >= F.INLINED
-            or self.engine.quiet
-            or not all(map(self._is_walked_alone, options(given)))
-        ):
+        if not all(map(self._is_walked_alone, options(given))):
             return
         if isinstance(walked, ast.List) or (
             isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"
         ):
             return  # Python makes a tuple of a list that is written there
-        if self._holds_torch(node, frame):
-            kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
-                walked, frame
-            )
-            self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
-
-    def _tell_held_back(self, node: Comprehension, walked: ast.expr, frame: Frame) -> None:
-        """Tells a comprehension that holds nothing Dynamo looks for, and walks what cannot be passed on."""
-        inlined = sys.version_info >= F.INLINED
-        if not (
-            self.engine.quiet
-            or inlined
-            or self._holds_torch(node, frame)
-            or self._counts_modules(walked, frame)
-        ):
-            self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False))
+        kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(walked, frame)
+        self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
         """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""
@@ -715,12 +700,12 @@ class Expressions(Room):
         of them is given a tensor."""
         if frame.function is None or not isinstance(function, Method) or tensor_of(made) is None:
             return
+        if tensor_of(function.receiver) is None:
+            return
         inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
         names = {last_name(each.func) for each in inside if isinstance(each, ast.Call)}
         called = frozenset(name for name in names if not self.engine.operations.is_of_tensors(name))
-        if not called or tensor_of(function.receiver) is None:
-            return
-        if any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame):
+        if called and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
             self.engine.tell(F.InArguments(self.engine.where(frame), node, node.lineno - frame.line, called))
 
     def _is_tensor_read(self, node: ast.Call, info: FunctionInfo, frame: Frame) -> bool:
@@ -803,9 +788,10 @@ class Expressions(Room):
                 item = join(*(table[key] for table in tables if key in table))
                 keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
             others += [t.element for t in found if t is not None and t.element is not None and not t.extra]
-        if others and holds_tensor(join(*others)):
+        held = join(*others) if others else NONE
+        if holds_tensor(held):
             for required in self._required(likely(function), taken):
-                keywords.setdefault(required, join(*others))
+                keywords.setdefault(required, held)
         return keywords
 
     def _required(self, function: Value, taken: int) -> list[str]:
@@ -934,12 +920,7 @@ def _all_of(*answers: Value) -> Value:
 def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
     """The variables that a function reads behind an expression, before it gives them another value."""
     end = _end(node)
-    around = [
-        each
-        for each in info.nodes
-        if isinstance(each, (ast.Return, ast.Assign)) and _begin(each) <= _begin(node) and end <= _end(each)
-    ]
-    if any(isinstance(each, ast.Return) for each in around):
+    if any(isinstance(each, ast.Return) for each in _around(node, info)):
         return set()
     assigned = {
         id(name): _end(each)  # what is assigned is read first
@@ -964,19 +945,20 @@ def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
 def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
     """The variables that a function reads behind an expression, or in the same statement beside it."""
     inside = {id(each) for each in ast.walk(node)}
-    statements = (
-        each
-        for each in info.nodes
-        if isinstance(each, (ast.Return, ast.Assign, ast.AugAssign, ast.Expr))
-        and _begin(each) <= _begin(node)
-        and _end(node) <= _end(each)
-    )
     return _read_later(node, info) | {
         name.id
-        for statement in statements
+        for statement in _around(node, info)
         for name in ast.walk(statement)
         if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and id(name) not in inside
     }
+
+
+def _around(node: ast.expr, info: FunctionInfo) -> Iterator[ast.stmt]:
+    """The simple statement that an expression stands in."""
+    for each in info.nodes:
+        if isinstance(each, (ast.Return, ast.Assign, ast.AugAssign, ast.Expr)):
+            if _begin(each) <= _begin(node) and _end(node) <= _end(each):
+                yield each
 
 
 def _begin(node: ast.expr | ast.stmt) -> tuple[int, int]:

@@ -741,13 +741,15 @@ def _missing(test: ast.expr) -> str | None:
 
 def _arms_by_literal(node: ast.If) -> int:
     """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
-    ways = 1
-    current: ast.If | None = node
-    while current is not None and _asks_for_one(current.test):
-        ways += 1
-        inner = current.orelse
-        current = inner[0] if len(inner) == 1 and isinstance(inner[0], ast.If) else None
-    return ways
+    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _asks_for_one(each.test), _chain(node)))
+
+
+def _chain(node: ast.If) -> Iterator[ast.If]:
+    """An `if` and the `elif`s behind it."""
+    yield node
+    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        yield node
 
 
 def _sets_by_name(body: list[ast.stmt]) -> bool:
@@ -777,11 +779,9 @@ def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
 def _last_before_raise(body: list[ast.stmt]) -> Iterator[ast.If]:
     """The last test of each chain of which every way leaves the function, and behind which it raises."""
     for statement, after in itertools.pairwise(body):
-        tests = [statement] if isinstance(statement, ast.If) else []
-        while tests and len(tests[-1].orelse) == 1 and isinstance(tests[-1].orelse[0], ast.If):
-            tests.append(tests[-1].orelse[0])
-        if tests and isinstance(after, ast.Raise) and not tests[-1].orelse:
-            if all(_leaves(test.body) for test in tests):
+        if isinstance(statement, ast.If) and isinstance(after, ast.Raise):
+            tests = [*_chain(statement)]
+            if not tests[-1].orelse and all(_leaves(test.body) for test in tests):
                 yield tests[-1]
 
 

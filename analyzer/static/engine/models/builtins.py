@@ -139,6 +139,12 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     return source.items if isinstance(source, Sequence) else None
 
 
+def few_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
+    """The same of no more than are walked one by one."""
+    items = known_items(engine, value)
+    return items if items is not None and len(items) <= UNROLL else None
+
+
 def iterator(items: tuple[Value, ...] | None, element: Value = UNKNOWN) -> Sequence:
     """An iterator over known items, or else over so many of `element`."""
     return Sequence("iterator", items, UNKNOWN if items is not None else element)
@@ -247,8 +253,8 @@ def _enumerate(engine: Engine, site: CallSite) -> Value:
     begin = start.value if isinstance(start, Const) and isinstance(start.value, int) else None
 
     def counted(walked: Value) -> Value:
-        items = known_items(engine, walked)
-        if items is None or len(items) > UNROLL:
+        items = few_items(engine, walked)
+        if items is None:
             return iterator(None, row(Plain("int"), engine.element(walked)))
         places = (Plain("int") if begin is None else Const(begin + place) for place in range(len(items)))
         return iterator(tuple(row(place, item) for place, item in zip(places, items, strict=True)))
@@ -258,8 +264,8 @@ def _enumerate(engine: Engine, site: CallSite) -> Value:
 
 def _zip(engine: Engine, site: CallSite) -> Value:
     def side_by_side(*walked: Value) -> Value:
-        known = [known_items(engine, each) for each in walked]
-        columns = [items for items in known if items is not None and len(items) <= UNROLL]
+        known = [few_items(engine, each) for each in walked]
+        columns = [items for items in known if items is not None]
         if columns and len(columns) == len(walked):
             return iterator(tuple(row(*items) for items in zip(*columns, strict=False)))
         return iterator(None, row(*map(engine.element, walked)))
@@ -270,8 +276,8 @@ def _zip(engine: Engine, site: CallSite) -> Value:
 def _map(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
-    rows = [known_items(engine, a) for a in site.args[1:]]
-    known = [items for items in rows if items is not None and len(items) <= UNROLL]
+    rows = [few_items(engine, a) for a in site.args[1:]]
+    known = [items for items in rows if items is not None]
     if len(known) == len(rows):
         each = zip(*known, strict=False)
         return iterator(tuple(engine.call_each(site.args[0], site.giving(r)) or UNKNOWN for r in each))
@@ -406,14 +412,11 @@ def _setattr(engine: Engine, site: CallSite) -> Value | None:
 def set_plainly(engine: Engine, site: CallSite) -> Value | None:
     """`object.__setattr__(made, name, value)`: nothing of its class has a say."""
     owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
-    if isinstance(owner, ExternalInstance) and owner.name in K.CONTAINERS and isinstance(name, Const):
+    if isinstance(owner, (Instance, ExternalInstance)) and isinstance(name, Const):
         engine.set_member(owner, str(name.value), value)
-        return NONE
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
-        if engine.mro(owner.cls).container:
-            engine.set_member(owner, str(name.value), value)
         strong = engine.is_strong(site.frame)
         engine.heap[owner].update(str(name.value), value, strong=strong)
         engine.note(owner, str(name.value))

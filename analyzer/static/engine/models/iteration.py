@@ -9,7 +9,15 @@ from types import MappingProxyType
 
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.models import builtins
-from tcready.static.engine.models.builtins import NAMESPACES, Handler, filtered, iterator, known_items, row
+from tcready.static.engine.models.builtins import (
+    NAMESPACES,
+    Handler,
+    few_items,
+    filtered,
+    iterator,
+    known_items,
+    row,
+)
 from tcready.static.engine.operators import binary
 from tcready.static.engine.values import (
     NONE,
@@ -54,8 +62,8 @@ def _joined(engine: Engine, parts: tuple[Value, ...]) -> Value:
 
 def _zip_longest(engine: Engine, site: CallSite) -> Value:
     fill = site.keywords.get("fillvalue", NONE)
-    known = [known_items(engine, a) for a in site.args]
-    columns = [items for items in known if items is not None and len(items) <= UNROLL]
+    known = [few_items(engine, a) for a in site.args]
+    columns = [items for items in known if items is not None]
     if columns and len(columns) == len(site.args):
         rows = range(max(map(len, columns)))
         return iterator(tuple(row(*(c[i] if i < len(c) else fill for c in columns)) for i in rows))
@@ -80,8 +88,8 @@ def _combinations(engine: Engine, site: CallSite) -> Value | None:
 def _pairwise(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
-    items = known_items(engine, site.args[0])
-    if items is not None and len(items) <= UNROLL:
+    items = few_items(engine, site.args[0])
+    if items is not None:
         return iterator(tuple(row(a, b) for a, b in itertools.pairwise(items)))
     element = engine.element(site.args[0])
     return iterator(None, row(element, element))
@@ -146,8 +154,8 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
     new comes of it."""
     if len(site.args) < 2:
         return None
-    items = known_items(engine, site.args[1])
-    if items is not None and 0 < len(items) <= UNROLL:
+    items = few_items(engine, site.args[1])
+    if items:
         known = [*site.args[2:3], *items]
         value = known[0]
         for item in known[1:]:
