@@ -11,14 +11,15 @@ from tcready.schema.report import Tool
 from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from tcready.schema.edit import Edit
     from tcready.schema.static import RuleText
-    from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
-    from tcready.static.rule import Rule
+    from tcready.static.judge import Suggest
+    from tcready.static.rule import Rule, Suspect
 
 
 def load_rules() -> tuple[Rule, ...]:
@@ -130,10 +131,16 @@ def _indented(code: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
 
 
-def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
+def _suggest(suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
     from tcready.refactor.suggest import suggest
 
-    return suggest(path, rule, place)
+    return suggest(suspects)
+
+
+def _suggesting(likely: Path | None) -> AbstractContextManager[Suggest]:
+    from tcready.refactor.process import suggesting
+
+    return suggesting(load_rules, likely)
 
 
 def rule_set() -> RuleSet:
@@ -141,4 +148,4 @@ def rule_set() -> RuleSet:
 
     engine = ("tcready.static.engine", "tcready.static.engine.models")
     packages = ("tcready", "tcready.schema", "tcready.static", *engine, "tcready.rules", "tcready.refactor")
-    return RuleSet(load_rules, tool, _suggest, packages)
+    return RuleSet(load_rules, tool, _suggest, _suggesting, packages)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import libcst as cst
 from tcready.edits import applied
@@ -14,7 +15,7 @@ from tcready.schema.edit import Edit
 from tcready.schema.static import Finding
 from tcready.schema.words import TcreadyError
 from tcready.static.concrete import Concrete, Located, Piece, comments, first_line
-from tcready.static.rule import Change, Declined, Rewrite, Rule
+from tcready.static.rule import Change, Declined, Rewrite, Rule, Suspect
 from tcready.static.source import Source
 
 
@@ -35,14 +36,16 @@ class Proposal:
     """Whether what is printed, logged or warned of is not where it is compiled."""
 
 
-def suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
-    """The edits of the first change that is safe by construction, none if there is none.
-
-    `path` is how the file is named in every output.
-    """
-    return next(
-        (p.edits for p in proposals(path, rule, place) if isinstance(p, Proposal) and not p.unsafe), ()
-    )
+def suggest(suspects: Iterable[Suspect]) -> list[tuple[Edit, ...]]:
+    """For each the edits of the first change that is safe by construction, none if there is none."""
+    files: dict[Path, Concrete] = {}
+    found = []
+    for suspect in suspects:
+        concrete = files.setdefault(suspect.source.path, Concrete(suspect.source))
+        place = concrete.locate(*suspect.span)
+        ways = proposals(suspect.path, suspect.rule, place) if place is not None else ()
+        found.append(next((p.edits for p in ways if isinstance(p, Proposal) and not p.unsafe), ()))
+    return found
 
 
 def for_finding(concrete: Concrete, rule: Rule, finding: Finding) -> Iterator[Proposal | Declined]:

@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +53,9 @@ class RuleSet:
     """Every rule, by code."""
     tool: Callable[[], Tool]
     suggest: Suggest | None = None
-    """The edits of a rule's suggested change at a place: path as shown, rule, place."""
+    suggesting: Callable[[Path | None], AbstractContextManager[Suggest]] | None = None
+    """What suggests the same in a process of its own, which loads what that takes before anything is read: given a file
+    that will be read, if one is known."""
     packages: tuple[str, ...] = ()
     """Packages whose code decides results: a change there makes every cache entry void."""
 
@@ -178,9 +181,12 @@ def _examined(
     processes = min(jobs if jobs is not None else paying, len(units))
     chunks = list(_chunks(units, sizes, processes))
     if processes <= 1 or len(chunks) <= 1:
-        for chunk in chunks:
-            last = chunk is chunks[-1]
-            yield from zip(chunk, _examine(chunk, options, rules, key, last=last, shown=shown), strict=True)
+        beside = rules.suggesting if chunks and jobs != 1 and _has_idle_processor() else None
+        with beside(chunks[0][0].path) if beside is not None else nullcontext(rules.suggest) as suggest:
+            for chunk in chunks:
+                last = chunk is chunks[-1]
+                found = _examine(chunk, options, replace(rules, suggest=suggest), key, last=last, shown=shown)
+                yield from zip(chunk, found, strict=True)
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -213,6 +219,17 @@ def _examined(
 def _processors() -> int:
     """Those that this process may use, if the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _has_idle_processor() -> bool:
+    """Whether a second process would not take this one's time, as far as the system tells: Linux counts what runs."""
+    if _processors() < 2:
+        return False
+    try:
+        running = int(Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return True
+    return running < (os.cpu_count() or 1)  # with this process
 
 
 def _size(unit: Unit) -> int:

@@ -40,17 +40,16 @@ from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, l
 from tcready.static.graph import Way
 from tcready.static.index import FunctionInfo, own_nodes
 from tcready.static.parts import CONFIDENCES
-from tcready.static.rule import Claim, Rule
+from tcready.static.rule import Claim, Rule, Span, Suspect
 from tcready.static.settings import Settings
+from tcready.static.source import Source
 from tcready.static.unmet import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tcready.static.concrete import Located
-
-Suggest: TypeAlias = "Callable[[str, Rule, Located], tuple[Edit, ...]]"
-"""The edits of a rule's suggested change at a place: path as shown, rule, place."""
+Suggest: TypeAlias = "Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]"
+"""The edits of the change that each suspect's rule suggests, none if it suggests none that is safe; in their order."""
 Place: TypeAlias = "tuple[str, int, int, str]"
 """Where a rule claims something: (file, line, byte column, rule code)."""
 MAX_CONDITIONS = 3
@@ -409,17 +408,24 @@ def findings(
     suggest: Suggest | None,
 ) -> dict[Place, Finding]:
     """The findings of what is claimed in code of that origin."""
+    told = [place for place in sorted(claims.by_place) if _is_told(claims.by_place[place], options)]
+    spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in told}
+    suspects = {}
+    if suggest is not None and origin == "own":
+        for place, spot in spots.items():
+            rule = claims.by_place[place].rule
+            if rule.often_safe and not spot.source.cells:
+                suspects[place] = Suspect(spot.shown, rule, spot.source, spot.span)
+    suggested = suggest(tuple(suspects.values())) if suggest is not None and suspects else ()
     made: dict[Place, Finding] = {}
     repeats: dict[str, int] = {}
     reach = _Reach(interpretation)
-    for place in sorted(claims.by_place):
+    for place, spot in spots.items():
         interpretation.interpreter.program.library.go_on()
         judged = claims.by_place[place]
-        if judged.confidence == "low" and not options.low:
-            continue
         contexts = claims.contexts[place]
         way = _way(reach, judged, contexts)
-        finding = _finding(interpretation, judged, way.conditions, options.root, origin, suggest)
+        finding = _finding(judged, spot, way.conditions, origin)
         finding = dataclasses.replace(
             finding,
             reached_by=way.symbols,
@@ -432,7 +438,18 @@ def findings(
         if count:
             finding = dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count + 1}")
         made[place] = finding
+    for (place, suspect), edits in zip(suspects.items(), suggested, strict=True):
+        fix = made[place].fix
+        if edits and fix is not None:
+            diff = patch({suspect.path: suspect.source.text}, edits) or None
+            # it was asked for what is safe by construction alone
+            fix = dataclasses.replace(fix, safe=True, diff=diff, edits=edits)
+            made[place] = dataclasses.replace(made[place], fix=fix)
     return made
+
+
+def _is_told(judged: Judged, options: ReadOptions) -> bool:
+    return judged.confidence != "low" or options.low
 
 
 def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
@@ -442,30 +459,36 @@ def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
     return next((way for way in ways if way is not None), Way((), ()))
 
 
-def _finding(
-    interpretation: Interpretation,
-    judged: Judged,
-    conditions: tuple[Condition, ...],
-    root: Path,
-    origin: Origin,
-    suggest: Suggest | None,
-) -> Finding:
-    """The finding of a claim, but for how it is reached and what its break does; `conditions` of the calls on the way."""
-    rule, fact, node = judged.rule, judged.fact, judged.fact.node
+@dataclass(frozen=True)
+class _Spot:
+    """What a claim is shown at."""
+
+    shown: str
+    """The path of the file."""
+    source: Source
+    span: Span
+    written: str
+
+
+def _spot(interpretation: Interpretation, judged: Judged, root: Path) -> _Spot:
+    fact, node = judged.fact, judged.fact.node
     concrete = interpretation.concrete(fact.where.path)
     source = concrete.source
-    shown = display_path(fact.where.path, str(root))
     first, last = judged.lines
     begins, ends = extent(fact)
     end = ends.end_col_offset or 0
     if isinstance(node, DEFINITIONS):
         end = len(f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}") + node.col_offset
-    column, end_column = source.column(first, begins.col_offset), source.column(last, end)
-    written = concrete.written(first, column, last, end_column) if begins is node else ast.unparse(node)
-    edits: tuple[Edit, ...] = ()
-    if suggest is not None and rule.often_safe and origin == "own" and not source.cells:
-        located = concrete.locate(first, column, last, end_column)
-        edits = suggest(shown, rule, located) if located is not None else ()
+    span = first, source.column(first, begins.col_offset), last, source.column(last, end)
+    written = concrete.written(*span) if begins is node else ast.unparse(node)
+    return _Spot(display_path(fact.where.path, str(root)), source, span, written)
+
+
+def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], origin: Origin) -> Finding:
+    """The finding of a claim, but for how it is reached, what its break does and what its change is; `conditions` of the
+    calls on the way."""
+    rule, fact = judged.rule, judged.fact
+    line, column, end_line, end_column = spot.span
     return Finding(
         rule=rule.code,
         name=rule.name,
@@ -473,26 +496,26 @@ def _finding(
         level=judged.level,
         confidence=judged.confidence,
         message=judged.claim.message,
-        path=shown,
-        line=first,
+        path=spot.shown,
+        line=line,
         column=column,
-        end_line=last,
+        end_line=end_line,
         end_column=end_column,
         symbol=fact.where.symbol,
         origin=origin,
         status="predicted",
         gb_ids=rule.gb_ids,
         targets=(),
-        fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
+        fingerprint=fingerprint(rule.code, spot.shown, fact.where.symbol, spelled(fact.node)),
         fix=Fix(
             title=_first_sentence(rule.instead),
-            safe=bool(edits),  # it was asked for what is safe by construction alone
-            diff=(patch({shown: source.text}, edits) or None) if edits else None,
+            safe=False,
+            diff=None,
             verified=None,
-            edits=edits,
+            edits=(),
             settings={judged.claim.unless: True} if judged.claim.unless else {},
         ),
-        evidence=tuple(Evidence("static", text) for text in _evidence(judged, written, conditions)),
+        evidence=tuple(Evidence("static", text) for text in _evidence(judged, spot.written, conditions)),
     )
 
 

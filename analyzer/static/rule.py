@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from tcready.schema.static import RuleText
 from tcready.schema.words import Confidence, Effect, Level
 from tcready.static.engine.facts import Fact
+from tcready.static.source import Source
 from tcready.static.versions import Version
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
@@ -179,3 +180,18 @@ class Rule:
 
 def _indented(code: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
+
+
+Span: TypeAlias = "tuple[int, int, int, int]"
+"""First line and column, last line and the column one past the end, 1-based, in characters."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An expression that a rule would write anew."""
+
+    path: str
+    """As the file is named in every output."""
+    rule: Rule
+    source: Source
+    span: Span

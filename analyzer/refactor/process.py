@@ -1,0 +1,115 @@
+"""Suggestions made in a process of their own, which loads libcst while this one reads.
+
+To load libcst and to write anew what a few suspects stand in takes as long as to read a file of 1,500 lines. On two
+processors both are done at once. A question and its answer are a line of JSON each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import TypeAlias
+
+from tcready.schema.edit import Edit
+from tcready.static.rule import Rule, Suspect
+
+Suggest: TypeAlias = Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]
+CHILD = "import sys; sys.path[:] = {path!r}; from {module} import answer; answer({load!r}, {likely!r})"
+"""What it runs: modules are found where this process finds them, and not in the working folder."""
+
+
+@contextlib.contextmanager
+def suggesting(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Iterator[Suggest]:
+    """What suggests as `suggest.suggest` does, in a process that ends with the block; if that does not start, or ends
+    before, it is done here. `load` gives the rules, and is a function of a module; `likely` is a file that will be asked
+    about, if one is known."""
+    where = load.__module__, load.__qualname__
+    program = CHILD.format(path=sys.path, module=__name__, load=where, likely=str(likely or ""))
+    try:
+        child = subprocess.Popen(  # noqa: S603  this very interpreter
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except (OSError, ValueError):  # a path of modules may be too long for a command
+        yield _here
+        return
+    try:
+        yield _Helper(child).suggest
+    finally:
+        child.kill()
+        with contextlib.suppress(OSError):  # what it was not sent any more
+            child.communicate()
+
+
+class _Helper:
+    """The process, asked one thing at a time."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+
+    def suggest(self, suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
+        """Asks at once, and waits for the answer when the first edits are taken."""
+        assert self._child.stdin is not None
+        texts = {str(each.source.path): each.source.text for each in suspects}
+        places = [(each.path, str(each.source.path), each.rule.code, each.span) for each in suspects]
+        try:
+            self._child.stdin.write(json.dumps([texts, places]).encode() + b"\n")
+            self._child.stdin.flush()
+        except OSError:
+            return _here(suspects)
+        return self._answer(suspects)
+
+    def _answer(self, suspects: Sequence[Suspect]) -> Iterator[tuple[Edit, ...]]:
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if line.endswith(b"\n"):
+            yield from (tuple(Edit(*each) for each in edits) for edits in json.loads(line))
+        else:  # it has ended
+            yield from _here(suspects)
+
+
+def _here(suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
+    from tcready.refactor.suggest import suggest
+
+    return suggest(suspects)
+
+
+def answer(load: tuple[str, str], likely: str) -> None:
+    """What the process does: it answers until nobody asks any more. `load` is the module and the name of what gives the
+    rules, `likely` the path of a file that it reads before it is asked. An interrupt is its parent's, which ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from importlib import import_module
+
+    from tcready.refactor.suggest import suggest
+    from tcready.static import source
+    from tcready.static.concrete import torch_in
+    from tcready.static.process import SHARED
+
+    module, name = load
+    rules = {rule.code: rule for rule in getattr(import_module(module), name)()}
+    known: dict[str, source.Source] = {}
+    with SHARED.reading():
+        if likely:
+            with contextlib.suppress(source.UnreadableError):
+                known[likely] = source.read(Path(likely))
+                known[likely].derive(torch_in)  # goes through the whole tree, and that is kept
+        for line in sys.stdin.buffer:
+            texts, places = json.loads(line)
+            for path, text in texts.items():
+                if path not in known or known[path].text != text:
+                    known[path] = source.of_text(Path(path), text)
+            found = suggest(
+                [Suspect(shown, rules[code], known[path], tuple(span)) for shown, path, code, span in places]
+            )
+            sys.stdout.buffer.write(
+                json.dumps([list(map(astuple, edits)) for edits in found]).encode() + b"\n"
+            )
+            sys.stdout.buffer.flush()
