@@ -11,6 +11,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.models import constructors
+from tcready.static.engine.models.builtins import namespace
 from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
@@ -138,6 +139,8 @@ class Attributes(Room):
             return owner  # what is asked of it is an item, by name
         if isinstance(owner, Module):
             value = self.engine.module_member(owner.info, name)
+            if value is None and name in VIEWS:  # of `vars(module)` or `module.__dict__`
+                return Method(namespace(self.engine, owner.info), name)
             return UNKNOWN if value is None else value
         if isinstance(owner, External):
             if name in OF_CLASSES and owner.name.rpartition(".")[2][:1].isupper():
@@ -203,6 +206,10 @@ class Attributes(Room):
             if name == "value":
                 return owner
             return Const(owner.member) if owner.member else Plain("str")
+        if isinstance(owner, Const) and owner.enum is not None:
+            defined = self.engine.mro(owner.enum.info).functions(name)
+            if defined:
+                return self._bind(defined, owner, owner.enum.info, frame)
         if isinstance(owner, (Mapping, Const)):
             if isinstance(owner, Mapping):
                 for key, value in owner.entries:
@@ -558,7 +565,7 @@ class Attributes(Room):
         return None
 
     def _bind(
-        self, defined: list[FunctionInfo], owner: Instance | Tensor, cls: ClassInfo, frame: Frame
+        self, defined: list[FunctionInfo], owner: Instance | Tensor | Const, cls: ClassInfo, frame: Frame
     ) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
@@ -600,7 +607,7 @@ class Attributes(Room):
         if holder is not None:
             value = self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
             if isinstance(value, Const) and self.engine.is_enum(mro):
-                return Const(value.value, name)
+                return Const(value.value, name, owner)
             if isinstance(value, Const) and name in self.engine.assigned(mro):
                 return prefer(value, _vague(value))  # it may be set before the call
             return value

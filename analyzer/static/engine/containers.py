@@ -14,6 +14,7 @@ from tcready.static.engine.models import layouts
 from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.values import (
+    MAX_ENTRIES,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -49,8 +50,6 @@ from tcready.static.engine.values import (
 )
 from tcready.static.engine.written import worked_out
 
-MAX_ENTRIES = 64
-"""Of a mapping, that a view of it keeps apart."""
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 

@@ -19,6 +19,7 @@ from tcready.static.engine.scope import Frame, last_name, narrowing_key, positio
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
     LAZY,
+    MAX_ENTRIES,
     MAX_ITEMS,
     NONE,
     TAINTED,
@@ -433,7 +434,12 @@ class Expressions(Room):
         """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
         walked = self._walked(generators, frame)
         usual = likely(walked)
-        return None if usual is walked else _few(_rounds_of(usual))
+        return None if usual is walked else self._few(_rounds_of(usual))
+
+    def _few(self, rounds: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
+        """Those, if they are few enough to be kept apart: while a model is built as many as a table may hold."""
+        most = MAX_ENTRIES if self.engine.quiet else UNROLL
+        return rounds if rounds is not None and len(rounds) <= most else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
@@ -453,6 +459,8 @@ class Expressions(Room):
         entries: dict[object, Value] = {}
         for member in rounds or ():
             (key, value), kept = self._comprehension(node, [node.key, node.value], frame, member=member)
+            if kept.decided is None and _is_foreign(member):
+                continue  # what a module has imported stands for itself in no table of the module's own
             if kept.decided is None or (kept.decided and not is_key(key)):
                 return None
             if kept.decided:
@@ -478,7 +486,7 @@ class Expressions(Room):
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
         """What a comprehension walks member by member; None if that is not known."""
         value = self._walked(generators, frame)
-        rounds = _few(_rounds_of(value))
+        rounds = self._few(_rounds_of(value))
         return None if not rounds and may_change(value) else rounds
 
     def _walked(self, generators: list[ast.comprehension], frame: Frame) -> Value:
@@ -889,9 +897,10 @@ def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
     return walked.items if isinstance(walked, Sequence) else None
 
 
-def _few(rounds: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
-    """Those, if they are few enough to be kept apart."""
-    return rounds if rounds is not None and len(rounds) <= UNROLL else None
+def _is_foreign(member: Value) -> bool:
+    """What is known by an external name alone, or a row that ends with such."""
+    last = member.items[-1] if isinstance(member, Sequence) and member.items else member
+    return isinstance(last, External)
 
 
 def _kept(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:

@@ -12,7 +12,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.facts import Alone, undecided
-from tcready.static.engine.scope import Env, Frame, positional
+from tcready.static.engine.scope import Env, Frame, Returned, positional
 from tcready.static.engine.steps import Step, Switch
 from tcready.static.engine.values import (
     NONE,
@@ -363,10 +363,10 @@ class Functions(Room):
         if isinstance(node, ast.Lambda):
             return self.engine.eval(node.body, frame)
         if self.engine.block(node.body, frame):
-            frame.returned.append(NONE)
+            frame.returned.append(Returned(NONE, frame.confidence != "low"))
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
-        returned = join(*frame.returned) if frame.returned else UNKNOWN
+        returned = _joined(frame.returned)
         vague = isinstance(returned, Unknown) or (
             isinstance(returned, Sequence)
             and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
@@ -565,3 +565,12 @@ def _completed(value: Value, declared: Value) -> Value:
             return value  # an annotation that says a tensor of what may be a number is not true
         return join(*known, declared)
     return value
+
+
+def _joined(returned: list[Returned]) -> Value:
+    """What a function gives that has returned this or that: preferably what it gives a usual call."""
+    if not returned:
+        return UNKNOWN
+    every = join(*(each.value for each in returned))
+    usual = [each.value for each in returned if each.usual]
+    return prefer(join(*usual), every) if 0 < len(usual) < len(returned) else every

@@ -231,7 +231,8 @@ class Records(Room):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
         values = ((name, self.engine.class_attribute(cls, name, None)) for name in names)
-        members = (Const(v.value, name) if isinstance(v, Const) else v for name, v in values)
+        enum = Class(cls)
+        members = (Const(v.value, name, enum) if isinstance(v, Const) else v for name, v in values)
         return Sequence("iterator", tuple(members), UNKNOWN)
 
     def numbered(self, holder: ClassInfo, name: str) -> Value:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tcready.schema.words import Confidence
 from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
@@ -68,6 +68,13 @@ class _Learning(_Restoring):
         self._frame.env = with_walrus(self._env, self._node, self._frame)
 
 
+class Returned(NamedTuple):
+    """What a `return` gave, and whether a usual call comes by it."""
+
+    value: Value
+    usual: bool
+
+
 @dataclass(eq=False)
 class Frame:
     """One interpretation of one function; `env` is replaced as branches part and join."""
@@ -80,7 +87,7 @@ class Frame:
     parent: Frame | None = None
     """The enclosing function's frame, for a nested function."""
     key: int = 0
-    returned: list[Value] = field(default_factory=list)
+    returned: list[Returned] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     left: list[Env] = field(default_factory=list)
     """Environments at each `return` of a function that has made others, which may be what these remember."""

@@ -13,7 +13,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.chains import Fits, chain_of, subject_key, values_test
 from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.heap import Way
-from tcready.static.engine.scope import Env, Frame, join_envs, positional
+from tcready.static.engine.scope import Env, Frame, Returned, join_envs, positional
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
@@ -85,7 +85,7 @@ class Statements(Room):
 
     def do_return(self, node: ast.Return, frame: Frame) -> bool:
         value = self.engine.eval(node.value, frame) if node.value else NONE
-        frame.returned.append(value)
+        frame.returned.append(Returned(value, frame.confidence != "low"))
         if frame.key:
             frame.left.append(frame.env)
         if node.value is not None and frame.depth == OF_ENTRY and not self.engine.quiet:
@@ -456,7 +456,8 @@ class Statements(Room):
         frame.caught = around
         raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
-        made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
+        made = [v for name, v in after.items() if before.get(name) is not v]
+        made += [each.value for each in frame.returned[known:]]
         if any(map(tensor_of, made)):
             for handler in node.handlers:
                 caught = None if handler.type is None else self.engine.eval(handler.type, frame)
@@ -478,7 +479,7 @@ class Statements(Room):
             if handled and not completes:
                 fell, end = True, frame.env
         gave = returned[known:]
-        if completes and not (gave and all(v == UNKNOWN for v in gave)):
+        if completes and not (gave and all(each.value == UNKNOWN for each in gave)):
             frame.returned = returned  # what is known afterwards is what holds when nothing was raised
         frame.env = end
         if not self.block(node.finalbody, frame):
@@ -753,9 +754,11 @@ def _chain(node: ast.If) -> Iterator[ast.If]:
 
 
 def _sets_by_name(body: list[ast.stmt]) -> bool:
-    """`setattr(self, name, value)`, as a loop over what a constructor is given does: each name has its own value."""
+    """`setattr(self, name, value)`, as a loop over what a constructor is given does, or `table[name] = value`: each name
+    has its own value."""
     return len(body) == 1 and any(
-        isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr"
+        (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr")
+        or (isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript))
         for inner in ast.walk(body[0])
     )
 

@@ -57,6 +57,8 @@ class Const:
     value: bool | int | float | complex | str | bytes | EllipsisType | None
     member: str = ""
     """Of a member of an enum, which stands for its value, the name; it makes no other constant of it."""
+    enum: Class | None = None
+    """The enum, if it is a member of one."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Const):
@@ -269,6 +271,8 @@ MAX_OPTIONS = 8
 """Candidates of one value; more are unknown."""
 
 
+MAX_ENTRIES = 64
+"""Of a mapping, that a view of it keeps apart."""
 UNROLL = 8
 """Known members of a sequence that inference keeps apart, walking a `for` over them one by one."""
 MAX_ITEMS = 32

@@ -50,7 +50,7 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 from tcready.static.engine.written import worked_out
-from tcready.static.index import ClassInfo, FunctionInfo, Import
+from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
 """What a call gives; None if nothing is known of it."""
@@ -340,8 +340,12 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
 
 def _dict(engine: Engine, site: CallSite) -> Value:
     first = _first(site)
-    base = first if isinstance(first, Mapping) else _of_pairs(engine, first, bool(site.args))
-    return Mapping((*base.entries, *site.keywords.items()), base.element)
+    usual = likely(first)
+    base = usual if isinstance(usual, Mapping) else _of_pairs(engine, usual, bool(site.args))
+    entries = (*base.entries, *site.keywords.items())
+    if usual is first:
+        return Mapping(entries, base.element)
+    return Mapping(entries, UNKNOWN if base.element is None else base.element, extra=True)
 
 
 def _of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
@@ -594,13 +598,39 @@ def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
     return agreed(answers)
 
 
-def _globals(engine: Engine, site: CallSite) -> Value:
+def namespace(engine: Engine, module: ModuleInfo) -> Mapping:
     """Classes, functions and other names for them, by name; what else a module binds stays unknown."""
-    module = site.frame.module
     named = (FunctionInfo, ClassInfo, Import, ast.Name, ast.Attribute)
     wanted = [name for name, found in module.bindings.items() if all(isinstance(b, named) for b in found)]
     entries = tuple((name, engine.global_value(module, name) or UNKNOWN) for name in wanted)
-    return Mapping(entries, UNKNOWN, True)
+    return Mapping(entries, UNKNOWN, True, extra=True)
+
+
+def _globals(engine: Engine, site: CallSite) -> Value:
+    return namespace(engine, site.frame.module)
+
+
+def _dir(_engine: Engine, site: CallSite) -> Value:
+    """`dir(module)`: the names that it binds, and those that each module has."""
+    given = _first(site)
+    names = Sequence("list", None, Plain("str"))
+    if not isinstance(given, Module):
+        return names
+    return prefer(Sequence("list", tuple(map(Const, sorted(given.info.bindings))), UNKNOWN), names)
+
+
+def got_members(engine: Engine, site: CallSite) -> Value | None:
+    """`inspect.getmembers(module, predicate)`: rows of a name and what it names."""
+    given = _first(site)
+    if not isinstance(given, Module):
+        return None
+    asked = site.first("predicate", 1)
+    found = []
+    for name, value in namespace(engine, given.info).entries:
+        kept = engine.call_each(asked, site.giving((value,))) if asked not in (None, NONE) else None
+        if kept is None or kept == Const(True):
+            found.append(row(Const(str(name)), value))
+    return prefer(Sequence("list", tuple(found), UNKNOWN), Sequence("list", None, row(Plain("str"), UNKNOWN)))
 
 
 def _eval(engine: Engine, site: CallSite) -> Value | None:
@@ -668,6 +698,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "any": _any_of(True),
         "all": _any_of(False),
         "vars": _vars,
+        "dir": _dir,
         "staticmethod": _wrapped,
         "globals": _globals,
         "locals": _locals,

@@ -433,6 +433,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("object.__setattr__", "torch.nn.Module.__setattr__"), builtins.set_plainly),
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
+        "inspect.getmembers": builtins.got_members,
         "inspect.getfullargspec": _full_arg_spec,
         "torch.is_grad_enabled": _grad_enabled,
         "torch.is_tensor": _is_tensor,
