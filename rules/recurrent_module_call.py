@@ -2,8 +2,8 @@
 
 ## What it does
 Finds places where code gets hold of an `nn.LSTM`, `nn.GRU` or `nn.RNN`, or of an object of a class that derives from
-one: it calls it, reads its attributes (a method of such a class reads `self`), asks whether a module has one, or goes
-through the parameters of a module that holds one.
+one: it calls it, reads its attributes (a method of such a class reads `self`), asks whether a module has one, hands one on
+to a function, asks whether it is there, or goes through the parameters of a module that holds one.
 
 ## Why it hurts torch.compile
 Dynamo does not trace these modules by default: it gives up the whole function that touches one, be it to
@@ -91,6 +91,38 @@ class Model(nn.Module):
         y = x * 2
         _, h = self.gru(y)  # BAD
         return h + 1
+"""
+        ),
+        Sample(
+            """
+def exists(part):
+    return part is not None  # BAD
+
+
+def run(rnn, x):
+    return rnn(x)[0]  # BAD
+
+
+def encode(rnn, x):
+    y = x * 2
+    if exists(rnn):  # BAD
+        y = y + 1
+    return y
+
+
+def decode(rnn, x):
+    parts = [rnn, x * 2]
+    return run(rnn, parts[1])  # BAD
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(8, 8)
+
+    def forward(self, x):
+        gru, y = self.gru, x * 2  # BAD
+        return decode(gru, encode(gru, y))
 """
         ),
     ),

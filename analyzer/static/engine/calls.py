@@ -173,6 +173,7 @@ class Calls(Room):
                 self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
             self.engine.tell_handed(function, site)
+            self.engine.touch_handed(site)
             with self.engine.quietly() if function.constant else nullcontext():
                 given_back = self.engine.invoke(
                     function, site.args, site.keywords, site.frame, site.confidence, site.rest

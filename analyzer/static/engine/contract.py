@@ -454,6 +454,9 @@ class Engine(Protocol):
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """The same of `owner.name`, whose value is `value`."""
 
+    def touch_handed(self, site: CallSite) -> None:
+        """The same of what a call hands on by the name of a variable."""
+
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
         """The same of the method `name` of a module, which goes through its parts."""
 

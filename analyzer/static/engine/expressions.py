@@ -264,7 +264,10 @@ class Expressions(Room):
                 if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
                     same = isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn))
                     self.engine.tell(F.Address(self.engine.where(frame), node, same))
-            if not isinstance(op, (ast.Is, ast.IsNot)):
+            if isinstance(op, (ast.Is, ast.IsNot)):
+                if isinstance(node.left, ast.Name):
+                    self.engine.touch(left, node.left, frame)
+            else:
                 self.engine.tell_unresolved(
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
                 )

@@ -184,7 +184,7 @@ class Interpreter:
         self.is_enum = records.is_enum
         self.enum_members, self.numbered = records.enum_members, records.numbered
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
-        self.touch_by_walk = recurrent.touch_by_walk
+        self.touch_by_walk, self.touch_handed = recurrent.touch_by_walk, recurrent.touch_handed
         self.tell_sparse, self.tell_handed = sparse.tell_sparse, sparse.tell_handed
         self.lay_out = sparse.lay_out
         self.eval = expressions.eval

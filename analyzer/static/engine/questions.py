@@ -119,6 +119,8 @@ class Questions(Room):
             return self._test_all(node, kind, frame)
         value = self.engine.asked(self.engine.eval(node, frame), frame)
         self.tell_test(node, kind, value, frame)
+        if isinstance(node, ast.Name):
+            self.engine.touch(value, node, frame)
         answer = self.answer(value)
         if answer.decided is not None:
             return answer

@@ -172,6 +172,7 @@ def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
 
 
 def _is_one_number(value: Value) -> bool:
+    value = likely(value)
     if isinstance(value, Sequence) and value.items is not None:
         return len(value.items) == 1 and _is_one_number(value.items[0])
     if isinstance(value, Const):
