@@ -2,8 +2,8 @@
 
 ## What it does
 Finds places where code gets hold of an `nn.LSTM`, `nn.GRU` or `nn.RNN`, or of an object of a class that derives from
-one: it calls it, reads its attributes (a method of such a class reads `self`), asks whether a module has one, hands one on
-to a function, asks whether it is there, or goes through the parameters of a module that holds one.
+one: it calls it, reads its attributes (a method of such a class reads `self`), asks whether a module has one, hands one
+on to a function, asks whether it is there, or goes through the parameters of a module that holds one.
 
 ## Why it hurts torch.compile
 Dynamo does not trace these modules by default: it gives up the whole function that touches one, be it to

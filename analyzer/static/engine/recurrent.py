@@ -1,7 +1,7 @@
 """Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one.
 
-Read off a module one is wrapped at once; one that comes out of a container, or in as an argument, if something is asked of
-it, or a function is called with it.
+Read off a module one is wrapped at once; one that comes out of a container, or in as an argument, if something is asked
+of it, or a function is called with it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Recurrent(Room):
             self.touch(value, node, frame)
 
     def touch_handed(self, site: CallSite) -> None:
-        """The same of what a call hands on by the name of a variable: a parameter of its own is bound to it (measured: one
-        that goes into `**kwargs` is not looked at)."""
+        """The same of what a call hands on by the name of a variable, to a parameter (measured: what goes into `**kwargs`
+        is not looked at)."""
         if self.engine.quiet or len(site.node.args) != len(site.args):
             return
         for node, value in zip(site.node.args, site.args, strict=True):
