@@ -89,6 +89,10 @@ unseen-nineteenth-look.jsonl and unseen-nineteenth-kept.jsonl are those of bench
 chose: the packages by their names, the first of them in the first. Of the second only totals may be read.
 unseen-twentieth-look.jsonl and unseen-twentieth-kept.jsonl are those of benchmarks/unseen20.toml, whole models again,
 made in the same way with `random.Random(20)`. No file has breaks in both. Of the second only totals may be read.
+unseen-twenty-first-look.jsonl and unseen-twenty-first-kept.jsonl are those of benchmarks/unseen21.toml, whole models once
+more, made in the same way with `random.Random(21)`; of the second only totals may be read. Packages of its environment in
+other versions than the requirements name: antlr4-python3-runtime 4.9.3, autograd-gamma 0.5.0, narwhals 2.29.0, omegaconf
+2.3.1, transformers 5.24.0, typeguard 2.13.3, and releases of the same month of ten that no model is of.
 
 The environment of these records, Python 3.11 on a CPU:
 

@@ -1,6 +1,6 @@
 """Builds small models of packages that nobody had looked at when tcready's rules were written.
 
-There are twenty tables, of different packages: unseen.toml (`MODELS`), unseen2.toml (`FRESH`), made later, and
+There are twenty-one tables, of different packages: unseen.toml (`MODELS`), unseen2.toml (`FRESH`), made later, and
 unseen3.toml (`LEARNT`) and unseen4.toml (`FOURTH`), which were made to learn from: each measured the rules once, before
 anything was learnt from it, and measures nothing since. unseen5.toml (`FIFTH`) was small; of one half of the packages
 of unseen6.toml (`SIXTH`) and of unseen7.toml (`SEVENTH`) only totals are read. unseen8.toml (`EIGHTH`) was made to learn
@@ -10,7 +10,7 @@ of unseen10.toml (`TENTH`), of unseen11.toml (`ELEVENTH`), of unseen12.toml (`TW
 measured. Of one half of unseen15.toml (`FIFTEENTH`) only totals are read, and so they were of unseen16.toml
 (`SIXTEENTH`), of unseen17.toml (`SEVENTEENTH`) and of unseen18.toml (`EIGHTEENTH`) until they were measured. The classes
 of unseen19.toml (`NINETEENTH`) were chosen by a script, by what could be made of their signatures; of one half of them
-only totals are read, and so they are of one half of unseen20.toml (`TWENTIETH`), whole models again.
+only totals are read, and so they are of one half of unseen20.toml (`TWENTIETH`) and of unseen21.toml (`TWENTY_FIRST`), whole models again.
 Random weights, tiny sizes, CPU; nothing is downloaded. `benchmarks/record.py run zoo_unseen --zoo benchmarks ...` records
 the first, `run zoo_unseen:FRESH` the second, `run zoo_unseen:LEARNT` the third, `run zoo_unseen:FOURTH` the fourth,
 `run zoo_unseen:FIFTH` the fifth, `run zoo_unseen:SIXTH` the sixth, `run zoo_unseen:SEVENTH` the seventh,
@@ -88,3 +88,4 @@ SEVENTEENTH: list[dict[str, Any]] = _models("unseen17.toml")
 EIGHTEENTH: list[dict[str, Any]] = _models("unseen18.toml")
 NINETEENTH: list[dict[str, Any]] = _models("unseen19.toml")
 TWENTIETH: list[dict[str, Any]] = _models("unseen20.toml")
+TWENTY_FIRST: list[dict[str, Any]] = _models("unseen21.toml")

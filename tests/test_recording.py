@@ -115,6 +115,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("eighteenth", "unseen18.toml"),
         ("nineteenth", "unseen19.toml"),
         ("twentieth", "unseen20.toml"),
+        ("twenty-first", "unseen21.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -169,6 +170,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "eighteenth",
                 "nineteenth",
                 "twentieth",
+                "twenty-first",
             )
             for half in ("look", "kept")
         ),
