@@ -10,7 +10,8 @@ of unseen10.toml (`TENTH`), of unseen11.toml (`ELEVENTH`), of unseen12.toml (`TW
 measured. Of one half of unseen15.toml (`FIFTEENTH`) only totals are read, and so they were of unseen16.toml
 (`SIXTEENTH`), of unseen17.toml (`SEVENTEENTH`) and of unseen18.toml (`EIGHTEENTH`) until they were measured. The classes
 of unseen19.toml (`NINETEENTH`) were chosen by a script, by what could be made of their signatures; of one half of them
-only totals are read, and so they are of one half of unseen20.toml (`TWENTIETH`) and of unseen21.toml (`TWENTY_FIRST`), whole models again.
+only totals are read, and so they are of one half of unseen20.toml (`TWENTIETH`) and of unseen21.toml (`TWENTY_FIRST`),
+whole models again.
 Random weights, tiny sizes, CPU; nothing is downloaded. `benchmarks/record.py run zoo_unseen --zoo benchmarks ...` records
 the first, `run zoo_unseen:FRESH` the second, `run zoo_unseen:LEARNT` the third, `run zoo_unseen:FOURTH` the fourth,
 `run zoo_unseen:FIFTH` the fifth, `run zoo_unseen:SIXTH` the sixth, `run zoo_unseen:SEVENTH` the seventh,

@@ -271,16 +271,23 @@ class Interpretation:
         takes = value.info.node.args
         takes_none = not (takes.vararg or takes.kwarg or _required(takes))
         if not roots and takes_none:  # it is given no tensor
-            roots = [each for each in options(made) if isinstance(each, Unknown)]
+            roots = [each for each in options(made) if isinstance(each, (Unknown, Instance))]
         for root in roots:
-            if isinstance(root, Instance):
+            called = (
+                self.interpreter.mro(root.cls).functions("__call__") if isinstance(root, Instance) else []
+            )
+            if isinstance(root, Instance) and self.interpreter.is_module(root):
                 yield from self._object(root, target, by)
+            elif called:  # what is around a module, and is called in its place
+                method = Function(called[0], root)
+                context = self.interpreter.run_function(method, called[0], 1, cases=self._cases(by, None))
+                yield Analysis(target, context or 0, None)
             else:
                 yield self._called(root, target, value.info.module, value.info.node)
         if not roots:
             cases = self._cases(by, None)
-            called = self.interpreter.run_function(value, value.info, cases=cases)
-            yield Analysis(target, called or 0, None)
+            entry = self.interpreter.run_function(value, value.info, cases=cases)
+            yield Analysis(target, entry or 0, None)
 
     def _called(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
         """A module of torch.nn, which calls what it holds, or a model whose source is not there."""
@@ -318,6 +325,8 @@ class Interpretation:
                 continue
             gives = by is not None and by.convention.target == cls.name
             yield from self._class(cls, target, by if gives else None)
+        if made is not None and made.cls not in classes and by is not None:  # its class is of another file
+            yield from self._object(made, f"{entry.target}::{by.convention.target}", by)
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
             if any(context.function is maker for context in interpreter.contexts):
                 continue  # a model that was read builds it
@@ -325,15 +334,21 @@ class Interpretation:
                 if isinstance(root, Instance):
                     yield from self._object(root, f"{entry.target}::{maker.name}", None)
         for name, value in self._compiled_functions(entry.module, bool(classes)):
-            yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
+            target = f"{entry.target}::{name}"
+            if made is not None and by is not None and name == by.convention.target:
+                continue
+            if _required(value.info.node.args):
+                yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+            else:  # it may make a model
+                yield from self._function(value, target, None)
 
     def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
         """The model that a file makes by its convention, if that is an object of a class: what its `get_model()` gives,
         or its `model` is."""
         if by.convention.target not in FACTORIES:
             return None
-        found = self._called_bare(entry.module, by.convention.target)
-        return found if isinstance(found, Instance) and self.interpreter.is_module(found) else None
+        found = self._modules(self._called_bare(entry.module, by.convention.target))
+        return found[0] if len(found) == 1 and isinstance(found[0], Instance) else None
 
     def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
         """Top-level functions decorated with `torch.compile`; `model` if the file has no module class."""

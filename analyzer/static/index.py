@@ -9,15 +9,18 @@ import ast
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
-from tcready.schema.paths import import_name
+from tcready.schema.paths import import_name, is_installed
 from tcready.static import documentation, graft, locate, torch_tables
 from tcready.static.disk import Disk
+from tcready.static.imported import imports_in, imports_its_files, with_packages
 from tcready.static.source import Source, UnreadableError, nodes_in, parse, read
 from tcready.static.stop import Stop, StoppedError, never
 from tcready.static.units import holds
@@ -27,6 +30,10 @@ AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 _V = TypeVar("_V")
 
 
+IMPORTED, SPEAKS = "import", "speaks of "
+"""Questions about whole texts: no module has such a name."""
+ALONG = 150
+"""Modules that are looked through for what they import."""
 ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import "
 """Asked of a table: all that it has, or all that are so bound; imports of the package that is named behind."""
 
@@ -802,8 +809,9 @@ class Program:
         """Every file that was read, or only searched."""
         self.lookups: dict[str, Path | None] = {}
         """Every module that was looked for on the search path, and where it stands."""
-        self.answers: dict[tuple[str, str], bool] = {}
-        """What was asked of whole texts: whether a module mentions a word, or with "" any registers an operator."""
+        self.answers: dict[tuple[str, str], bool | tuple[str, ...]] = {}
+        """What was asked of whole texts: whether a module mentions a word, with "" whether any registers an operator,
+        with IMPORTED what a module imports."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._stubs: dict[ModuleInfo, ModuleInfo | None] = {}
@@ -866,18 +874,68 @@ class Program:
         """Whether a module of that name would be read, found without reading it."""
         return self._place(name) is not None
 
+    def is_package(self, name: str) -> bool:
+        """Whether a dotted name is that of a package that may be read."""
+        path = self._place(name)
+        return path is not None and path.name == "__init__.py"
+
+    def imports(self, name: str) -> tuple[str, ...]:
+        """The modules that module `name` may import, and that may be read, by its text."""
+        text = self.text(name)
+        if text is None:
+            return ()
+        package = self.is_package(name)
+        found = [*imports_in(text, name if package else name.rpartition(".")[0], self.is_package)]
+        if package and imports_its_files(text):
+            folder = cast(Path, self._place(name)).parent
+            found += [f"{name}.{each.stem}" for each in sorted(folder.glob("*.py"))]
+        self.answers[IMPORTED, name] = tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(found))
+
+    def come_along(self, *starts: str) -> list[str]:
+        """The modules that are imported with `starts`, and the packages around them, but for those of installed packages
+        that no start is of. No more than ALONG are looked through."""
+        tops = {each.partition(".")[0] for each in starts}
+        found: dict[str, None] = {}
+        pending = deque(each for start in starts for each in with_packages(start))
+        while pending and len(found) < ALONG:
+            name = pending.popleft()
+            if name not in found and self._is_near(name, tops) and self.reads(name):
+                found[name] = None
+                pending.extend(self.imports(name))
+        return list(found)
+
+    def _is_near(self, name: str, tops: Collection[str]) -> bool:
+        top = name.partition(".")[0]
+        if top in tops:
+            return True
+        path = None if top in sys.stdlib_module_names else self.find(top)
+        return path is not None and not is_installed(str(path))
+
+    def text(self, name: str) -> bytes | None:
+        """The text of a module, which is not parsed for that; None if it may not be read."""
+        path = self._place(name)
+        if path is None:
+            return None
+        self.opened[path] = None
+        return self.library.disk.text(path)
+
     def mentions(self, name: str, identifier: str) -> bool:
         """Whether module `name` may bind `identifier`: its text holds the word, or passes names on with a star.
 
         Cheap against parsing: a lazy package stars hundreds of files.
         """
-        path = self._place(name)
-        if path is None:
+        text = self.text(name)
+        if text is None:
             return False
-        self.opened[path] = None
-        text = self.library.disk.text(path)
         found = identifier.encode() in text or b"import *" in text or LAZY.encode() in text
         self.answers[name, identifier] = found
+        return found
+
+    def speaks_of(self, name: str, word: str) -> bool:
+        """Whether a word stands in the text of module `name`."""
+        found = word.encode() in (self.text(name) or b"")
+        self.answers[SPEAKS + name, word] = found
         return found
 
     def stub(self, module: ModuleInfo) -> ModuleInfo | None:
@@ -963,10 +1021,19 @@ class Program:
         self.answers["", operator] = found
         return found
 
-    def answer(self, name: str, wanted: str) -> bool:
+    def answer(self, name: str, wanted: str) -> bool | tuple[str, ...]:
         """What `answers` has for these, asked now."""
+        if name == IMPORTED:
+            return self.imports(wanted)
+        if name.startswith(SPEAKS):
+            return self.speaks_of(name.removeprefix(SPEAKS), wanted)
         return self.mentions(name, wanted) if name else self.registers_fake(wanted)
 
     def modules(self) -> list[ModuleInfo]:
         """Every module read so far."""
         return list(self._by_path.values())
+
+    def entries(self) -> list[ModuleInfo]:
+        """The modules that are read for their own sake: of files that were named, else the first."""
+        named = [module for path, module in self._by_path.items() if path in self.named]
+        return named or self.modules()[:1]

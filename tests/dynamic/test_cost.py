@@ -86,9 +86,14 @@ def inside(x):
     return x * 2 + 1
 
 
+class Options(dict):
+    __getattr__ = dict.__getitem__  # raises KeyError for whatever it does not have
+
+
 class Decided(nn.Module):
     def __init__(self):
         super().__init__()
+        self.options = Options(size=4)
         self.a = Block()
         self.b = Block()
         self.a.compile()

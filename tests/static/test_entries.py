@@ -582,3 +582,35 @@ def test_an_object_that_keeps_attributes_its_own_way_is_taken_as_in_a_usual_call
         (tmp_path / "model.py").write_text(f"{HEAD}from elsewhere import load\n{bag}{model}{gives}")
         found.append([f.rule for f in read(["model.py"], ReadOptions(root=tmp_path)).findings])
     assert found[0] == found[1]
+
+
+NET = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.linear = nn.Linear(4, 4)\n"
+NET += "    def forward(self, x):\n        x = self.linear(x)\n        return x / x.max().item()\n"
+AROUND = "class Around:\n    def __init__(self, net):\n        self.net = net\n"
+AROUND += "    def __call__(self, x):\n        return self.net(x)\n"
+
+
+@pytest.mark.parametrize("made", ["Net()", "Around(Net())"])
+@pytest.mark.parametrize("inputs", ["", f"def get_inputs():\n    return ({X},)\n"])
+def test_a_file_that_makes_a_model_of_another_file(made: str, inputs: str, tmp_path: Path) -> None:
+    """What `model()` gives is the model, and no part of what is compiled, be it a module or what is around one."""
+    (tmp_path / "net.py").write_text(HEAD + NET + AROUND)
+    (tmp_path / "entry.py").write_text(f"{HEAD}from net import *\ndef model():\n    return {made}\n{inputs}")
+    for target in ("entry.py", "entry.py::model"):
+        found = read([target], ReadOptions(root=tmp_path)).findings
+        assert [(f.path, f.rule) for f in found] == [("net.py", "TCR201")], target
+
+
+def test_a_gradient_is_there_in_training(tmp_path: Path) -> None:
+    body = (
+        "    def forward(self, x):\n        for p in self.parameters():\n            if p.grad is not None:\n"
+    )
+    body += "                x = x * p.grad.norm().item()\n        return x\n"
+    (tmp_path / "model.py").write_text(f"{HEAD}{NET.partition('    def forward')[0]}{body}")
+    found = {
+        mode: [
+            f.confidence for f in read(["model.py"], ReadOptions(root=tmp_path, mode=mode, low=True)).findings
+        ]
+        for mode in ("infer", "train")
+    }
+    assert found == {"infer": ["low"], "train": ["high"]}

@@ -18,6 +18,7 @@ LAYERS = {
         "torch_tables",
         "documentation",
         "graft",
+        "imported",
         "index",
     ),
     "engine": (

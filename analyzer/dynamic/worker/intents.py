@@ -25,8 +25,10 @@ def intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent
     def add(value: Any, how: str | None = None, kind: str | None = None, module: str | None = None) -> None:
         known = decided(value)
         kind = kind or (known.kind if known else None)
+        if kind is None:  # who holds this may raise anything for a name that it does not have
+            return
         code = known.code if known else getattr(getattr(value, "forward", None), "__code__", None)
-        if kind is None or code is None or not is_user_file(code.co_filename):
+        if code is None or not is_user_file(code.co_filename):
             return
         around = enclosing(code.co_filename, code.co_firstlineno)
         last = around.last if around else code.co_firstlineno

@@ -88,7 +88,7 @@ class Recorded:
     read: Mapping[FunctionInfo, ast.AST]
     """Functions that were not only called but read, and their trees then."""
     outlines: Mapping[ModuleInfo, tuple[Source, Outline]]
-    answers: Mapping[tuple[str, str], bool]
+    answers: Mapping[tuple[str, str], bool | tuple[str, ...]]
     """What was asked of whole texts."""
 
 

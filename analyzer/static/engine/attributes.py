@@ -98,7 +98,9 @@ class Attributes(Room):
             if name in ("real", "imag"):
                 return Tensor("float", owner.sure)
             if name == "grad":
-                return join(NONE, Tensor("float", owner.sure))
+                some = join(NONE, Tensor("float", owner.sure))
+                # a call without training comes by no backward: there is none but by hand
+                return some if self.engine.training else prefer(NONE, some)
             kind = self.engine.operations.tables.tensor_attribute(name)
             if kind is not None and owner.subclass is not None:
                 self.engine.overridden(K.GETTER, (owner,), {}, frame)

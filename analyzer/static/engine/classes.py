@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,10 +15,13 @@ from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.values import (
     UNKNOWN,
     Class,
+    Const,
     External,
     ExternalInstance,
     Function,
     Instance,
+    Mapping,
+    Sequence,
     Value,
     options,
     outliving,
@@ -31,6 +35,11 @@ BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__
 
 DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FILLING = (ast.Assign, ast.Expr, ast.For, ast.If, ast.Try, ast.With)
+
+
+EMPTY = Mapping((), None)
+STORING = frozenset({"append", "add", "insert", "setdefault"})
+"""Methods of tables that store what they are given."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,8 @@ class Classes(Room):
         """Methods that decorators of their class put in the place of what it defines."""
         self._patching: dict[FunctionInfo, bool] = {}
         self._filling: dict[ModuleInfo, tuple[Filler, ...]] = {}
+        self._with: dict[ModuleInfo, list[str]] = {}
+        """The modules that come along with what is read and with this one."""
         self._registered: set[tuple[ModuleInfo, str]] = set()
         """Tables that what is run at import has filled, as far as it is in sight."""
         self._parts: dict[ClassInfo, tuple[tuple[Part, ...], frozenset[str]]] = {}
@@ -216,30 +227,80 @@ class Classes(Room):
             self._changing[mro] = changed
         return self._changing[mro]
 
-    def register_into(self, module: ModuleInfo, name: str) -> None:
+    def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
         """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`,
-        and statements that change it, or call a function that speaks of it."""
+        and statements that change it, or call a function that speaks of it. If it is empty, and a function stores there
+        what it is given, the modules that come along with it, and with what is read, do so as well."""
         if (module, name) in self._registered:
             return
         self._registered.add((module, name))
-        frame = self.engine.module_frame(module)
         with self.engine.quietly():
-            for found in list(module.bound(CLASSES, FUNCTIONS).values()):
-                for binding in found:
-                    if isinstance(binding, FunctionInfo) and any(
-                        self._fills(node, name, frame) for node in binding.decorators
-                    ):
-                        self.engine.decorated(binding, frame)
-                    elif isinstance(binding, ClassInfo):
-                        self._register(binding, name, frame)
-                        for info in (f for found in binding.functions.values() for f in found):
-                            if any(self._fills(node, name, frame) for node in info.decorators):
-                                self.engine.decorated(info, frame)
-            for filler in self._fillers(module):
-                if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
-                    self.engine.block(
-                        [filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth)
-                    )
+            elsewhere = self._is_registry(module, name, value)
+            self._fill_from(module, name)
+            if elsewhere:
+                words = self._fillers_of(module, name)
+                for other in self._along(module):
+                    if any(self.engine.program.speaks_of(other, word) for word in words):
+                        found = self.engine.program.module(other)
+                        if found is not None and found is not module:
+                            self._fill_from(found, name)
+
+    def _is_registry(self, module: ModuleInfo, name: str, value: Value) -> bool:
+        """Whether `value` is an empty table, or holds one, in which a function of the module, or a method of the object,
+        stores what it is given."""
+        if isinstance(value, Instance):
+            held = self.engine.heap[value].attributes
+            tables = frozenset(each for each, found in held.items() if _is_empty(found))
+            classes = self.mro(value.cls).classes if tables else ()
+            infos = [info for cls in classes for methods in cls.functions.values() for info in methods]
+        elif _is_empty(value):
+            tables = frozenset({name})
+            infos = [info for _, info in _functions_of(module) if name in info.mentions]
+        else:
+            return False
+        if self.engine.again is not None:
+            for info in infos:
+                self.engine.again.read(info)
+        return any(_stores_given(info.node, tables) for info in infos)
+
+    def _along(self, module: ModuleInfo) -> list[str]:
+        """What comes along with a module and with what is read."""
+        if module not in self._with:
+            entries = (each.name for each in self.engine.program.entries())
+            self._with[module] = self.engine.program.come_along(*entries, module.name)
+        return self._with[module]
+
+    def _fillers_of(self, module: ModuleInfo, name: str) -> list[str]:
+        """What another module speaks of that fills a table: its name, or that of a function or class that does so."""
+        words = [name]
+        for word, info in _functions_of(module):
+            if self.engine.again is not None:
+                self.engine.again.read(info)
+            if name in info.mentions:
+                words.append(word)
+        for word, found in module.bound(CLASSES).items():  # and by what their metaclass does
+            metas = (k.value for b in found if isinstance(b, ClassInfo) for k in b.node.keywords)
+            if any(isinstance(meta, ast.Name) and meta.id in words for meta in metas):
+                words.append(word)
+        return list(dict.fromkeys(words))
+
+    def _fill_from(self, module: ModuleInfo, name: str) -> None:
+        """Runs what a module runs at import to fill a table that it calls `name`, or has filled by what speaks of it."""
+        frame = self.engine.module_frame(module)
+        for found in list(module.bound(CLASSES, FUNCTIONS).values()):
+            for binding in found:
+                if isinstance(binding, FunctionInfo) and any(
+                    self._fills(node, name, frame) for node in binding.decorators
+                ):
+                    self.engine.decorated(binding, frame)
+                elif isinstance(binding, ClassInfo):
+                    self._register(binding, name, frame)
+                    for info in (f for found in binding.functions.values() for f in found):
+                        if any(self._fills(node, name, frame) for node in info.decorators):
+                            self.engine.decorated(info, frame)
+        for filler in self._fillers(module):
+            if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
+                self.engine.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
 
     def _fillers(self, module: ModuleInfo) -> tuple[Filler, ...]:
         """Statements of a module that may change a table while it is imported."""
@@ -258,14 +319,39 @@ class Classes(Room):
                 )
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
-            if self.engine.again is not None:
-                self.engine.again.read(info)
-            if name in info.mentions:
-                given = {
-                    k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None
-                }
-                given.pop("metaclass", None)
-                self.engine.invoke(Function(info, Class(cls)), (), given, frame, frame.confidence)
+            if self._speaks(info, name):
+                self.engine.invoke(
+                    Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence
+                )
+        for info in self.of_metaclass(mro, "__init__")[:1]:
+            if self._speaks(info, name):
+                body = [(each, self.class_attribute(cls, each, None)) for each in cls.assigned]
+                body += [(each, UNKNOWN) for each in cls.functions]
+                made = (Const(cls.name), Sequence("tuple", None, UNKNOWN), Mapping(tuple(body), None))
+                self.engine.invoke(
+                    Function(info, Class(cls)), made, self._keywords(cls, frame), frame, frame.confidence
+                )
+
+    def _speaks(self, info: FunctionInfo, name: str) -> bool:
+        if self.engine.again is not None:
+            self.engine.again.read(info)
+        return name in info.mentions
+
+    def _keywords(self, cls: ClassInfo, frame: Frame) -> dict[str, Value]:
+        """What a class statement says behind its bases, but for the metaclass."""
+        given = {k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None}
+        given.pop("metaclass", None)
+        return given
+
+    def of_metaclass(self, mro: Mro, name: str) -> list[FunctionInfo]:
+        """A method of the metaclass, if its source is in sight."""
+        for cls in mro.classes:
+            given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
+            if given is not None:
+                with self.engine.quietly():
+                    meta = self.engine.eval(given, self.engine.module_frame(cls.module))
+                return self.mro(meta.info).functions(name) if isinstance(meta, Class) else []
+        return []
 
     def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
@@ -291,7 +377,7 @@ class Classes(Room):
         if isinstance(node, (ast.Dict, ast.List)) and not (
             node.keys if isinstance(node, ast.Dict) else node.elts
         ):
-            self.register_into(holder.module, name)
+            self.register_into(holder.module, name, EMPTY)
         if key in self._values:
             return outliving(self._values[key])
         if node is None or key in self._busy:
@@ -391,6 +477,47 @@ def _statements_for(
     needed.discard(name)
     alone = len(found) == 1 and isinstance(found[0], (ast.Assign, ast.AnnAssign)) and not needed & own
     return frozenset(needed), () if alone else tuple(reversed(found))
+
+
+def _is_empty(value: Value) -> bool:
+    """A dict or a list of which it is known that nothing is in it."""
+    if isinstance(value, Mapping):
+        return not value.entries and value.element is None
+    return isinstance(value, Sequence) and value.kind == "list" and value.items == ()
+
+
+def _functions_of(module: ModuleInfo) -> Iterator[tuple[str, FunctionInfo]]:
+    """The functions of a module, and the methods of its classes, with the name on the top level."""
+    for name, found in module.bound(CLASSES, FUNCTIONS).items():
+        for binding in found:
+            if isinstance(binding, FunctionInfo):
+                yield name, binding
+            elif isinstance(binding, ClassInfo):
+                yield from ((name, info) for methods in binding.functions.values() for info in methods)
+
+
+def _stores_given(function: ast.AST, tables: frozenset[str]) -> bool:
+    """Whether a function, or one in it, stores what it is given in one of these tables, which it calls so or reads off
+    something."""
+    given = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+
+    def is_table(node: ast.expr) -> bool:
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        return name in tables or (isinstance(node, ast.Subscript) and is_table(node.value))
+
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            targets = [each.value for each in node.targets if isinstance(each, ast.Subscript)]
+            stored = [node.value]
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING
+        ):
+            targets, stored = [node.func.value], node.args
+        else:
+            continue
+        if any(map(is_table, targets)) and any(isinstance(e, ast.Name) and e.id in given for e in stored):
+            return True
+    return False
 
 
 def _filler(statement: ast.stmt) -> Filler:

@@ -263,9 +263,13 @@ class Engine(Protocol):
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`Class.name` is given another value while its module is imported."""
 
-    def register_into(self, module: ModuleInfo, name: str) -> None:
+    def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
         """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
-        statements that change it, or call a function that speaks of it."""
+        statements that change it, or call a function that speaks of it. If it is empty, and a function stores there what
+        it is given, the modules that come along with it, and with what is read, do so as well."""
+
+    def of_metaclass(self, mro: Mro, name: str) -> list[FunctionInfo]:
+        """A method of the metaclass of a class, if its source is in sight."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`cls.name = value` while its decorators run."""

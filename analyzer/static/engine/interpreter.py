@@ -137,6 +137,7 @@ class Interpreter:
         self.decorate_class = classes.decorate_class
         self.patch = classes.patch
         self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into
+        self.of_metaclass = classes.of_metaclass
         self.replacement = classes.replacement
         self.initialisers = classes.initialisers
         self.mro = classes.mro

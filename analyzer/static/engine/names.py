@@ -114,7 +114,7 @@ class Names(Room):
             value = prefer(value, self._binding(module, binding) or UNKNOWN)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance, ExternalInstance)):
-            self.engine.register_into(module, name)
+            self.engine.register_into(module, name, value)
         return self._globals[key]
 
     def _bound_to(self, module: ModuleInfo, found: list[Binding]) -> Value:
@@ -157,10 +157,23 @@ class Names(Room):
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
         """A top-level name is given another value while the module is imported."""
-        if self.engine.quiet and (module, name) in self._globals:
-            self._globals[module, name] = outliving(value)
-            self.engine.heap.changes.count += 1
-            self.engine.heap.changes.elsewhere += 1
+        if not self.engine.quiet or (module, name) not in self._globals:
+            return
+        self.engine.heap.changes.count += 1
+        self.engine.heap.changes.elsewhere += 1
+        places = [(module, name)]
+        for place in places:
+            self._globals[place] = outliving(value)
+            if isinstance(value, (Mapping, Sequence)):  # what is imported is the very table of the other module
+                origins = map(self._origin, place[0].bindings.get(place[1], ()))
+                places += [each for each in origins if each in self._globals and each not in places]
+
+    def _origin(self, binding: Binding) -> tuple[ModuleInfo, str] | None:
+        """The name of another module that a name is imported from."""
+        if not isinstance(binding, Import) or binding.name is None:
+            return None
+        module = self.engine.program.module(binding.module)
+        return None if module is None else (module, binding.name)
 
     def _by_stub(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
         """The stub that binds a name which a package imports when it is asked for."""

@@ -346,7 +346,7 @@ class Objects(Room):
         what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
         self._note_given(cls.info, mro, site)
-        called = None if by_type else self._metaclass_call(mro)
+        called = None if by_type else next(iter(self.engine.of_metaclass(mro, "__call__")), None)
         if called is not None:
             given = self.engine.invoke(
                 Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
@@ -367,17 +367,6 @@ class Objects(Room):
         if isinstance(others, Unknown):
             return self._initialised(cls, mro, site)
         return given if others == given else join(self._initialised(cls, mro, site), others)
-
-    def _metaclass_call(self, mro: Mro) -> FunctionInfo | None:
-        """`__call__` of the metaclass, if its source is in sight."""
-        for cls in mro.classes:
-            given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
-            if given is not None:
-                with self.engine.quietly():
-                    meta = self.engine.eval(given, self.engine.module_frame(cls.module))
-                found = self.engine.mro(meta.info).functions("__call__") if isinstance(meta, Class) else []
-                return found[0] if found else None
-        return None
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
         """An object of a class of tensors, once its methods have run that make it. Dynamo gives `__init__` the keywords
