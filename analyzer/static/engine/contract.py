@@ -422,6 +422,9 @@ class Engine(Protocol):
     def fill_record(self, made: Instance, site: CallSite) -> None:
         """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
 
+    def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
+        """The names of the fields of a dataclass, those of its bases first."""
+
     def is_dataclass(self, cls: ClassInfo) -> bool:
         """Whether a decorator of the class, or of one above it, is `dataclass` or its like."""
 

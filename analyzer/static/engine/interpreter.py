@@ -183,6 +183,7 @@ class Interpreter:
         self.as_mapping = records.as_mapping
         self.record_class = records.record_class
         self.is_enum = records.is_enum
+        self.field_names = records.field_names
         self.enum_members, self.numbered = records.enum_members, records.numbered
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
         self.touch_by_walk, self.touch_handed = recurrent.touch_by_walk, recurrent.touch_handed

@@ -164,7 +164,8 @@ class Names(Room):
         places = [(module, name)]
         for place in places:
             self._globals[place] = outliving(value)
-            if isinstance(value, (Mapping, Sequence)):  # what is imported is the very table of the other module
+            # what is imported is the very table of the other module
+            if isinstance(value, (Mapping, Sequence)):
                 origins = map(self._origin, place[0].bindings.get(place[1], ()))
                 places += [each for each in origins if each in self._globals and each not in places]
 

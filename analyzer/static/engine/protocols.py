@@ -313,6 +313,9 @@ class Protocols(Room):
         members = self.engine.enum_members(base.info) if isinstance(base, Class) else None
         if isinstance(base, Class) and members is not None and members.items:
             return lift(lambda v: self._member(base, members, v, frame), index)
+        picks = self.engine.mro(base.info).functions("__class_getitem__") if isinstance(base, Class) else []
+        if picks:
+            return self.engine.invoke(Function(picks[0], base), (index,), {}, frame, frame.confidence)
         if base == External("sys.modules") and isinstance(index, Const):
             module = self.engine.program.module(str(index.value))
             return UNKNOWN if module is None else Module(module)

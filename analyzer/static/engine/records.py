@@ -221,6 +221,10 @@ class Records(Room):
             self._made[id(node)] = ast.fix_missing_locations(ast.copy_location(made, node))
         return Class(self.engine.local_class(self._made[id(node)], site.frame))
 
+    def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
+        """The names of the fields of a dataclass, those of its bases first."""
+        return tuple(field.name for field in self.record_fields(cls) if field.kept)
+
     def is_enum(self, mro: Mro) -> bool:
         """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
         return any(name.startswith("enum.") for name in mro.external)

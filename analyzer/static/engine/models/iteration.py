@@ -23,6 +23,7 @@ from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     UNROLL,
+    Class,
     Const,
     ExternalInstance,
     Function,
@@ -264,6 +265,15 @@ def _named_tuple(engine: Engine, site: CallSite) -> Value | None:
     return engine.record_class(site)
 
 
+def _fields(engine: Engine, site: CallSite) -> Value | None:
+    """`dataclasses.fields(made)`: a field stands for its name here."""
+    given = site.args[0] if site.args else UNKNOWN
+    cls = given.info if isinstance(given, Class) else given.cls if isinstance(given, Instance) else None
+    if cls is None or not engine.is_dataclass(cls):
+        return None
+    return row(*(Const(name, name) for name in engine.field_names(cls)))
+
+
 def _replace(engine: Engine, site: CallSite) -> Value | None:
     """`dataclasses.replace(made, ...)`."""
     found = (
@@ -344,6 +354,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{name: _namespace(name) for name in NAMESPACES},
         **dict.fromkeys(("collections.namedtuple", "typing.NamedTuple"), _named_tuple),
         **dict.fromkeys(("dataclasses.replace", "copy.replace"), _replace),
+        "dataclasses.fields": _fields,
         "dataclasses.asdict": _as_mapping,
         "dataclasses.astuple": _as_row,
         "operator.index": _builtin("int"),
