@@ -124,6 +124,13 @@ class FunctionInfo:
         return "\n".join([*head, *stores, *sorted(self.attributes[0])])
 
     @cached_property
+    def rebound(self) -> frozenset[str]:
+        """The names that it gives a value, so that they need not be what it was called with."""
+        return frozenset(
+            n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
+        )
+
+    @cached_property
     def is_generator(self) -> bool:
         """Its own body has a `yield`."""
         yields = (ast.Yield, ast.YieldFrom)

@@ -178,6 +178,7 @@ class Calls(Room):
                 given_back = self.engine.invoke(
                     function, site.args, site.keywords, site.frame, site.confidence, site.rest
                 )
+            self.engine.give_back(function, site)
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
                 FACTORIES
             )

@@ -461,6 +461,9 @@ class Engine(Protocol):
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """The same of `owner.name`, whose value is `value`."""
 
+    def give_back(self, function: Function, site: CallSite) -> None:
+        """What the last call of a function has put into the tables that it was given is there for who called it."""
+
     def touch_handed(self, site: CallSite) -> None:
         """The same of what a call hands on by the name of a variable."""
 

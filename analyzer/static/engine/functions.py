@@ -87,6 +87,10 @@ class Functions(Room):
         """A function, what it is given and what stands around it, by number: these values are long to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
+        self._filled: dict[int, dict[str, tuple[Value, Value]]] = {}
+        """What calls have put into the tables that they were given: by the parameter, what it was and what it is."""
+        self._last = -1
+        """The situation of the call that ended last."""
         self._given: dict[int, Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
@@ -220,6 +224,7 @@ class Functions(Room):
             env = self._generalised((*counted, function.bound, model), env)
             asked = self._asked(function, env)
             situation = self._situation(asked)
+        self._last = situation
         if self.engine.quiet and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
         key = (situation, *around)
@@ -278,6 +283,7 @@ class Functions(Room):
             self._closures.get(function.closure),
             conditional=frame.conditional,
             depth=frame.depth + 1,
+            filled=_tables(info, env),
         )
         if info.is_generator and isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = next(iter(info.decorators), info.node)
@@ -290,13 +296,34 @@ class Functions(Room):
             if again is not None:
                 again.outside += 1
         self._memo[key] = (context, result, self.engine.switched)
+        self._last = situation
+        filled = _filled(env, inner.ends)
+        if filled:
+            self._filled[situation] = filled
         if not self.engine.quiet:
             self._given[situation] = result
         if loud and changes == self.engine.heap.changes.count and info.only_looks:
             self._idle[idle] = context
         if again is not None:
-            again.leave(context, result, stood if not (self.engine.quiet or function.closure) else None)
+            apart = self.engine.quiet or function.closure or filled
+            again.leave(context, result, None if apart else stood)
         return result
+
+    def give_back(self, function: Function, site: CallSite) -> None:
+        """What the last call of a function has put into the tables that it was given is there for who called it."""
+        filled = self._filled.get(self._last)
+        if filled is None or len(site.node.args) != len(site.args):
+            return
+        taken = sum(isinstance(name, int) for name, _ in function.given) + (function.bound is not None)
+        names = [arg.arg for arg, _ in positional(function.info.node.args)][taken:]
+        given = [*zip(names, site.node.args), *((k.arg, k.value) for k in site.node.keywords)]  # noqa: B905 - `*args` takes more
+        for name, node in given:
+            if name in filled and isinstance(node, (ast.Name, ast.Attribute)):
+                before, after = filled[name]
+                with self.engine.quietly():
+                    is_it = self.engine.eval(node, site.frame) == before
+                if is_it:
+                    self.engine.put_back(node, after, site.frame)
 
     def _with_scope(self, function: Function, owner: ClassInfo) -> Function:
         """A method of a class that is defined in a function sees the variables of that function."""
@@ -364,6 +391,7 @@ class Functions(Room):
             return self.engine.eval(node.body, frame)
         if self.engine.block(node.body, frame):
             frame.returned.append(Returned(NONE, frame.confidence != "low"))
+            frame.end()
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
         returned = _joined(frame.returned)
@@ -574,3 +602,20 @@ def _joined(returned: list[Returned]) -> Value:
     every = join(*(each.value for each in returned))
     usual = [each.value for each in returned if each.usual]
     return prefer(join(*usual), every) if 0 < len(usual) < len(returned) else every
+
+
+def _tables(info: FunctionInfo, env: Env) -> tuple[str, ...]:
+    """The parameters that are dicts or lists, and that a function gives no other value."""
+    found = [
+        name
+        for name, value in env.items()
+        if isinstance(value, Mapping) or (isinstance(value, Sequence) and value.kind == "list")
+    ]
+    return tuple(name for name in found if name not in info.rebound) if found else ()
+
+
+def _filled(env: Env, ends: list[Env]) -> dict[str, tuple[Value, Value]]:
+    """What tables are at the ends of a function, if that is not what they were."""
+    names = ends[0] if ends else {}
+    after = {name: join(*(end[name] for end in ends if name in end)) for name in names}
+    return {name: (env[name], value) for name, value in after.items() if value != env[name]}

@@ -219,7 +219,7 @@ class Interpreter:
         self.decorated = functions.decorated
         self.close = functions.close
         self.enclosed = functions.enclosed
-        self.invoke = functions.invoke
+        self.invoke, self.give_back = functions.invoke, functions.give_back
         self.count_again = functions.count_again
         self.function_info, self.takes = functions.function_info, functions.takes
         self.local_class = functions.local_class

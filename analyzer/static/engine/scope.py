@@ -88,6 +88,10 @@ class Frame:
     """The enclosing function's frame, for a nested function."""
     key: int = 0
     returned: list[Returned] = field(default_factory=list)
+    filled: tuple[str, ...] = ()
+    """Parameters that are tables of who calls: what is put into them is there for him."""
+    ends: list[Env] = field(default_factory=list)
+    """What these are at each way out of the function."""
     yielded: list[Value] = field(default_factory=list)
     left: list[Env] = field(default_factory=list)
     """Environments at each `return` of a function that has made others, which may be what these remember."""
@@ -143,6 +147,11 @@ class Frame:
     def resume(self) -> None:
         """Behind a break, what was worked out before comes in from outside: of one number the value is known then."""
         self.env = {name: _from_outside(value) for name, value in self.env.items()}
+
+    def end(self) -> None:
+        """Notes a way out of the function."""
+        if self.filled:
+            self.ends.append({name: self.env[name] for name in self.filled if name in self.env})
 
     def lookup(self, name: str) -> Value | None:
         """A variable of this frame or of one that encloses it."""

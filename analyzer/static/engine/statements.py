@@ -86,6 +86,7 @@ class Statements(Room):
     def do_return(self, node: ast.Return, frame: Frame) -> bool:
         value = self.engine.eval(node.value, frame) if node.value else NONE
         frame.returned.append(Returned(value, frame.confidence != "low"))
+        frame.end()
         if frame.key:
             frame.left.append(frame.env)
         if node.value is not None and frame.depth == OF_ENTRY and not self.engine.quiet:
