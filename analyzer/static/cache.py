@@ -33,12 +33,12 @@ from tcready.schema.report import Tool
 from tcready.schema.static import RuleText
 from tcready.schema.words import TcreadyError
 from tcready.static import locate
-from tcready.static.disk import Disk, Stamp
+from tcready.static.disk import Disk, Stamp, files_in
 from tcready.static.parts import Part
 from tcready.static.units import Unit
 
 FOLDER = ".tcready_cache"
-FORMAT = 1
+FORMAT = 2
 DAY = 86_400.0
 KEPT_DAYS = 30
 KEPT = 20_000
@@ -56,6 +56,8 @@ class Reading:
     lookups: Mapping[str, Path | None]
     """Modules looked for on the search path, and where they stand."""
     search_path: tuple[Path, ...]
+    folders: Mapping[Path, tuple[str, ...]]
+    """Folders whose Python files were gone through, and the names of these."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Ground:
     files: tuple[tuple[Path, Stamp], ...]
     lookups: Mapping[str, Path | None]
     search_path: tuple[Path, ...]
+    folders: Mapping[Path, tuple[str, ...]]
 
     @classmethod
     def of(cls, unit: Unit, reading: Reading, disk: Disk) -> Ground | None:
@@ -74,7 +77,7 @@ class Ground:
         known = tuple((path, stamp) for path, stamp in stamps if stamp is not None)
         if len(known) < len(stamps):
             return None
-        return cls(_home(unit), known, reading.lookups, reading.search_path)
+        return cls(_home(unit), known, reading.lookups, reading.search_path, reading.folders)
 
     def holds(self, unit: Unit, disk: Disk, but: Path | None = None) -> bool:
         """Whether all of it is still so on `disk`, `but` for what one file holds."""
@@ -82,6 +85,8 @@ class Ground:
         if list(self.home) != _home(unit):
             return False
         if not all(disk.is_still(path, stamp) for path, stamp in self.files if path != but):
+            return False
+        if not all(files_in(folder) == then for folder, then in self.folders.items()):
             return False
         return all(disk.find(name, self.search_path) == then for name, then in self.lookups.items())
 
@@ -152,6 +157,7 @@ class Cache:
             "files": [[str(path), s.modified, s.size, s.sha256] for path, s in ground.files],
             "lookups": {name: str(path) if path else None for name, path in ground.lookups.items()},
             "search_path": [str(folder) for folder in ground.search_path],
+            "folders": {str(folder): names for folder, names in ground.folders.items()},
             "part": as_json(part),
         }
         self._write(_question(unit), entry)
@@ -178,6 +184,7 @@ class Cache:
             tuple((Path(path), Stamp(*stamp)) for path, *stamp in entry["files"]),
             {name: Path(then) if then else None for name, then in entry["lookups"].items()},
             tuple(map(Path, entry["search_path"])),
+            {Path(folder): tuple(names) for folder, names in entry["folders"].items()},
         )
         return ground.holds(unit, self._disk)
 

@@ -29,6 +29,14 @@ class Stamp:
     sha256: str
 
 
+def files_in(folder: Path) -> tuple[str, ...]:
+    """The names of the Python files in a folder, sorted; none if it cannot be listed."""
+    try:
+        return tuple(sorted(name for name in os.listdir(folder) if name.endswith(".py")))
+    except OSError:
+        return ()
+
+
 @dataclass(eq=False)
 class Disk:
     """Answers stay as they were first given: a run sees one state of each file."""

@@ -108,6 +108,7 @@ class _Examination:
             tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
             {name: path for each in (program, *programs) for name, path in each.lookups.items()},
             program.search_path,
+            {folder: names for each in (program, *programs) for folder, names in each.folders.items()},
         )
         return part, reading
 

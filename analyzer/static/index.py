@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from tcready.schema.paths import import_name, is_installed
 from tcready.static import documentation, graft, locate, torch_tables
-from tcready.static.disk import Disk
+from tcready.static.disk import Disk, files_in
 from tcready.static.imported import imports_in, imports_its_files, with_packages
 from tcready.static.source import Source, UnreadableError, nodes_in, parse, read
 from tcready.static.stop import Stop, StoppedError, never
@@ -819,6 +819,8 @@ class Program:
         self.answers: dict[tuple[str, str], bool | tuple[str, ...]] = {}
         """What was asked of whole texts: whether a module mentions a word, with "" whether any registers an operator,
         with IMPORTED what a module imports."""
+        self.folders: dict[Path, tuple[str, ...]] = {}
+        """The folders that were gone through, and the names of their Python files."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._stubs: dict[ModuleInfo, ModuleInfo | None] = {}
@@ -881,6 +883,12 @@ class Program:
         """Whether a module of that name would be read, found without reading it."""
         return self._place(name) is not None
 
+    def files_in(self, folder: Path) -> list[Path]:
+        """The Python files in a folder."""
+        if folder not in self.folders:
+            self.folders[folder] = files_in(folder)
+        return [folder / name for name in self.folders[folder]]
+
     def is_package(self, name: str) -> bool:
         """Whether a dotted name is that of a package that may be read."""
         path = self._place(name)
@@ -894,8 +902,8 @@ class Program:
         package = self.is_package(name)
         found = [*imports_in(text, name if package else name.rpartition(".")[0], self.is_package)]
         if package and imports_its_files(text):
-            folder = cast(Path, self._place(name)).parent
-            found += [f"{name}.{each.stem}" for each in sorted(folder.glob("*.py"))]
+            files = self.files_in(cast(Path, self._place(name)).parent)
+            found += [f"{name}.{each.stem}" for each in files]
         self.answers[IMPORTED, name] = tuple(dict.fromkeys(found))
         return tuple(dict.fromkeys(found))
 

@@ -10,6 +10,7 @@ from reading import read
 from tcready import installed
 from tcready.options import ReadOptions
 from tcready.schema.static import Finding
+from tcready.static import driver
 from tcready.static.session import Session
 
 BODY = "    def forward(self, x):\n        return x / x.max().item()\n"
@@ -114,3 +115,28 @@ def test_an_import_that_an_edit_adds_is_seen(tmp_path: Path) -> None:
         for text in (without, f"import parts\n{without}", without)
     ]
     assert found == [[], [("parts.py", "TCR201", "high")], []]
+
+
+EDITS = {
+    "a file more": {
+        "pkg/later.py": FILES["a package that imports its files"]["pkg/parts.py"].replace("Peak", "Late")
+    },
+    "a class less": {"pkg/parts.py": ""},
+    "an import less": {"pkg/__init__.py": ""},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_is_kept_holds_no_longer_than_the_files(edit: str, tmp_path: Path) -> None:
+    files = FILES["a package that imports its files"]
+    entry = files["entry.py"].replace("make('peak')", "nn.Sequential(make('peak'), make('late'))")
+    written({**files, "entry.py": f"{HEAD}{entry}"}, tmp_path)
+    target, options, rules = "entry.py::get_model", ReadOptions(root=tmp_path), installed.rule_set()
+
+    def found(*, cache: bool) -> list[tuple[str, str, str]]:
+        return breaks(driver.read([target], options, rules, cache=cache).result.findings)
+
+    before = found(cache=True)
+    assert before == found(cache=True) == found(cache=False)
+    written(EDITS[edit], tmp_path)
+    assert found(cache=True) == found(cache=False) != before

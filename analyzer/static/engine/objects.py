@@ -259,7 +259,7 @@ class Objects(Room):
     def _modules_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ModuleInfo]:
         """The other files of the same folder that mention all of `names`."""
         package = module.name.rpartition(".")[0]
-        for path in sorted(module.path.parent.glob("*.py"))[:MAX_IMPORTS] if package else ():
+        for path in self.engine.program.files_in(module.path.parent)[:MAX_IMPORTS] if package else ():
             full = f"{package}.{path.stem}"
             if path != module.path and all(self.engine.program.mentions(full, name) for name in names):
                 beside = self.engine.program.module(full)

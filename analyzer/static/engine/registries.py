@@ -37,7 +37,7 @@ def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -
     words = name.replace("-", "_").split("_")
     starts = ["_".join(words[:count]) for count in range(len(words), 0, -1)]
     for package in dict.fromkeys((here, *starts)):
-        for path in sorted((folder.parent / package).glob("*.py")) if base else ():
+        for path in engine.program.files_in(folder.parent / package) if base else ():
             full = f"{base}.{package}.{path.stem}"
             if path.stem == "__init__" or not engine.program.mentions(full, name):
                 continue
@@ -56,7 +56,7 @@ def class_registered_as(name: str, module: ModuleInfo, engine: Engine) -> Value 
         return None
     found = _registered_in(module, name, engine)
     package = module.name.rpartition(".")[0]
-    for path in () if found is not None or not package else sorted(module.path.parent.glob("*.py")):
+    for path in () if found is not None or not package else engine.program.files_in(module.path.parent):
         full = f"{package}.{path.stem}"
         if found is None and path.stem != "__init__" and engine.program.mentions(full, name):
             beside = engine.program.module(full)
@@ -94,7 +94,7 @@ def _is_class_of_modules(value: Value, engine: Engine) -> bool:
 def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:
     """The modules with a `forward` in the files of the same folder that name the configuration."""
     package = config.module.name.rpartition(".")[0]
-    for path in sorted(config.module.path.parent.glob("*.py")):
+    for path in engine.program.files_in(config.module.path.parent):
         name = f"{package}.{path.stem}" if package else path.stem
         if path.stem == "__init__" or not engine.program.mentions(name, config.name):
             continue
