@@ -895,7 +895,7 @@ class Program:
         return path is not None and path.name == "__init__.py"
 
     def imports(self, name: str) -> tuple[str, ...]:
-        """The modules that module `name` may import, and that may be read, by its text."""
+        """What module `name` may import, by its text; of a package that imports what lies in its folder all of that."""
         text = self.text(name)
         if text is None:
             return ()
@@ -904,8 +904,8 @@ class Program:
         if package and imports_its_files(text):
             files = self.files_in(cast(Path, self._place(name)).parent)
             found += [f"{name}.{each.stem}" for each in files]
-        self.answers[IMPORTED, name] = tuple(dict.fromkeys(found))
-        return tuple(dict.fromkeys(found))
+        self.answers[IMPORTED, name] = imported = tuple(dict.fromkeys(found))
+        return imported
 
     def come_along(self, *starts: str) -> list[str]:
         """The modules that are imported with `starts`, and the packages around them, but for those of installed packages
@@ -949,7 +949,7 @@ class Program:
 
     def speaks_of(self, name: str, word: str) -> bool:
         """Whether a word stands in the text of module `name`."""
-        found = word.encode() in (self.text(name) or b"")
+        found = re.search(rb"\b%s\b" % re.escape(word.encode()), self.text(name) or b"") is not None
         self.answers[SPEAKS + name, word] = found
         return found
 
