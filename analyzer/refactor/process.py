@@ -20,6 +20,7 @@ from tcready.schema.edit import Edit
 from tcready.static.rule import Rule, Suspect
 
 Suggest: TypeAlias = Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]
+ANSWER = b"tcready answers: "
 CHILD = "import sys; sys.path[:] = {path!r}; from {module} import answer; answer({load!r}, {likely!r})"
 """What it runs: modules are found where this process finds them, and not in the working folder."""
 
@@ -38,7 +39,11 @@ def suggesting(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Ite
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-    except (OSError, ValueError):  # a path of modules may be too long for a command
+    except (
+        OSError,
+        TypeError,
+        ValueError,
+    ):  # the path of modules is too long for a command, or no interpreter is known
         yield _here
         return
     try:
@@ -69,9 +74,11 @@ class _Helper:
 
     def _answer(self, suspects: Sequence[Suspect]) -> Iterator[tuple[Edit, ...]]:
         assert self._child.stdout is not None
-        line = self._child.stdout.readline()
+        lines = iter(self._child.stdout.readline, b"")  # what runs when Python starts may print, too
+        line = next((line for line in lines if line.startswith(ANSWER)), b"")
         if line.endswith(b"\n"):
-            yield from (tuple(Edit(*each) for each in edits) for edits in json.loads(line))
+            found = json.loads(line.removeprefix(ANSWER))
+            yield from (tuple(Edit(*each) for each in edits) for edits in found)
         else:  # it has ended
             yield from _here(suspects)
 
@@ -109,7 +116,6 @@ def answer(load: tuple[str, str], likely: str) -> None:
             found = suggest(
                 [Suspect(shown, rules[code], known[path], tuple(span)) for shown, path, code, span in places]
             )
-            sys.stdout.buffer.write(
-                json.dumps([list(map(astuple, edits)) for edits in found]).encode() + b"\n"
-            )
+            edits = json.dumps([list(map(astuple, each)) for each in found])
+            sys.stdout.buffer.write(ANSWER + edits.encode() + b"\n")
             sys.stdout.buffer.flush()

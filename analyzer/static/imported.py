@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-_IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))",
-    re.M,
+# What a line may be tried against grows with its length alone: a text may be anything.
+_START = rb"(?:^|[:;])[ \t]*"
+_FROM = re.compile(
+    _START + rb"from\b([^\n#;()'\"]*?)\bimport\b[ \t]*(\((?:[^()#]|#[^\n]*)*\)|[^\n#;()]*)", re.M
 )
+_IMPORT = re.compile(_START + rb"import\b([^\n#;()'\"]+)", re.M)
+_BY_TEXT = re.compile(rb"\b(?:import_module|__import__)\([ \t\n]*[\"']([\w.]+)[\"']")
+_COMMENT = re.compile(rb"#[^\n]*")
 _LISTING = re.compile(rb"\b(?:iter_modules|walk_packages|listdir|scandir|i?glob)\b")
 
 
@@ -21,21 +25,30 @@ def with_packages(name: str) -> Iterator[str]:
 def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> Iterator[str]:
     """The dotted names that a module of a package may import, wherever that stands: of `from x import y` also `x.y`, if
     `x` is a package."""
-    for dots, base, names, modules in _IMPORT.findall(text):
-        if modules:
-            for each in modules.decode("utf-8", "replace").split(","):
-                yield from with_packages(each.split()[0] if each.split() else "")
+    text = text.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
+    for modules in _IMPORT.findall(text):
+        for each in modules.split(b","):
+            yield from with_packages(_dotted(each.partition(b" as ")[0]))
+    for name in _BY_TEXT.findall(text):
+        yield from with_packages(_dotted(name).lstrip("."))
+    above = package.split(".")
+    for module, names in _FROM.findall(text):
+        base = _dotted(module)
+        dots = len(base) - len(base.lstrip("."))
+        if dots > len(above):
             continue
-        above = package.split(".")
-        if len(dots) > len(above):
-            continue
-        start = ".".join(above[: len(above) - len(dots) + 1]) if dots else ""
-        whole = ".".join(filter(None, (start, base.decode("utf-8", "replace"))))
+        start = ".".join(above[: len(above) - dots + 1]) if dots else ""
+        whole = ".".join(filter(None, (start, base.lstrip("."))))
         yield from with_packages(whole)
         if is_package(whole):
-            for each in re.findall(r"\w+", names.decode("utf-8", "replace")):
+            for each in re.findall(r"\w+", _COMMENT.sub(b"", names).decode("utf-8", "replace")):
                 if not each[0].isupper():  # a class, as a rule
                     yield f"{whole}.{each}"
+
+
+def _dotted(written: bytes) -> str:
+    """A name as it is written, without the blanks that may stand in it."""
+    return "".join(written.decode("utf-8", "replace").split())
 
 
 def imports_its_files(text: bytes) -> bool:

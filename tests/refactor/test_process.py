@@ -116,3 +116,14 @@ def test_a_check_shows_the_same_with_it(
     found = driver.read([str(path)], options, beside, jobs=None).result
     assert found == driver.read([str(path)], options, rules, jobs=1).result
     assert sum(finding.fix.safe for finding in found.findings) == 2
+
+
+def test_what_is_printed_when_python_starts_is_no_answer(
+    suspects: list[Suspect], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sitecustomize.py").write_text(
+        "print('hello')\nprint('[1, 2]')\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "first"))
+    assert edits_of(suspects, None) == suggest(suspects)

@@ -206,7 +206,7 @@ class Attributes(Room):
             return Method(owner, name)
         if isinstance(owner, Const) and name in ("value", "name"):  # of a member of an enum
             if name == "value":
-                return owner
+                return Const(owner.value)
             return Const(owner.member) if owner.member else Plain("str")
         if isinstance(owner, Const) and owner.enum is not None:
             defined = self.engine.mro(owner.enum.info).functions(name)
@@ -608,8 +608,8 @@ class Attributes(Room):
                         return value
         if holder is not None:
             value = self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
-            if isinstance(value, Const) and self.engine.is_enum(mro):
-                return Const(value.value, name, owner)
+            if self.engine.is_enum(mro) and not name.startswith("_"):
+                return self.engine.enum_member(owner, name, value)
             if isinstance(value, Const) and name in self.engine.assigned(mro):
                 return prefer(value, _vague(value))  # it may be set before the call
             return value

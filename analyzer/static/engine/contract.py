@@ -449,6 +449,9 @@ class Engine(Protocol):
     def is_enum(self, mro: Mro) -> bool:
         """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
 
+    def enum_member(self, enum: Class, name: str, value: Value) -> Value:
+        """The member of an enum with that name and value."""
+
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
         """The members of an enum in order; None for another class."""
 

@@ -182,7 +182,7 @@ class Interpreter:
         self.replaced = records.replaced
         self.as_mapping = records.as_mapping
         self.record_class = records.record_class
-        self.is_enum = records.is_enum
+        self.is_enum, self.enum_member = records.is_enum, records.enum_member
         self.field_names = records.field_names
         self.enum_members, self.numbered = records.enum_members, records.numbered
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute

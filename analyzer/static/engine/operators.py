@@ -213,6 +213,10 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         changeable = changeable or (isinstance(right, Mapping) and right.extra)
         return prefer(answer, Plain("bool")) if changeable else answer
     if isinstance(left, Const) and isinstance(right, Const):
+        if left.defines("__eq__") or right.defines("__eq__"):
+            return Plain("bool")
+        if (left.opaque or right.opaque) and isinstance(op, (ast.Eq, ast.NotEq)):
+            return Const(_one_member(left, right) == isinstance(op, ast.Eq))
         return _fold_compare(op, left.value, right.value)
     rows = [_constants(v) for v in (left, right)]
     if rows[0] is not None and rows[1] is not None and type(rows[0]) is type(rows[1]):
@@ -280,6 +284,16 @@ def _is_word(value: Value) -> bool:
     )
 
 
+def _one_member(left: Const, right: Const) -> bool:
+    """Whether two constants are the same member of an enum."""
+    return (
+        left.enum is not None
+        and right.enum is not None
+        and left.enum.info is right.enum.info
+        and left == right
+    )
+
+
 def same(left: Value, right: Value) -> bool | None:
     """`left is right` if the source decides it."""
     if isinstance(left, (Class, External)) and isinstance(right, (Class, External)):
@@ -287,6 +301,8 @@ def same(left: Value, right: Value) -> bool | None:
             return True
         return False if _is_type(left) and _is_type(right) else None
     if isinstance(left, Const) and isinstance(right, Const):
+        if left.opaque or right.opaque:
+            return _one_member(left, right)
         return left.value is right.value or (
             left.value == right.value and type(left.value) is type(right.value)
         )
@@ -331,7 +347,8 @@ def _contains(item: Value, container: Value) -> bool | None:
         return None
     if isinstance(container, Sequence) and container.items is not None:
         if all(isinstance(v, Const) for v in container.items):
-            return any(v == item for v in container.items)
+            members = (v for v in container.items if isinstance(v, Const))
+            return any(_one_member(v, item) if v.opaque or item.opaque else v == item for v in members)
     if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item.value, str):
         return item.value in container.value
     return None

@@ -234,17 +234,40 @@ class Records(Room):
         if not self.is_enum(self.engine.mro(cls)):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
-        values = ((name, self.engine.class_attribute(cls, name, None)) for name in names)
-        enum = Class(cls)
-        members = (Const(v.value, name, enum) if isinstance(v, Const) else v for name, v in values)
-        return Sequence("iterator", tuple(members), UNKNOWN)
+        members = [
+            self.enum_member(Class(cls), name, self.engine.class_attribute(cls, name, None)) for name in names
+        ]
+        apart = (m for n, m in enumerate(members) if not isinstance(m, Const) or m not in members[:n])
+        return Sequence("iterator", tuple(apart), UNKNOWN)
+
+    def enum_member(self, enum: Class, name: str, value: Value) -> Value:
+        """The member of an enum with that value: of a constant, or a class, the value itself stands for it; what the
+        class makes of others, or in its own constructor, is not known."""
+        if any(self.engine.mro(enum.info).functions(made) for made in ("__init__", "__new__")):
+            return UNKNOWN
+        if not isinstance(value, Const):
+            return UNKNOWN if isinstance(value, (Sequence, Mapping)) else value
+        for first in enum.info.assigned:  # another name of one value is no other member
+            if first == name or first.startswith("_"):
+                break
+            if self.engine.class_attribute(enum.info, first, None) == value:
+                return Const(value.value, first, enum)
+        return Const(value.value, name, enum)
 
     def numbered(self, holder: ClassInfo, name: str) -> Value:
-        """`auto()` in an enum: one more than the number of the member before."""
+        """`auto()` in an enum: one more than the number of the member before, twice it in a flag, and in an enum of texts
+        the name."""
+        mro = self.engine.mro(holder)
+        if mro.functions("_generate_next_value_"):
+            return UNKNOWN
+        if "enum.StrEnum" in mro.external:
+            return Const(name.lower())
+        flags = not {"enum.Flag", "enum.IntFlag"}.isdisjoint(mro.external)
         number = 0
         for other, node in holder.assigned.items():
             constant = node.value if isinstance(node, ast.Constant) else None
-            number = constant if isinstance(constant, int) else number + 1
+            after = max(1, number * 2) if flags else number + 1
+            number = constant if isinstance(constant, int) else after
             if other == name:
                 break
         return Const(number)

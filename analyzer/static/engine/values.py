@@ -5,6 +5,7 @@ Unknown is not a tensor: no rule may treat it as one.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -59,6 +60,17 @@ class Const:
     """Of a member of an enum, which stands for its value, the name; it makes no other constant of it."""
     enum: Class | None = None
     """The enum, if it is a member of one."""
+
+    @property
+    def opaque(self) -> bool:
+        """A member of an enum that is no number and no text besides: it is true, and equal to itself alone."""
+        return self.enum is not None and all(
+            ast.unparse(base).rpartition(".")[2] == "Enum" for base in self.enum.info.node.bases
+        )
+
+    def defines(self, method: str) -> bool:
+        """Whether it is a member of an enum that defines a method."""
+        return self.enum is not None and method in self.enum.info.functions
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Const):
@@ -669,7 +681,9 @@ def truth(value: Value) -> bool | None:
 
 def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
-        return bool(value.value)
+        if value.defines("__bool__"):
+            return None
+        return value.opaque or bool(value.value)
     if isinstance(value, Sequence) and value.items is not None and not value.outer:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
@@ -683,12 +697,12 @@ def _truth(value: Value) -> bool | None:
 
 def is_open(value: Value) -> bool:
     """An attribute of what another package made or gave a class: a method, or anything else."""
-    return isinstance(value, Method) and isinstance(value.receiver, (Instance, ExternalInstance))
+    return isinstance(value, Method) and isinstance(value.receiver, (Instance, ExternalInstance, Unknown))
 
 
 def without_falsy(value: Value) -> Value:
     """The value once it is known to be true."""
-    return keep(value, lambda v: not (isinstance(v, Const) and not v.value))
+    return keep(value, lambda v: not (isinstance(v, Const) and _truth(v) is False))
 
 
 def truth_value(answer: Answer) -> Value:
