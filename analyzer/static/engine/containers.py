@@ -352,7 +352,16 @@ class Containers(Room):
             self._rebind(site.node.func, Sequence(receiver.kind, items, element, receiver.outer), site.frame)
             return NONE
         if name in ("pop", "popleft"):
-            return self.element(receiver)
+            place = 0 if name == "popleft" else site.args[0] if site.args else -1
+            gone = place.value if isinstance(place, Const) else place
+            left = without_item(receiver, gone)
+            taken = (
+                receiver.items[gone]
+                if left.items is not None and isinstance(gone, int) and receiver.items
+                else None
+            )
+            self._rebind(site.node.func, left, site.frame)
+            return self.element(receiver) if taken is None else taken
         if name in ("index", "remove") and site.args:
             sought = site.args[0]
             # what is the same object is found without asking, and nothing behind it is asked
@@ -371,6 +380,7 @@ class Containers(Room):
         if name == "copy":
             return Sequence(receiver.kind, receiver.items, receiver.element)
         if name in ("sort", "reverse", "clear", "remove", "discard"):
+            self._rebind(site.node.func, _rearranged(receiver, name, site), site.frame)
             return NONE
         if name in ("union", "intersection", "difference"):
             return receiver
@@ -413,9 +423,26 @@ class Containers(Room):
             left = {key: value for key, value in receiver.entries if key != key_of(site.args[0])}
             kept = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
             self._rebind(site.node.func, kept, site.frame)
+        if name == "popitem":
+            values = [value for _, value in receiver.entries]
+            every = join_members(*values, *([receiver.element] if receiver.element is not None else []))
+            self._rebind(
+                site.node.func, Mapping((), every if values else receiver.element, receiver.outer), site.frame
+            )
         if name == "copy":
             return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
         return _mapping_view(receiver, name, site.args)
+
+    def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+        """`del base[index]`, where `base` stands as `holder`."""
+        if isinstance(base, Mapping) and is_key(index):
+            entries = tuple((key, value) for key, value in base.entries if key != key_of(index))
+            self.put_back(holder, Mapping(entries, base.element, base.outer, base.extra), frame)
+        elif isinstance(base, Mapping) and (base.entries or base.element is not None):
+            self.put_back(holder, Mapping((), self.element(base), base.outer), frame)
+        elif isinstance(base, Sequence):
+            place = index.value if isinstance(index, Const) else None
+            self.put_back(holder, without_item(base, place), frame)
 
     def _rebind(self, function: ast.expr, value: Value, frame: Frame) -> None:
         """After `x.append(v)`: what `x` holds now."""
@@ -537,6 +564,46 @@ def _literal(node: ast.expr | None) -> object:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return Ellipsis
     return value if isinstance(value, int) and value != 0 else (0 if value == 0 else Ellipsis)
+
+
+def without_item(row: Sequence, place: object) -> Sequence:
+    """A row once the item at a place is gone; who knows how long it is if the place is not known."""
+    items = row.items
+    if items is None or not isinstance(place, int) or not -len(items) <= place < len(items):
+        return Sequence(
+            row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.outer
+        )
+    place %= len(items)
+    return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.outer)
+
+
+def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
+    """A row once one of its methods has changed it that gives nothing."""
+    items = row.items
+    if name == "clear":
+        return Sequence(row.kind, (), UNKNOWN, row.outer)
+    if items is None or (name == "sort" and len(items) < 2):
+        return row
+    if name == "reverse":
+        return Sequence(row.kind, items[::-1], UNKNOWN, row.outer)
+    sought = site.args[0] if site.args else None
+    if (
+        name in ("remove", "discard")
+        and isinstance(sought, Const)
+        and all(isinstance(v, Const) for v in items)
+    ):
+        return without_item(row, items.index(sought)) if sought in items else row
+    if name == "sort" and not site.keywords and all(isinstance(v, Const) for v in items):
+        return _sorted_row(row, items)
+    return Sequence(row.kind, None, join_members(*items) if items else UNKNOWN, row.outer)
+
+
+def _sorted_row(row: Sequence, items: tuple[Value, ...]) -> Sequence:
+    try:
+        ordered = sorted(items, key=lambda v: v.value if isinstance(v, Const) else None)  # type: ignore[arg-type,return-value]
+    except TypeError:
+        return Sequence(row.kind, None, join_members(*items), row.outer)
+    return Sequence(row.kind, tuple(ordered), UNKNOWN, row.outer)
 
 
 def _spread(value: Value) -> Mapping:

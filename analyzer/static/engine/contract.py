@@ -554,6 +554,9 @@ class Engine(Protocol):
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """After `x.append(v)` or `x[k] = v`: what the place `node` holds now."""
 
+    def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+        """`del base[index]`, where `base` stands as `holder`."""
+
     def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
         """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
 

@@ -204,6 +204,7 @@ class Interpreter:
         self.sequence_method = containers.sequence_method
         self.mapping_method = containers.mapping_method
         self.put_back, self.put_item = containers.put_back, containers.put_item
+        self.delete_item = containers.delete_item
         self.note = containers.note
         self.assign, self.set_by_class = assignment.assign, assignment.set_by_class
         self.set_member = assignment.set_member

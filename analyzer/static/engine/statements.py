@@ -612,6 +612,7 @@ class Statements(Room):
                 base = self.engine.eval(target.value, frame)
                 index, parts, slices = self.engine.index(target.slice, frame)
                 self.engine.tell(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
+                self.engine.delete_item(target.value, base, index, frame)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
         frame.env[node.name] = self.engine.decorated(self.engine.function_info(node, node.name, frame), frame)
