@@ -294,3 +294,15 @@ def test_no_run_never_loads_torch() -> None:
         [sys.executable, "-c", script, os.devnull], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_python_without_docstrings_is_refused_in_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "tcready", "rules"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "docstrings" in done.stderr

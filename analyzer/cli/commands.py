@@ -31,6 +31,12 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line. Exits 0, 1 or 2 as the README tells, 130 when interrupted; never a traceback
     for what the user can mend."""
+    if sys.flags.optimize > 1:
+        sys.exit(
+            complain(
+                "Python leaves docstrings out (-OO, PYTHONOPTIMIZE=2), which hold the rules' pages: run it without"
+            )
+        )
     for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(ending) is signal.SIG_DFL:
             signal.signal(ending, _end)
