@@ -14,12 +14,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from tcready.schema.edit import Edit
 from tcready.static.rule import Rule, Suspect
 
-Suggest: TypeAlias = Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]
+if TYPE_CHECKING:
+    from tcready.static.judge import Suggest
+
 ANSWER = b"tcready answers: "
 CHILD = "import sys; sys.path[:] = {path!r}; from {module} import answer; answer({load!r}, {likely!r})"
 """What it runs: modules are found where this process finds them, and not in the working folder."""
@@ -39,11 +41,8 @@ def suggesting(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Ite
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-    except (
-        OSError,
-        TypeError,
-        ValueError,
-    ):  # the path of modules is too long for a command, or no interpreter is known
+    except (OSError, TypeError, ValueError):
+        # the path of modules is too long for a command, or no interpreter is known
         yield _here
         return
     try:

@@ -274,9 +274,7 @@ class Classes(Room):
         """What another module speaks of that fills a table: its name, or that of a function or class that does so."""
         words = [name]
         for word, info in _functions_of(module):
-            if self.engine.again is not None:
-                self.engine.again.read(info)
-            if name in info.mentions:
+            if self._speaks(info, name):
                 words.append(word)
         for word, found in module.bound(CLASSES).items():  # and by what their metaclass does
             metas = (k.value for b in found if isinstance(b, ClassInfo) for k in b.node.keywords)

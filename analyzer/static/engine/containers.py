@@ -593,17 +593,14 @@ def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
         and all(isinstance(v, Const) for v in items)
     ):
         return without_item(row, items.index(sought)) if sought in items else row
-    if name == "sort" and not site.keywords and all(isinstance(v, Const) for v in items):
-        return _sorted_row(row, items)
+    ordered = (
+        worked_out(sorted, dataclasses.replace(row, kind="list"))
+        if name == "sort" and not site.keywords
+        else None
+    )
+    if isinstance(ordered, Sequence):
+        return dataclasses.replace(ordered, kind=row.kind, outer=row.outer)
     return Sequence(row.kind, None, join_members(*items) if items else UNKNOWN, row.outer)
-
-
-def _sorted_row(row: Sequence, items: tuple[Value, ...]) -> Sequence:
-    try:
-        ordered = sorted(items, key=lambda v: v.value if isinstance(v, Const) else None)  # type: ignore[arg-type,return-value]
-    except TypeError:
-        return Sequence(row.kind, None, join_members(*items), row.outer)
-    return Sequence(row.kind, tuple(ordered), UNKNOWN, row.outer)
 
 
 def _spread(value: Value) -> Mapping:

@@ -316,7 +316,8 @@ class Functions(Room):
             return
         taken = sum(isinstance(name, int) for name, _ in function.given) + (function.bound is not None)
         names = [arg.arg for arg, _ in positional(function.info.node.args)][taken:]
-        given = [*zip(names, site.node.args), *((k.arg, k.value) for k in site.node.keywords)]  # noqa: B905 - `*args` takes more
+        placed = zip(names, site.node.args, strict=False)  # `*args` takes more than there are names
+        given = [*placed, *((k.arg, k.value) for k in site.node.keywords)]
         for name, node in given:
             if name in filled and isinstance(node, (ast.Name, ast.Attribute)):
                 before, after = filled[name]
