@@ -248,14 +248,28 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     }
 
 
+SLOW = """\
+import time
+
+import torch
+from torch import nn
+
+
+class Slow(nn.Module):
+    def forward(self, x):
+        time.sleep(1)
+        return x + 1
+
+
+def get_inputs():
+    return torch.ones(2)
+"""
+
+
 def test_progress_tells_the_stages(tmp_path: Path) -> None:
-    write(tmp_path, forms=FORMS)
+    """Every stage takes a second: one that ends between two looks at the worker is not shown."""
+    write(tmp_path, slow=SLOW)
     notes: list[Progress] = []
-    observe_target(
-        "forms.py::Takes",
-        inputs="forms.py::tensor",
-        root=tmp_path,
-        python=sys.executable,
-        progress=notes.append,
-    )
+    observe_target("slow.py::Slow", root=tmp_path, python=sys.executable, progress=notes.append)
+    assert Progress("eager", "eager") in notes
     assert Progress("capture", "capture under torch._dynamo.explain") in notes
