@@ -21,7 +21,9 @@ from tcready.static.engine.facts import Unresolved
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Unresolved) -> Claim:
+def check(fact: Unresolved) -> Claim | None:
+    if not fact.by_super:
+        return None
     message = "a property that was read by `super()` is used: Dynamo has not looked it up"
     return (
         Claim(message, effect="frame_skip") if fact.gives_up else Claim(f"{message}, and the graph ends here")

@@ -136,7 +136,9 @@ class Attributes(Room):
             left = left and not self.engine.quiet
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
-            return self.class_member(owner, name, frame)
+            found = self.class_member(owner, name, frame)
+            left = not self.engine.quiet and self._is_left_of_function(owner, name)
+            return prefer(found, K.OF_FUNCTION) if left else found
         if isinstance(owner, Module) and name == "__dict__":
             return owner  # what is asked of it is an item, by name
         if isinstance(owner, Module):
@@ -156,7 +158,7 @@ class Attributes(Room):
                 else K.external_attribute(f"{owner.name}.{name}", self.engine.operations.tables.version)
             )
         if isinstance(owner, ExternalInstance):
-            if owner == K.UNRESOLVED:
+            if owner in (K.UNRESOLVED, K.OF_FUNCTION):
                 return owner
             if K.is_module_class(owner.name):
                 if name == "training":
@@ -266,6 +268,13 @@ class Attributes(Room):
         if defined:
             return _method_kind(defined[0]) == "property"
         return mro.holder(name, owner.after) is not None and isinstance(found, (Mapping, Class))
+
+    def _is_left_of_function(self, owner: Class, name: str) -> bool:
+        """Whether Dynamo does not look up what is read from a class of `torch.autograd.Function`: all but methods."""
+        mro = self.engine.mro(owner.info)
+        if "torch.autograd.Function" not in mro.external:
+            return False
+        return not mro.functions(name) and (mro.holder(name) is not None or name in OF_CLASSES)
 
     def _of_subclass(
         self, owner: Tensor, name: str, frame: Frame, after: ClassInfo | None = None

@@ -488,7 +488,10 @@ class Engine(Protocol):
         """Whether such a method is being run: what torch gives in it is a plain tensor."""
 
     def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
-        """Tells that something is asked of an attribute that was read by `super()`; `walked`: it is gone through."""
+        """Tells that something is asked of an attribute that Dynamo has not looked up; `walked`: it is gone through."""
+
+    def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
+        """Tells that the truth of such an attribute is asked, if that ends the graph."""
 
     def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
         """Tells that something is asked of sparse tensors."""

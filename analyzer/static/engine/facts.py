@@ -424,12 +424,13 @@ class InArguments:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """Something is asked of an attribute that was read by `super()` and that Dynamo has not looked up; `gives_up` says
-    that the whole function runs as eager code then."""
+    """Something is asked of an attribute that Dynamo has not looked up; `gives_up` says that the whole function runs as
+    eager code then. It was read `by_super`, or from a class of `torch.autograd.Function`."""
 
     where: Where
     node: ast.expr
     gives_up: bool
+    by_super: bool
 
 
 Fact: TypeAlias = (

@@ -120,7 +120,8 @@ class Interpreter:
         overrides = Overrides(self)
         self.overridden, self.is_overriding = overrides.overridden, overrides.is_overriding
         self.by_object = overrides.by_object
-        self.tell_unresolved = Unresolved(self).tell_unresolved
+        unresolved = Unresolved(self)
+        self.tell_unresolved, self.tell_truth = unresolved.tell_unresolved, unresolved.tell_truth
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)

@@ -245,6 +245,8 @@ GETTER = ExternalInstance("getset_descriptor.__get__")
 """What the `__torch_function__` of a class is given as the function where an attribute of a tensor is read."""
 UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
+OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
+"""What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its static methods apart."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")

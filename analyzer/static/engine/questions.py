@@ -249,6 +249,7 @@ class Questions(Room):
             frame.asked = _foremost((frame.asked, *map(_about, options(value))))
             if self.engine.quiet or isinstance(node, Fits):
                 return
+            self.engine.tell_truth(node, frame, value)
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):

@@ -1,6 +1,8 @@
-"""What Dynamo leaves as `super().name` without looking it up: properties, dicts and classes.
+"""What Dynamo leaves without looking it up: properties, dicts and classes read by `super().name`, and what a class of
+`torch.autograd.Function` has besides its static methods.
 
-Reading it, keeping it, returning it and asking `is None` of it are traced; whatever else is asked of it ends the graph.
+Reading it, keeping it, returning it and asking `is None` of it are traced; whatever else is asked of it ends the graph,
+but that the first is true, Dynamo takes for granted.
 """
 
 from __future__ import annotations
@@ -16,28 +18,41 @@ from tcready.static.engine.values import Choice, Value, keep
 
 
 class Unresolved(Room):
-    """What Dynamo leaves as `super().name` without looking it up."""
+    """What Dynamo leaves as an attribute without looking it up."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._first: dict[int, ast.expr] = {}
-        """The first use in each situation of a function that nothing but data decides: behind it the value is there."""
+        """The use by which the function runs as eager code, in each of its situations: nothing breaks behind it."""
 
     def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
-        """Tells that something is asked of an attribute that was read by `super()`."""
-        if self.engine.quiet or not any(map(_is_unresolved, values)):
+        """Tells that something is asked of an attribute that Dynamo has not looked up."""
+        left = () if self.engine.quiet else tuple(kind for value in values for kind in _left(value))
+        if not left:
             return
         if self._first.get(frame.context, node) is not node:
             return
-        if not undecided(frame.conditions):
-            self._first[frame.context] = node
-            for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
-                if type(value) is Choice and _is_unresolved(value):
-                    frame.env[name] = keep(value, lambda option: option is not K.UNRESOLVED)
         # arithmetic and a loop raise in Dynamo's eyes, so that the whole function runs as eager code
         gives_up = walked or isinstance(node, ast.BinOp)
-        self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up))
+        if not undecided(frame.conditions):
+            if gives_up:
+                self._first[frame.context] = node
+            for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
+                if type(value) is Choice and _left(value):
+                    frame.env[name] = keep(value, lambda option: not is_left(option))
+        self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up, K.UNRESOLVED in left))
+
+    def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
+        """Tells a question for its truth, if it is an attribute of a class of `torch.autograd.Function`."""
+        if K.OF_FUNCTION in _left(value):
+            self.tell_unresolved(node, frame, value, walked=True)
 
 
-def _is_unresolved(value: Value) -> bool:
-    return K.UNRESOLVED in value.options if type(value) is Choice else value is K.UNRESOLVED
+def _left(value: Value) -> list[Value]:
+    """Which of the two kinds a value may be."""
+    return [kind for kind in (value.options if type(value) is Choice else (value,)) if is_left(kind)]
+
+
+def is_left(value: Value) -> bool:
+    """Whether it is what Dynamo has in place of an attribute."""
+    return value is K.UNRESOLVED or value is K.OF_FUNCTION
