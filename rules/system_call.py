@@ -133,6 +133,30 @@ RULE = Rule(
         Sample(
             """
 class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+
+        @torch.compiler.disable  # BAD
+        def shown(z):
+            return z + 1
+
+        y = y * 3
+
+        @functools.lru_cache(maxsize=None)  # BAD
+        def kept(n):
+            return n
+
+        y = y + 1
+        first = functools.lru_cache(len)  # BAD
+        return y * 2, shown, kept, first
+""",
+            setup="""
+import functools
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.path = Path("weights") / "kept.txt"
@@ -263,6 +287,26 @@ import tqdm
         ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+
+        @torch.no_grad()
+        def doubled(z):
+            return z * 2
+
+        @functools.wraps(doubled)
+        def shown(z):
+            return doubled(z) + 1
+
+        return shown(y) + torch.compile(doubled)(y)
+""",
+            setup="""
+import functools
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

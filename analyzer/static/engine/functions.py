@@ -106,12 +106,26 @@ class Functions(Room):
         value: Value = Function(info, None, self.close(frame) if frame.function else 0)
         if frame.function is None:
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
-        with self.engine.quietly():
-            for node in reversed(info.decorators):
-                value = self._decorate(self.engine.eval(node, frame), value, node, info, frame)
+        for node in reversed(info.decorators):
+            with self.engine.quietly():
+                decorator = self.engine.eval(node, frame)
+            if frame.function is not None and not self.engine.quiet:
+                self._tell_applied(node, value, frame)
+            with self.engine.quietly():
+                value = self._decorate(decorator, value, node, info, frame)
         if frame.function is None:
             self._decorated[info] = value
         return value
+
+    def _tell_applied(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """Tells what a decorator does to a function that is defined while tracing, if it has no source in sight."""
+        inner = node.func if isinstance(node, ast.Call) else node
+        with self.engine.quietly():
+            decorator = self.engine.eval(inner, frame)
+        if isinstance(decorator, External):
+            if isinstance(node, ast.Call):
+                self.engine.eval(node, frame)
+            self.engine.call(decorator, CallSite(self._call_of(inner), (value,), {}, frame, "high"))
 
     def _decorate(
         self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame
@@ -158,9 +172,13 @@ class Functions(Room):
             return partial_of(K.PROPERTY, ((0, value),))
         if not asked and not mro.functions("__call__"):
             return None
-        if node not in self._calls:
-            self._calls[node] = ast.copy_location(ast.Call(node, [], []), node)
-        return self.engine.instantiate(cls, CallSite(self._calls[node], (value,), {}, frame, "high"))
+        return self.engine.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
+
+    def _call_of(self, decorator: ast.expr) -> ast.Call:
+        """The call that Python makes where a function is defined."""
+        if decorator not in self._calls:
+            self._calls[decorator] = ast.copy_location(ast.Call(decorator, [], []), decorator)
+        return self._calls[decorator]
 
     def close(self, frame: Frame) -> int:
         if not frame.key:

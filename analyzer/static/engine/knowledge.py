@@ -837,6 +837,8 @@ def public_name(name: str) -> str:
         return name
     if f"{name}.".startswith("torch.torch."):
         return public_name(name.removeprefix("torch."))  # torch has itself as an attribute
+    if name.startswith("torch._dynamo.disable"):
+        return name.replace("_dynamo", "compiler", 1)
     module, _, last = name.rpartition(".")
     if last[:1].isupper() and not module.rpartition(".")[2].startswith("_"):
         for package, inside in EXPORTED:

@@ -13,6 +13,7 @@ from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     Choice,
+    Class,
     Const,
     DType,
     External,
@@ -64,6 +65,8 @@ GIVES_NO_TENSOR = "GB0208"
 SPLIT_BY_RECURRENT = "GB0014"
 OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", GIVES_NO_TENSOR})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
+TAKE_A_FUNCTION = MappingProxyType({"functools.lru_cache": "GB0156", "torch.compile": ""})
+"""What a call gives that is given a function, as none was for the tables (measured on torch 2.13)."""
 DONE_BY = MappingProxyType({"textwrap": "re.sub"})
 """Modules whose functions do what they do by another's, but for the arguments they were tried with: torch 2.11 breaks in
 `textwrap.dedent("  a")`, not in `dedent("a")`."""
@@ -252,6 +255,9 @@ class Operations:
         if name.endswith("()"):
             known = self.tables.decorator_of(K.public_name(name.removesuffix("()")))
             return known.gb_id if known is not None else ""
+        if name in TAKE_A_FUNCTION:
+            given = isinstance(next(iter(args), UNKNOWN), (Function, External, Class))
+            return TAKE_A_FUNCTION[name] if given else ""
         module, _, last = name.rpartition(".")
         if last in ("__call__", "forward") and self.is_recurrent(module):
             return SPLIT_BY_RECURRENT
