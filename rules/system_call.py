@@ -28,7 +28,7 @@ from tcready.rules._names import RECURRENT, receiver_class
 from tcready.schema.words import Confidence
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
 from tcready.static.engine.knowledge import MADE_BY_INDEX
-from tcready.static.engine.values import External, tensor_of
+from tcready.static.engine.values import External, Function, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check(fact: Call | Index) -> Claim | None:
         return Claim(
             f"`{name}` in compiled code: the graph ends here",
             sure,
-            computes=computes or makes,
+            computes=computes or makes or any(isinstance(arg, Function) for arg in fact.args[:1]),
             regardless=anyway,
         )
     return None
