@@ -8,7 +8,9 @@ comprehensions those over a list, a dict, `zip`, `enumerate` or the like that ho
 torch, before Python 3.12; those over anything but a list, also where a break stands in the comprehension itself. Also
 comprehensions over `enumerate`, views of a dict and the like in which a function is called that breaks. Also calls
 that go through a generator expression at once, by `sum` or a function of the user's, if what they run breaks: to hand
-the generator to Python, Dynamo makes it anew, and lacks the variables that nothing reads behind the call.
+the generator to Python, Dynamo makes it anew, and lacks the variables that nothing reads behind the call. And calls
+that are given a generator expression as all of their arguments (`f(*(...))`), if they break: what that has walked is
+used up.
 
 ## Why it hurts torch.compile
 Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it
@@ -49,13 +51,32 @@ RULE = Rule(
     name="left-to-python",
     effect="frame_skip",
     level="warning",
-    gb_ids=("GB0003", "GB0091", "GB4347"),
+    gb_ids=("GB0003", "GB0091", "GB4347", "GB8335"),
     facts=(Alone, Consumed),
     check=check,
     follows=True,
     no_rewrite="What is to be mended is the other break.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+def first(*rows):
+    print("rows")  # CAUSE
+    return rows[0]
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return self.walked(y) + self.counted(y)
+
+    def walked(self, x):
+        return first(*(x * row for row in (x, x)))  # BAD
+
+    def counted(self, x):
+        return first(*(x + i for i in range(3)))  # BAD
+"""
+        ),
         Sample(
             """
 def rows(x):  # BAD

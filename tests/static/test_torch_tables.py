@@ -14,6 +14,7 @@ import pytest
 from tcready.rules import load as rules
 from tcready.static import torch_tables as tables
 from tcready.static import versions
+from tcready.static.engine.knowledge import PARTS
 from tcready.static.torch_tables import Argument
 
 ROOT = Path(__file__).parents[2]
@@ -281,3 +282,27 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
         if glue.join(words) != stored.get(name)
     ]
     assert stale == []
+
+
+def test_the_parts_of_modules_are_what_torch_makes() -> None:
+    """Every one that a module makes of itself is there, by the class that is public."""
+    nn = pytest.importorskip("torch").nn
+    layers = {
+        name: getattr(nn, name)(8, 2, batch_first=True)
+        for name in ("TransformerEncoderLayer", "TransformerDecoderLayer")
+    }
+    made = {
+        "Transformer": nn.Transformer(8, 2, 1, 1, batch_first=True),
+        "TransformerEncoder": nn.TransformerEncoder(layers["TransformerEncoderLayer"], 1),
+        "TransformerDecoder": nn.TransformerDecoder(layers["TransformerDecoderLayer"], 1),
+        "MultiheadAttention": nn.MultiheadAttention(8, 2),
+        **layers,
+    }
+    found = {
+        f"torch.nn.{name}": {
+            part: next(c.__name__ for c in type(child).__mro__ if hasattr(nn, c.__name__))
+            for part, child in module.named_children()
+        }
+        for name, module in made.items()
+    }
+    assert found == {name: dict(parts) for name, parts in PARTS.items()}

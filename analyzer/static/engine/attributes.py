@@ -174,6 +174,9 @@ class Attributes(Room):
                     attribute = self._held(owner, name)
                 if attribute is None:
                     attribute = constructors.of_every_module(self.engine, name)
+                part = K.PARTS.get(owner.name, {}).get(name)
+                if attribute is None and part is not None:
+                    return ExternalInstance(f"torch.nn.{part}")
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]

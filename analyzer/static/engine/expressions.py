@@ -72,6 +72,8 @@ FILLED = frozenset({"dict", "collections.OrderedDict"})
 """What Dynamo makes by functions of its own that it traces (measured)."""
 COMPUTING = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Call})
 """Expressions that an operation may be traced for, if they give a tensor."""
+AFRESH = frozenset({"range", "view", "keys"})
+"""What Dynamo makes anew of a generator that has walked it to its end (measured)."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
@@ -323,7 +325,9 @@ class Expressions(Room):
             value = self.eval(item, frame)
             if key is None:
                 self.engine.tell_unresolved(item, frame, value, walked=True)
-                table = self._table_of(keep(value, lambda option: option not in (K.UNRESOLVED, K.OF_FUNCTION)), frame)
+                table = self._table_of(
+                    keep(value, lambda option: option not in (K.UNRESOLVED, K.OF_FUNCTION)), frame
+                )
                 if table is not None:
                     entries.update(table.entries)
                     if table.element is not None:
@@ -687,6 +691,8 @@ class Expressions(Room):
             self._forget({*stored[before:]}, frame)
         if not self.engine.quiet and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
             self._tell_consumed(node, function, made, frame)
+        if not self.engine.quiet and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+            self._tell_spread(node, node.args[0].value, function, frame)
         if isinstance(node.func, ast.Attribute) and not (self.engine.quiet or frame.enclosing):
             self._tell_in_arguments(node, function, made, (*args, *keywords.values()), frame)
         return made
@@ -743,6 +749,23 @@ class Expressions(Room):
             if name in frame.env
         }
         if held - _read_later(node, frame.function):
+            self.engine.tell(F.Consumed(self.engine.where(frame), node))
+
+    def _tell_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
+        """Tells a call that is given all of a generator expression and nothing else in its place, if Dynamo cannot make
+        that anew: what it has walked is used up, or nothing reads what it holds behind it. (Measured: a range and what
+        a dict or a container of modules has are walked afresh.)"""
+        if not isinstance(generator, ast.GeneratorExp) or isinstance(likely(function), External):
+            return
+        if frame.function is None or not {*frame.enclosing} <= {"with"}:
+            return
+        with self.engine.quietly():
+            walked = likely(self.eval(generator.generators[0].iter, frame))
+        afresh = isinstance(walked, (Mapping, Instance, ExternalInstance, Unknown)) or (
+            isinstance(walked, Sequence) and walked.kind in AFRESH
+        )
+        held = {name for name in _held_names(generator) if name in frame.env}
+        if not afresh or held - _read_later(node, frame.function):
             self.engine.tell(F.Consumed(self.engine.where(frame), node))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:

@@ -243,6 +243,28 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
 
 GETTER = ExternalInstance("getset_descriptor.__get__")
 """What the `__torch_function__` of a class is given as the function where an attribute of a tensor is read."""
+PARTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
+    {
+        "torch.nn.Transformer": {"encoder": "TransformerEncoder", "decoder": "TransformerDecoder"},
+        "torch.nn.TransformerEncoder": {"layers": "ModuleList"},
+        "torch.nn.TransformerDecoder": {"layers": "ModuleList"},
+        "torch.nn.TransformerEncoderLayer": {
+            **dict.fromkeys(("linear1", "linear2"), "Linear"),
+            **dict.fromkeys(("norm1", "norm2"), "LayerNorm"),
+            **dict.fromkeys(("dropout", "dropout1", "dropout2"), "Dropout"),
+            "self_attn": "MultiheadAttention",
+        },
+        "torch.nn.TransformerDecoderLayer": {
+            **dict.fromkeys(("linear1", "linear2"), "Linear"),
+            **dict.fromkeys(("norm1", "norm2", "norm3"), "LayerNorm"),
+            **dict.fromkeys(("dropout", "dropout1", "dropout2", "dropout3"), "Dropout"),
+            **dict.fromkeys(("self_attn", "multihead_attn"), "MultiheadAttention"),
+        },
+        "torch.nn.MultiheadAttention": {"out_proj": "Linear"},
+    }
+)
+"""The modules that a module of torch.nn makes of itself, by the names it keeps them under (held against torch by a
+test)."""
 UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
