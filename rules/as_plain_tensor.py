@@ -3,16 +3,17 @@
 ## What it does
 Finds `x.as_subclass(torch.Tensor)` in compiled code, `as_subclass` of a tensor that is of a subclass already, and
 calls of a subclass of `torch.Tensor` whose `__init__` is given by position what it needs, or that has no `__new__` of
-its own and is given more than a tensor; `torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class.
+its own and is given more than a tensor; `torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class. Also `x.type(type(y))`, which gives
+`type` the class `torch.Tensor`.
 
 ## Why it hurts torch.compile
 Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the
 graph ends at the call. It follows `__new__` of a subclass with all arguments, and `__init__` with those alone that are
-given by name: the others are missing to it.
+given by name: the others are missing to it. The class `torch.Tensor` is nothing that a graph can hold.
 
 ## Use instead
 Unwrap before the compiled region, or let the subclass's `__torch_function__` give back plain tensors. Give by name what
-`__init__` needs.
+`__init__` needs. Write `x.type_as(y)` or `x.to(y)`.
 
 ## Limits
 `as_subclass` from a plain tensor towards a subclass of `torch.Tensor` is traced and not reported, nor is a call of a
@@ -21,7 +22,7 @@ subclass whose `__init__` is given all it needs by name.
 
 from tcready.rules._names import method_of_tensor
 from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.values import Class, External, Tensor, tensor_of
+from tcready.static.engine.values import Class, External, Tensor, likely, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 UNTRACED = frozenset({"grad", "_grad", "_base"})
@@ -38,6 +39,8 @@ def check(fact: Call | Attribute) -> Claim | None:
         return Claim("a tensor that wraps others is made: the graph ends here")
     if fact.name == "torch.Tensor.__init__" and isinstance(fact.function, Class):
         return Claim("a tensor of a class with an `__init__` is made: the graph ends here")
+    if method_of_tensor(fact, "type") and External("torch.Tensor") in map(likely, fact.args):
+        return Claim("`type` of a tensor is given the class `torch.Tensor`: the graph ends here")
     if method_of_tensor(fact, "as_subclass") and External("torch.Tensor") in fact.args:
         return Claim("`as_subclass(torch.Tensor)` in compiled code: the graph ends here")
     if method_of_tensor(fact, "as_subclass") and isinstance(fact.receiver, Tensor) and fact.receiver.subclass:
@@ -50,12 +53,24 @@ RULE = Rule(
     name="as-plain-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0001", "GB0007", "GB0117", "GB0163", "GB7312"),
+    gb_ids=("GB0001", "GB0007", "GB0117", "GB0163", "GB7312", "GB7489"),
     facts=(Call, Attribute),
     check=check,
     no_rewrite="The class of the tensor is what the code is about.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.ones(8)
+
+    def forward(self, x):
+        y = x * 2
+        return y * self.scale.type(type(x.data))  # BAD
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

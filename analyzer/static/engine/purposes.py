@@ -215,6 +215,10 @@ def _gates(nodes: Iterable[ast.AST]) -> Iterator[_Gate]:
             for holds, absent in ((True, node.value.orelse), (False, node.value.body)):
                 if not _is_none(absent):
                     yield _Gate(frozenset(_given(node.value.test, holds)), [], [*node.targets])
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.BoolOp):
+            first = node.value.values[0]
+            if isinstance(node.value.op, ast.Or) and isinstance(first, ast.Name):
+                yield _Gate(frozenset({first.id}), [], [*node.targets])
         blocks: list[object] = [getattr(node, "body", None), getattr(node, "orelse", None)]
         for block in (each for each in blocks if isinstance(each, list)):
             for index, each in enumerate(block):

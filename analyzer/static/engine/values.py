@@ -449,13 +449,17 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
 
 
 def brought_in(value: Value) -> Value:
-    """A number that was made a tensor before the trace: it comes in as an argument does."""
-    if not any(isinstance(option, Tensor) and option.written for option in options(value)):
+    """A tensor of one number that was made before the trace: it comes in as an argument does."""
+    if not any(isinstance(option, Tensor) and _is_number(option) for option in options(value)):
         return value
     if isinstance(value, Choice):
         return lift(lambda each: join(*map(brought_in, options(each))), value)
     assert isinstance(value, Tensor)
     return replace(value, written=False, given=True)
+
+
+def _is_number(tensor: Tensor) -> bool:
+    return tensor.written or (tensor.rank == 0 and not tensor.leaf and not tensor.given)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
