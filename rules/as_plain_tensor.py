@@ -3,8 +3,8 @@
 ## What it does
 Finds `x.as_subclass(torch.Tensor)` in compiled code, `as_subclass` of a tensor that is of a subclass already, and
 calls of a subclass of `torch.Tensor` whose `__init__` is given by position what it needs, or that has no `__new__` of
-its own and is given more than a tensor; `torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class. Also `x.type(type(y))`, which gives
-`type` the class `torch.Tensor`.
+its own and is given more than a tensor; `torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class.
+Also `x.type(type(y))`, which gives `type` the class `torch.Tensor`.
 
 ## Why it hurts torch.compile
 Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the

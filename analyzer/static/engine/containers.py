@@ -12,7 +12,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Room
 from tcready.static.engine.models import layouts
 from tcready.static.engine.operators import compared
-from tcready.static.engine.scope import Frame, narrowing_key
+from tcready.static.engine.scope import Frame, narrowing_key, same_objects
 from tcready.static.engine.values import (
     MAX_ENTRIES,
     NONE,
@@ -45,6 +45,7 @@ from tcready.static.engine.values import (
     of_key,
     one_of,
     options,
+    outliving,
     prefer,
     without_none,
 )
@@ -450,6 +451,29 @@ class Containers(Room):
             self.put_back(function.value, value, frame)
 
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        for other in self._same_object(node, frame):
+            self._put(other, value, frame)
+        self._put(node, value, frame)
+
+    def _same_object(self, node: ast.expr, frame: Frame) -> list[ast.expr]:
+        """Other names and attributes under which what stands as `node` is found before it is changed."""
+        key = narrowing_key(node) if frame.function is not None else None
+        others = same_objects(frame.function).get(key) if frame.function is not None and key else None
+        if not others:
+            return []
+        before = self._found_as(node, frame)
+        changes = isinstance(before, (Sequence, Mapping))
+        return [each for each in others if changes and self._found_as(each, frame) == before]
+
+    def _found_as(self, node: ast.expr, frame: Frame) -> Value | None:
+        """What a name or an attribute of one holds."""
+        value = frame.env.get(narrowing_key(node) or "")
+        if value is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = frame.env.get(node.value.id)
+            value = self.engine.heap[owner].attributes.get(node.attr) if isinstance(owner, Instance) else None
+        return None if value is None else outliving(value)
+
+    def _put(self, node: ast.expr, value: Value, frame: Frame) -> None:
         if isinstance(node, ast.Name):
             inner: Frame | None = frame
             while inner is not None:

@@ -15,6 +15,8 @@ from tcready.static.index import FunctionInfo, ModuleInfo
 from tcready.static.source import nodes_in
 
 Env: TypeAlias = "dict[str, Value]"
+SAME = "_same_objects"
+"""The attribute of a function that holds which of its names are one object."""
 
 
 Situation: TypeAlias = Literal[
@@ -180,6 +182,22 @@ def narrowing_key(node: ast.expr) -> str | None:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return None
+
+
+def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
+    """By the key of `x` or `x.attr`: the other names and attributes that an assignment of a function gives the same
+    object as that one, or takes it from."""
+    known = vars(info).get(SAME)
+    if isinstance(known, dict):
+        return known
+    found: dict[str, list[ast.expr]] = {}
+    for node in info.nodes:
+        if isinstance(node, ast.Assign):
+            places = {key: each for each in (*node.targets, node.value) if (key := narrowing_key(each))}
+            for key in places if len(places) > 1 else ():
+                found.setdefault(key, []).extend(each for k, each in places.items() if k != key)
+    vars(info)[SAME] = found
+    return found
 
 
 def join_envs(*envs: Env | None) -> Env | None:

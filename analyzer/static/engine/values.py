@@ -449,17 +449,19 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
 
 
 def brought_in(value: Value) -> Value:
-    """A tensor of one number that was made before the trace: it comes in as an argument does."""
+    """A tensor of one number that was made before the trace: it comes in as an argument does, a whole one with its value
+    (measured: a fraction is read where torch takes a number)."""
     if not any(isinstance(option, Tensor) and _is_number(option) for option in options(value)):
         return value
     if isinstance(value, Choice):
         return lift(lambda each: join(*map(brought_in, options(each))), value)
     assert isinstance(value, Tensor)
-    return replace(value, written=False, given=True)
+    return replace(value, written=False, given=value.dtype != "float")
 
 
 def _is_number(tensor: Tensor) -> bool:
-    return tensor.written or (tensor.rank == 0 and not tensor.leaf and not tensor.given)
+    whole = tensor.rank == 0 and tensor.dtype == "int"
+    return tensor.written or (whole and not tensor.leaf and not tensor.given)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
