@@ -116,6 +116,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("nineteenth", "unseen19.toml"),
         ("twentieth", "unseen20.toml"),
         ("twenty-first", "unseen21.toml"),
+        ("twenty-second", "unseen22.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -171,6 +172,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "nineteenth",
                 "twentieth",
                 "twenty-first",
+                "twenty-second",
             )
             for half in ("look", "kept")
         ),

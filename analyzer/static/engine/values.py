@@ -460,7 +460,7 @@ def brought_in(value: Value) -> Value:
 
 
 def _is_number(tensor: Tensor) -> bool:
-    whole = tensor.rank == 0 and tensor.dtype == "int"
+    whole = tensor.rank == 0 and tensor.dtype in ("int", None)
     return tensor.written or (whole and not tensor.leaf and not tensor.given)
 
 
