@@ -34,6 +34,25 @@ def model(x):
             fullgraph=True,
         ),
         Break(
+            "GB8335",
+            "A break stands behind a generator that has walked a part of what it is given, or all: Dynamo has to hand it "
+            "over, and cannot make it anew.",
+            cure="Make a list (`f(*[...])`), or cure the other break.",
+            bad="""
+def first(*rows):
+    print("rows")
+    return rows[0]
+def model(x):
+    return first(*(x * by for by in (1, 2)))  # BAD
+""",
+            good="""
+def first(*rows):
+    return rows[0]
+def model(x):
+    return first(*(x * by for by in (1, 2)))
+""",
+        ),
+        Break(
             "GB7000",
             "A break stands in a loop, and Dynamo runs the whole function eagerly: it cannot go on within a loop.",
             cure="Cure the break on that line, whatever its kind, or take it out of the loop; else compile the body of "
