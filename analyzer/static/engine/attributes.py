@@ -158,7 +158,7 @@ class Attributes(Room):
                 else K.external_attribute(f"{owner.name}.{name}", self.engine.operations.tables.version)
             )
         if isinstance(owner, ExternalInstance):
-            if owner in (K.UNRESOLVED, K.OF_FUNCTION):
+            if K.is_left(owner):
                 return owner
             if K.is_module_class(owner.name):
                 if name == "training":

@@ -325,9 +325,7 @@ class Expressions(Room):
             value = self.eval(item, frame)
             if key is None:
                 self.engine.tell_unresolved(item, frame, value, walked=True)
-                table = self._table_of(
-                    keep(value, lambda option: option not in (K.UNRESOLVED, K.OF_FUNCTION)), frame
-                )
+                table = self._table_of(keep(value, lambda option: not K.is_left(option)), frame)
                 if table is not None:
                     entries.update(table.entries)
                     if table.element is not None:

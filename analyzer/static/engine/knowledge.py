@@ -268,7 +268,7 @@ test)."""
 UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
-"""What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its static methods apart."""
+"""What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its methods apart."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
@@ -850,6 +850,11 @@ FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
     }
 )
 """Attributes of objects of torch that are no modules, by class and name."""
+
+
+def is_left(value: Value) -> bool:
+    """Whether it is what Dynamo has in place of an attribute that it does not look up."""
+    return value is UNRESOLVED or value is OF_FUNCTION
 
 
 @lru_cache(4096)

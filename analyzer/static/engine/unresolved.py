@@ -1,5 +1,5 @@
 """What Dynamo leaves without looking it up: properties, dicts and classes read by `super().name`, and what a class of
-`torch.autograd.Function` has besides its static methods.
+`torch.autograd.Function` has besides its methods.
 
 Reading it, keeping it, returning it and asking `is None` of it are traced; whatever else is asked of it ends the graph,
 but that the first is true, Dynamo takes for granted.
@@ -39,7 +39,7 @@ class Unresolved(Room):
                 self._first[frame.context] = node
             for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
                 if type(value) is Choice and _left(value):
-                    frame.env[name] = keep(value, lambda option: not is_left(option))
+                    frame.env[name] = keep(value, lambda option: not K.is_left(option))
         self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up, K.UNRESOLVED in left))
 
     def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
@@ -50,9 +50,4 @@ class Unresolved(Room):
 
 def _left(value: Value) -> list[Value]:
     """Which of the two kinds a value may be."""
-    return [kind for kind in (value.options if type(value) is Choice else (value,)) if is_left(kind)]
-
-
-def is_left(value: Value) -> bool:
-    """Whether it is what Dynamo has in place of an attribute."""
-    return value is K.UNRESOLVED or value is K.OF_FUNCTION
+    return [kind for kind in (value.options if type(value) is Choice else (value,)) if K.is_left(kind)]
