@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -186,14 +187,17 @@ def narrowing_key(node: ast.expr) -> str | None:
 
 def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
     """By the key of `x` or `x.attr`: the other names and attributes that an assignment of a function gives the same
-    object as that one, or takes it from."""
+    object as that one, or takes it from; none that the function gives a value twice."""
     known = vars(info).get(SAME)
     if isinstance(known, dict):
         return known
     found: dict[str, list[ast.expr]] = {}
+    named = (n for n in info.nodes if isinstance(n, (ast.Name, ast.Attribute)))
+    stored = Counter(narrowing_key(n) for n in named if isinstance(n.ctx, ast.Store))
     for node in info.nodes:
         if isinstance(node, ast.Assign):
-            places = {key: each for each in (*node.targets, node.value) if (key := narrowing_key(each))}
+            ends = {key: each for each in (*node.targets, node.value) if (key := narrowing_key(each))}
+            places = {key: each for key, each in ends.items() if stored[key] < 2}
             for key in places if len(places) > 1 else ():
                 found.setdefault(key, []).extend(each for k, each in places.items() if k != key)
     vars(info)[SAME] = found
