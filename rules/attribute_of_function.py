@@ -2,7 +2,8 @@
 
 ## What it does
 Finds computing, comparing, indexing and looping with an attribute that is read from a class of
-`torch.autograd.Function`, a question for its truth, and calls that are given it.
+`torch.autograd.Function`, a question for its truth, and calls that are given it; `hasattr`, and `getattr` with a
+default, of such a class.
 
 ## Why it hurts torch.compile
 Of such a class Dynamo looks up `apply` and methods. Anything else it keeps as it stands, and takes it for an
@@ -14,7 +15,8 @@ Keep the value outside of the class: a constant of the module, or an attribute o
 `__init__` (`self.names = Spike.names`).
 
 ## Limits
-What is only returned, kept or compared by `is` is traced and not reported.
+What is only returned, kept or compared with None is traced and not reported. Of one in an f-string Dynamo says nothing,
+and neither is that: the function runs as eager code.
 """
 
 from tcready.static.engine.facts import Unresolved
@@ -35,12 +37,37 @@ RULE = Rule(
     name="attribute-of-function",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0055", "GB0156", "GB4347", "GB4841", "GB6215"),
+    gb_ids=("GB0055", "GB0150", "GB0156", "GB4347", "GB4841", "GB6215"),
     facts=(Unresolved,),
     check=check,
     no_rewrite="Where the value is to stand instead is for its author to say.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        scale = getattr(Double, "scale", 3)  # BAD
+        y = y * scale
+        if hasattr(Double, "wide"):  # BAD
+            y = y + 1
+        return Double.apply(y)
+""",
+            setup="""
+class Double(torch.autograd.Function):
+    scale = 2
+    wide = True
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+""",
+        ),
         Sample(
             """
 def last(x, function):

@@ -64,9 +64,21 @@ OF_REGISTERED = MappingProxyType(
 CONTEXT = "torch.autograd.function.FunctionCtx"
 """What an autograd function keeps for its backward in."""
 ASKS_THE_TYPE = frozenset(
-    {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super", "torch.is_tensor"}
+    {
+        "callable",
+        "dict",
+        "functools.partial",
+        "getattr",
+        "hasattr",
+        "id",
+        "isinstance",
+        "issubclass",
+        "super",
+        "torch.is_tensor",
+        "type",
+    }
 )
-"""Functions that are given an attribute by `super()` without a break."""
+"""Functions that are given what Dynamo has not looked up without a break, or that keep it as it is."""
 TENSOR_COPIED = "GB4198"
 """The break of a deep copy of what holds a tensor."""
 TENSOR_CALLED = "GB0147"

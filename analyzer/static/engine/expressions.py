@@ -356,7 +356,10 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
-                self.engine.tell_unresolved(part.value, frame, value, walked=True)
+                if value is not K.OF_FUNCTION and K.OF_FUNCTION not in options(
+                    value
+                ):  # nothing is told of that
+                    self.engine.tell_unresolved(part.value, frame, value, walked=True)
                 if (
                     guess is not None or not self.engine.quiet
                 ):  # while things are built, only the text matters

@@ -187,7 +187,8 @@ def narrowing_key(node: ast.expr) -> str | None:
 
 def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
     """By the key of `x` or `x.attr`: the other names and attributes that an assignment of a function gives the same
-    object as that one, or takes it from; none that the function gives a value twice."""
+    object as that one, or takes it from; none that the function gives a value twice, or that is an attribute which it
+    gives another beside."""
     known = vars(info).get(SAME)
     if isinstance(known, dict):
         return known
@@ -196,6 +197,9 @@ def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
     stored = Counter(narrowing_key(n) for n in named if isinstance(n.ctx, ast.Store))
     for node in info.nodes:
         if isinstance(node, ast.Assign):
+            source = narrowing_key(node.value)
+            if isinstance(node.value, ast.Attribute) and stored[source]:
+                continue
             ends = {key: each for each in (*node.targets, node.value) if (key := narrowing_key(each))}
             places = {key: each for key, each in ends.items() if stored[key] < 2}
             for key in places if len(places) > 1 else ():

@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     agreed,
     holds_tensor,
     join,
+    keep,
     lift,
     likely,
     may_change,
@@ -390,6 +391,9 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     if site.args[0] == External("torch.nn") and default is None and not known:
         return External("torch.nn.Module")  # a class of modules, whichever it is
     value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
+    if default is not None:  # Dynamo asks first whether it is there
+        engine.tell_unresolved(site.node, site.frame, value)
+        value = keep(value, lambda option: not K.is_left(option))
     engine.touch_attribute(site.args[0], value, site.node, site.frame)
     return value
 
@@ -432,6 +436,8 @@ def set_plainly(engine: Engine, site: CallSite) -> Value | None:
 def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
         owner, name = site.args[0], str(site.args[1].value)
+        if isinstance(owner, Class):
+            engine.tell_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
         answer = engine.has_attribute(owner, name)
         if answer != Const(False) and any(map(engine.is_module, options(owner))):
             with engine.quietly():
