@@ -19,17 +19,13 @@ What is only returned, kept or compared with None is traced and not reported. Of
 and neither is that: the function runs as eager code.
 """
 
+from tcready.rules._unresolved import used
 from tcready.static.engine.facts import Unresolved
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    if fact.by_super:
-        return None
-    message = "an attribute of an autograd function is used: Dynamo has not looked it up"
-    return (
-        Claim(message, effect="frame_skip") if fact.gives_up else Claim(f"{message}, and the graph ends here")
-    )
+    return None if fact.by_super else used("an attribute of an autograd function", fact)
 
 
 RULE = Rule(

@@ -17,17 +17,13 @@ What is only returned, kept or compared by `is` is traced and not reported. A te
 Dynamo takes it for true.
 """
 
+from tcready.rules._unresolved import used
 from tcready.static.engine.facts import Unresolved
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    if not fact.by_super:
-        return None
-    message = "a property that was read by `super()` is used: Dynamo has not looked it up"
-    return (
-        Claim(message, effect="frame_skip") if fact.gives_up else Claim(f"{message}, and the graph ends here")
-    )
+    return used("a property that was read by `super()`", fact) if fact.by_super else None
 
 
 RULE = Rule(

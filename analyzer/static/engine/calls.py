@@ -63,7 +63,7 @@ OF_REGISTERED = MappingProxyType(
 """Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
 CONTEXT = "torch.autograd.function.FunctionCtx"
 """What an autograd function keeps for its backward in."""
-ASKS_THE_TYPE = frozenset(
+TAKE_UNRESOLVED = frozenset(
     {
         "callable",
         "dict",
@@ -769,7 +769,7 @@ def _modules_last(site: CallSite) -> tuple[Value, ...]:
 def _looks_at_arguments(function: Value) -> bool:
     """Whether a call of what is no code of the source needs to know what its arguments are: a container takes all."""
     if isinstance(function, External):
-        return function.name not in ASKS_THE_TYPE
+        return function.name not in TAKE_UNRESOLVED
     return isinstance(function, Method) and isinstance(function.receiver, (Tensor, ExternalInstance))
 
 

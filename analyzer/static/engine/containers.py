@@ -457,13 +457,14 @@ class Containers(Room):
 
     def _same_object(self, node: ast.expr, frame: Frame) -> list[ast.expr]:
         """Other names and attributes under which what stands as `node` is found before it is changed."""
-        key = narrowing_key(node) if frame.function is not None else None
-        others = same_objects(frame.function).get(key) if frame.function is not None and key else None
-        if not others:
+        key = narrowing_key(node)
+        if frame.function is None or key is None:
             return []
-        before = self._found_as(node, frame)
-        changes = isinstance(before, (Sequence, Mapping))
-        return [each for each in others if changes and self._found_as(each, frame) == before]
+        others = same_objects(frame.function).get(key)
+        before = self._found_as(node, frame) if others else None
+        if not others or not isinstance(before, (Sequence, Mapping)):
+            return []
+        return [each for each in others if self._found_as(each, frame) == before]
 
     def _found_as(self, node: ast.expr, frame: Frame) -> Value | None:
         """What a name or an attribute of one holds."""

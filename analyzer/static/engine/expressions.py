@@ -356,9 +356,7 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
-                if value is not K.OF_FUNCTION and K.OF_FUNCTION not in options(
-                    value
-                ):  # nothing is told of that
+                if K.OF_FUNCTION not in options(value):  # of that Dynamo says nothing
                     self.engine.tell_unresolved(part.value, frame, value, walked=True)
                 if (
                     guess is not None or not self.engine.quiet
@@ -742,14 +740,8 @@ class Expressions(Room):
         later = isinstance(made, Sequence) and made.kind == "iterator"
         if not followed or later or frame.function is None or not {*frame.enclosing} <= {"with"}:
             return
-        held = {
-            name
-            for generator in node.args
-            if isinstance(generator, ast.GeneratorExp)
-            for name in _held_names(generator)
-            if name in frame.env
-        }
-        if held - _read_later(node, frame.function):
+        generators = [each for each in node.args if isinstance(each, ast.GeneratorExp)]
+        if _lacks(generators, node, frame, frame.function):
             self.engine.tell(F.Consumed(self.engine.where(frame), node))
 
     def _tell_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
@@ -765,8 +757,7 @@ class Expressions(Room):
         afresh = isinstance(walked, (Mapping, Instance, ExternalInstance, Unknown)) or (
             isinstance(walked, Sequence) and walked.kind in AFRESH
         )
-        held = {name for name in _held_names(generator) if name in frame.env}
-        if not afresh or held - _read_later(node, frame.function):
+        if not afresh or _lacks([generator], node, frame, frame.function):
             self.engine.tell(F.Consumed(self.engine.where(frame), node))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
@@ -915,6 +906,12 @@ def _held_names(node: Comprehension) -> list[str]:
     names = [each for each in _inside(node) if isinstance(each, ast.Name)]
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     return sorted({each.id for each in names if isinstance(each.ctx, ast.Load)} - stored)
+
+
+def _lacks(generators: list[ast.GeneratorExp], node: ast.Call, frame: Frame, function: FunctionInfo) -> bool:
+    """Whether generator expressions of a call hold a variable that nothing in its function reads behind it."""
+    held = {name for each in generators for name in _held_names(each) if name in frame.env}
+    return bool(held - _read_later(node, function))
 
 
 def _rounds_of(walked: Value) -> tuple[Value, ...] | None:

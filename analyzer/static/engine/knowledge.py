@@ -859,13 +859,14 @@ def is_left(value: Value) -> bool:
 
 @lru_cache(4096)
 def public_name(name: str) -> str:
-    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
+    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`,
+    `torch._dynamo.disable` as `torch.compiler.disable`."""
     if not name.startswith("torch."):
         return name
     if f"{name}.".startswith("torch.torch."):
         return public_name(name.removeprefix("torch."))  # torch has itself as an attribute
-    if name.startswith("torch._dynamo.disable"):
-        return name.replace("_dynamo", "compiler", 1)
+    if name == "torch._dynamo.disable":
+        return "torch.compiler.disable"
     module, _, last = name.rpartition(".")
     if last[:1].isupper() and not module.rpartition(".")[2].startswith("_"):
         for package, inside in EXPORTED:
