@@ -222,3 +222,22 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     following = {each.code for each in RULES if each.follows}
     others = () if rule.follows else [f for f in own if f.level != "note" and f.rule not in following]
     return [f for f in own if f.rule == rule.code or f in others]
+
+
+@pytest.mark.dynamo
+def test_what_takes_no_bool_raises_for_a_comparison_with_a_member(tmp_path: Path) -> None:
+    """Two things are told of one line, so that it is no sample: that the answer is a constant, and what that raises."""
+    import torch
+
+    path = tmp_path / "where_member.py"
+    rule = next(rule for rule in RULES if rule.name == "member-with-tensor")
+    source = "class Model(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    sample = Sample(
+        source + "        return torch.where(x != Kind.WORD, x * 2, x).masked_fill(x == 3, 0)\n",
+        setup=rule.bad[0].setup,
+    )
+    told = {finding.effect for finding in findings(sample, path, rule)}
+    assert told == {"compile_error", "wrong_result"}
+    assert isinstance(eager(sample, path)[0], torch.Tensor)
+    with pytest.raises(TypeError, match="where"):
+        run(sample, path)

@@ -682,7 +682,20 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
             info.assigned[node.target.id] = node.value
         elif isinstance(node, (ast.If, ast.Try)):
             for block in ("body", "orelse", "finalbody"):
-                _fill_class(info, getattr(node, block, []), kept)
+                inner: list[ast.stmt] = getattr(node, block, [])
+                if isinstance(node, ast.If) and _is_left_out(node.test, block == "body"):
+                    for each in inner:
+                        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                            info.annotated[each.target.id] = each.annotation
+                    continue
+                _fill_class(info, inner, kept)
+
+
+def _is_left_out(test: ast.expr, body: bool) -> bool:
+    """Whether no run comes to the body of `if TYPE_CHECKING`, or to the `else` of `if not TYPE_CHECKING`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _is_left_out(test.operand, not body)
+    return body and getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
 
 
 def _names_of_operator(source: Source, operator: str) -> Iterator[str]:

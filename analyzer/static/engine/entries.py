@@ -376,13 +376,30 @@ class Entries(Room):
             if isinstance(node, (ast.If, ast.While, ast.IfExp)):
                 asked = _asked_for_truth(node.test)
                 told.update(asked)
-                told.update(
-                    test.left for test in asked if isinstance(test, ast.Compare) and _asks_which(test)
-                )
+                compared = (test for test in asked if isinstance(test, ast.Compare))
+                told.update(test.left for test in compared if self._asks_which(test, info))
             elif isinstance(node, ast.Call) and owner is not None and depth:
                 told.update(self._passed_as_flag(name, node, info, owner, depth))
         uses = [node for node in info.nodes if isinstance(node, ast.Name) and node.id == name]
         return bool(uses) and told.issuperset(uses)
+
+    def _asks_which(self, test: ast.Compare, info: FunctionInfo) -> bool:
+        """Whether something is this or that constant."""
+        which = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+        return all(isinstance(op, which) for op in test.ops) and all(
+            self._is_constant(node, info) for node in test.comparators
+        )
+
+    def _is_constant(self, node: ast.expr, info: FunctionInfo) -> bool:
+        """A number, a text or the like that is written out or is read off a module or a class, or several."""
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return all(self._is_constant(each, info) for each in node.elts)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self._is_constant(node.operand, info)
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return isinstance(node, ast.Constant)
+        with self.engine.quietly():
+            return isinstance(self.engine.eval(node, self.engine.module_frame(info.module)), Const)
 
     def _passed_as_flag(
         self, name: str, call: ast.Call, info: FunctionInfo, owner: Instance, depth: int
@@ -435,21 +452,6 @@ def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _asked_for_truth(test.operand)
     return [test]
-
-
-def _asks_which(test: ast.Compare) -> bool:
-    """Whether something is this or that constant."""
-    which = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
-    return all(isinstance(op, which) for op in test.ops) and all(map(_is_constant, test.comparators))
-
-
-def _is_constant(node: ast.expr) -> bool:
-    """A number, a text or the like that is written out, or several."""
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return all(map(_is_constant, node.elts))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _is_constant(node.operand)
-    return isinstance(node, ast.Constant)
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = True) -> bool:

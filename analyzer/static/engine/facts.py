@@ -370,6 +370,22 @@ class Overloaded:
     written: bool
 
 
+Use: TypeAlias = Literal["equality", "order", "attribute", "argument"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A tensor and a member of an enum that is a number are compared: by `==`, `!=` or `in` (`equality`), or by what is
+    less (`order`). Of the first Dynamo makes a constant: something is read of that as of a tensor (`attribute`), or an
+    operation takes no bool there (`argument`)."""
+
+    where: Where
+    node: ast.expr
+    use: Use
+    sure: bool
+    """The one is a tensor, and the other a member, whatever happens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
@@ -453,6 +469,7 @@ Fact: TypeAlias = (
     | Initialised
     | Alone
     | Overloaded
+    | Compared
     | Misfit
     | CheckMessage
     | Returned

@@ -609,6 +609,33 @@ def is_surely_tensor(value: Value) -> bool:
     return all(isinstance(v, Tensor) for v in options(value))
 
 
+def is_answer(value: Value) -> bool:
+    """True or False, whichever."""
+    return isinstance(value, Const) and type(value.value) is bool
+
+
+def is_member(value: Value) -> bool:
+    """A member of an enum, whichever."""
+    return all(isinstance(v, Const) and v.enum is not None for v in options(value))
+
+
+def is_member_of(container: Value) -> bool:
+    """A row of members of enums alone."""
+    return (
+        isinstance(container, Sequence)
+        and bool(container.items)
+        and all(map(is_member, container.items or ()))
+    )
+
+
+def holds_number(members: Value) -> bool:
+    """A member of an enum that is a number besides, or a row with one."""
+    return any(
+        isinstance(v, Const) and not v.opaque and isinstance(v.value, (int, float))
+        for v in (members_of(members) if isinstance(members, Sequence) else options(members))
+    )
+
+
 def is_surely_mask(value: Value) -> bool:
     """Every alternative is known to be a tensor of booleans."""
     return all(isinstance(v, Tensor) and v.sure and v.dtype == "bool" for v in options(value))

@@ -26,6 +26,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     holds_tensor,
+    is_answer,
     join,
     likely,
     members_of,
@@ -210,6 +211,14 @@ class Operations:
         read = [args[place] if isinstance(place, int) else keywords[place] for place in known[question]]
         members = (members_of(value) if isinstance(value, Sequence) else (value,) for value in read)
         return tuple(value for found in members for value in found)
+
+    def takes_no_bool(self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> bool:
+        """Whether a call fits no form as it is, and fits one if a tensor is given for each bool."""
+        if not any(map(is_answer, (*args, *keywords.values()))) or self.results(operation, args, keywords):
+            return False
+        tensors = tuple(Tensor("bool") if is_answer(value) else value for value in args)
+        named = {name: Tensor("bool") if is_answer(value) else value for name, value in keywords.items()}
+        return bool(self.results(operation, tensors, named))
 
     def reads(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]

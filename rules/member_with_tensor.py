@@ -1,0 +1,116 @@
+"""A tensor is compared with a member of an enum.
+
+## What it does
+Finds `==`, `!=`, `<` and their like between a tensor and a member of an `enum.IntEnum`, or of another enum whose
+members are numbers, and `in` over such members.
+
+## Why it hurts torch.compile
+Eager code compares the numbers. Dynamo takes the two for different kinds of things: `tensor == Kind.WORD` is False,
+`!=` is True, whatever the tensor holds, and no word is said of it. A mask made that way is empty. If the code asks
+something of that answer as of a tensor (`.sum()`), or `<` is what it asks for, the function runs as eager code; an
+operation that takes no bool there (`torch.where`) raises.
+
+## Use instead
+The number: `tensor == Kind.WORD.value`, or `torch.eq(tensor, Kind.WORD)`.
+
+## Limits
+Arithmetic with a member, a member as an index, and comparing it with a size or a number is traced as eager code runs
+it, and not reported. Measured with torch 2.13 and 2.14.
+"""
+
+from tcready.static.engine.facts import Compared
+from tcready.static.rule import Claim, Rule, Sample
+
+KIND = """
+import enum
+
+
+class Kind(enum.IntEnum):
+    NONE = 0
+    WORD = 1
+"""
+
+
+def check(fact: Compared) -> Claim:
+    confidence = None if fact.sure else "medium"
+    if fact.use == "order":
+        return Claim(
+            "Dynamo orders no tensor and member of an enum: the function runs as eager code",
+            confidence=confidence,
+            effect="frame_skip",
+        )
+    if fact.use == "attribute":
+        return Claim(
+            "Dynamo takes a tensor and a member of an enum for different, and that answer has no such attribute",
+            confidence=confidence,
+            effect="frame_skip",
+        )
+    if fact.use == "argument":
+        return Claim(
+            "Dynamo takes a tensor and a member of an enum for different, and that answer is no tensor: tracing raises",
+            confidence=confidence,
+            effect="compile_error",
+        )
+    return Claim(
+        "Dynamo takes a tensor and a member of an enum for different, whatever the tensor holds",
+        confidence=confidence,
+    )
+
+
+RULE = Rule(
+    code="TCR123",
+    name="member-with-tensor",
+    effect="wrong_result",
+    level="error",
+    gb_ids=("GB0088", "GB0112"),
+    facts=(Compared,),
+    check=check,
+    no_rewrite="The line may name the member by any expression: put `.value` behind that.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y[x == Kind.WORD] = 0.0  # BAD
+        return y * 3
+""",
+            inputs="(torch.tensor([0.0, 1.0, 2.0]),)",
+            setup=KIND,
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y * (y < Kind.WORD)  # BAD
+""",
+            setup=KIND,
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        words = (x == Kind.WORD).float()  # BAD
+        return y * words
+""",
+            setup=KIND,
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x + Kind.WORD
+        if x.shape[0] == Kind.WORD:
+            y = y + 1
+        y = torch.where(x == Kind.WORD.value, y, x)
+        return y * torch.eq(x, Kind.WORD) + y[Kind.WORD]
+""",
+            setup=KIND,
+        ),
+    ),
+)
