@@ -31,5 +31,23 @@ def model(x):
     return n.values()
 """,
         ),
+        Break(
+            "GB0112",
+            "An operation is given what it does not take: a stand-in raises the `TypeError` that eager code would raise.",
+            cure="Give it a tensor. If eager code does that, Dynamo takes something else to stand there: the answer of a "
+            "comparison with a member of an enum, or a row that is asserted.",
+            bad="""
+def model(x):
+    rows = [x, x]
+    assert rows  # BAD
+    return rows[0] * 2
+""",
+            good="""
+def model(x):
+    rows = [x, x]
+    assert len(rows) > 0
+    return rows[0] * 2
+""",
+        ),
     ),
 )

@@ -63,6 +63,9 @@ ENTERED_BEFORE = "GB0142"
 """What `with` over an object gives that was made before (measured on torch 2.11 and 2.13)."""
 GIVES_NO_TENSOR = "GB0208"
 """What a function gives that Dynamo would put into the graph, if it gives no tensor."""
+OF_TWO = MappingProxyType({"mask": 2})
+"""Arguments whose values a module of torch.nn reads if they have so many dimensions: a mask for each head, which has one
+more, is compared with none (measured on torch 2.13)."""
 SPLIT_BY_RECURRENT = "GB0014"
 OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", GIVES_NO_TENSOR})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
@@ -253,6 +256,13 @@ class Operations:
         for argument in self.tables.arguments_of(K.public_name(name)):
             given = args[argument.place] if len(args) > argument.place else keywords.get(argument.name, NONE)
             asked = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
+            mask = tensor_of(likely(given))
+            if (
+                mask is not None
+                and mask.rank is not None
+                and mask.rank != OF_TWO.get(argument.name, mask.rank)
+            ):
+                continue
             if asked and not any(flag in keywords for flag in argument.spared_by):
                 return "values", argument.spared_by
         return "", ()
