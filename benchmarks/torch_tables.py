@@ -23,7 +23,7 @@ from typing import Any
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Dynamo asks for the GPU's state, which no forked process can
 
 import torch
-from deriving import calls, constructors, names, operators, others, samples, trying
+from deriving import calls, constructors, members, names, operators, others, samples, trying
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "analyzer" / "static" / "tables"
@@ -97,6 +97,7 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
         tables["registry"] = others.registry()
         tables["while_tracing"] = others.constants_while_tracing(found)
         tables["files"] = names.module_lists()
+        tables["members"] = members.members()
     return tables
 
 
@@ -106,7 +107,7 @@ def packed(tables: dict[str, Any]) -> dict[str, Any]:
         "torch": torch.__version__.partition("+")[0],
         "python": "{}.{}".format(*sys.version_info[:2]),
     }
-    for name in ("files", "config", "registry", "while_tracing"):
+    for name in ("files", "config", "registry", "while_tracing", "members"):
         data[name] = tables[name]
     for name in ("calls", "contexts", "decorators", "distributions", "modules", "arguments", "constructors"):
         data[name] = grouped({key: "|".join(words) for key, words in tables[name].items()})

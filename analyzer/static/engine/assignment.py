@@ -19,8 +19,10 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     brought_in,
     is_captured,
@@ -179,6 +181,9 @@ class Assignment(Room):
                     before = self._before(option, target.attr, frame)
                 if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
                     tell(option, before, self.engine.is_module(option), source)
+                unknown = all(isinstance(v, (Plain, Unknown)) for v in options(value))
+                if unknown and self.engine.mro(option.cls).functions(target.attr):
+                    continue  # a method that is wrapped, or written anew, does what it did as often as not
                 passed_by = bool(self.engine.quiet) and frame.confidence == "low"
                 self.engine.heap[option].update(target.attr, value, strong=strong, unusual=passed_by)
                 self.engine.note(option, target.attr)

@@ -18,6 +18,7 @@ from tcready.static.engine.passed import builders, passed
 from tcready.static.engine.registries import class_registered_as, modules_for
 from tcready.static.engine.scope import Env, Frame, narrowing_key, positional
 from tcready.static.engine.values import (
+    MAX_ITEMS,
     MAX_OPTIONS,
     NONE,
     UNKNOWN,
@@ -63,6 +64,7 @@ class Objects(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
+        self._told_apart: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
         self._deriving: dict[ClassInfo, list[ClassInfo]] = {}
         self._builders: dict[ClassInfo, Env] = {}
@@ -402,8 +404,9 @@ class Objects(Room):
         lent = self._alike.lent(asked) if asked is not None else None
         if lent is not None:
             return lent
-        ident = self.engine.heap.ident(cls.info, site.node, site.frame.context, outer=self.engine.quiet > 0)
-        made = Instance(ident, cls.info)
+        told_by = () if mro.is_module or not self.engine.quiet else self._constants_of(cls, site)
+        key = (cls.info, site.node, site.frame.context, *told_by)
+        made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), cls.info)
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
         if site.frame.context < 0 and site.frame.function is None and not mro.is_module:
@@ -441,6 +444,17 @@ class Objects(Room):
         for base in mro.external:
             constructors.inherit(self.engine, made, base, site)
         return made
+
+    def _constants_of(self, cls: Class, site: CallSite) -> tuple[object, ...]:
+        """The constants that an object is made with, by which it is told from others that a loop makes at the same place;
+        of many such objects, nothing tells them apart."""
+        given = [(str(place), value) for place, value in enumerate(site.args)] + [*site.keywords.items()]
+        constants = tuple((name, value) for name, value in sorted(given) if isinstance(value, Const))
+        known = self._told_apart.setdefault((cls.info, site.node, site.frame.context), set())
+        if constants in known or len(known) < MAX_ITEMS:
+            known.add(constants)
+            return constants
+        return ()
 
     def _run_initialisers(self, made: Instance, mro: Mro, site: CallSite) -> None:
         """Runs what stands for `__init__`, or that itself if what decorates it passes things on in a way that is not
