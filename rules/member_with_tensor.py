@@ -15,10 +15,11 @@ The number: `tensor == Kind.WORD.value`, or `torch.eq(tensor, Kind.WORD)`.
 
 ## Limits
 Arithmetic with a member, a member as an index, and comparing it with a size or a number is traced as eager code runs
-it, and not reported. Measured with torch 2.13 and 2.14.
+it, and not reported. Torch 2.11 compares the numbers, and nothing is reported for it.
 """
 
-from tcready.static.engine.facts import Compared
+from tcready.schema.words import Effect
+from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
 from tcready.static.rule import Claim, Rule, Sample
 
 KIND = """
@@ -31,29 +32,23 @@ class Kind(enum.IntEnum):
 """
 
 
-def check(fact: Compared) -> Claim:
-    confidence = None if fact.sure else "medium"
-    if fact.use == "order":
-        return Claim(
-            "Dynamo orders no tensor and member of an enum: the function runs as eager code",
-            confidence=confidence,
-            effect="frame_skip",
-        )
-    if fact.use == "attribute":
-        return Claim(
-            "Dynamo takes a tensor and a member of an enum for different, and that answer has no such attribute",
-            confidence=confidence,
-            effect="frame_skip",
-        )
-    if fact.use == "argument":
-        return Claim(
-            "Dynamo takes a tensor and a member of an enum for different, and that answer is no tensor: tracing raises",
-            confidence=confidence,
-            effect="compile_error",
-        )
+MESSAGES = {
+    "tensor equality": "Dynamo takes a tensor and a member of an enum for different, whatever the tensor holds",
+    "tensor contained": "Dynamo takes a tensor and each member of an enum for different, whatever the tensor holds",
+    "tensor order": "Dynamo orders no tensor and member of an enum: the function runs as eager code",
+    "attribute": "Dynamo takes a tensor and a member of an enum for different, and that answer has no such attribute",
+    "argument": "Dynamo takes a tensor and a member of an enum for different, and that is no tensor: tracing raises",
+}
+
+
+def check(fact: OfMember) -> Claim | None:
+    if fact.use not in MESSAGES:
+        return None
+    effects: dict[str, Effect] = {DIFFERS: "wrong_result", RAISES: "compile_error"}
     return Claim(
-        "Dynamo takes a tensor and a member of an enum for different, whatever the tensor holds",
-        confidence=confidence,
+        MESSAGES[fact.use],
+        confidence=None if fact.sure else "medium",
+        effect=effects.get(fact.outcome, "frame_skip"),
     )
 
 
@@ -63,7 +58,7 @@ RULE = Rule(
     effect="wrong_result",
     level="error",
     gb_ids=("GB0088", "GB0112"),
-    facts=(Compared,),
+    facts=(OfMember,),
     check=check,
     no_rewrite="The line may name the member by any expression: put `.value` behind that.",
     page=__doc__,

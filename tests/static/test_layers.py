@@ -61,6 +61,7 @@ LAYERS = {
         "engine.recurrent",
         "engine.sparse",
         "engine.unresolved",
+        "engine.members",
         "engine.overrides",
         "engine.questions",
         "engine.matching",

@@ -282,6 +282,7 @@ class Calls(Room):
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
+            self.engine.tell_member_called(site, receiver, operation, operands)
             numbers: tuple[Value, ...] = ()
             reads: Reads = ""
             told_by: tuple[str, ...] = ()
@@ -290,8 +291,6 @@ class Calls(Room):
                 parameters = constructors.parameters(self.engine, result or UNKNOWN, operation)
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
-                if known.takes_no_bool(operation, operands, site.keywords):
-                    self.engine.tell(F.Compared(where, site.node, "argument", True))
             elif operation.startswith("numpy."):
                 reads = known.reads_of_arrays(operation, operands)
             if operation and not gb_id:

@@ -490,6 +490,28 @@ class Engine(Protocol):
     def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Tells that something is asked of an attribute that Dynamo has not looked up; `walked`: it is gone through."""
 
+    def member_compared(
+        self, op: ast.cmpop, node: ast.Compare, sides: tuple[Value, Value], frame: Frame, of: ast.expr | None
+    ) -> Value | None:
+        """What a comparison with a member of an enum gives, if that is no tensor; `of` is read of it as of one."""
+
+    def tell_answer(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
+        """Tells what is read of the answer of such a comparison as of a tensor."""
+
+    def tell_member_called(
+        self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
+    ) -> None:
+        """Tells a method of a member, a conversion of one, and a bool that is given where an operation takes none."""
+
+    def tell_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+        """Tells a member that a row is indexed by."""
+
+    def tell_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """Tells a walk through the letters of a member."""
+
+    def tell_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
+        """Tells a text that is put behind a member."""
+
     def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
         """Tells that the truth of such an attribute is asked, if that ends the graph."""
 

@@ -42,13 +42,9 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    holds_number,
     holds_tensor,
-    is_answer,
     is_captured,
     is_key,
-    is_member,
-    is_member_of,
     is_none,
     is_place,
     is_surely_mask,
@@ -123,9 +119,8 @@ class Expressions(Room):
         key = narrowing_key(node)
         if key is not None and key in frame.env:
             return frame.env[key]
-        as_tensor = isinstance(node.value, ast.Compare) and not hasattr(bool, node.attr)
         if isinstance(node.value, ast.Compare):
-            owner = self._compare(node.value, frame, as_tensor=as_tensor)
+            owner = self._compare(node.value, frame, None if hasattr(bool, node.attr) else node)
         else:
             owner = self.eval(node.value, frame)
         if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
@@ -133,8 +128,8 @@ class Expressions(Room):
             self.engine.tell_sparse(node, frame, owner)
         elif not self.engine.quiet and owner == K.ARRAY:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
-        elif not self.engine.quiet and is_answer(owner) and not as_tensor and not hasattr(bool, node.attr):
-            self.engine.tell(F.Compared(self.engine.where(frame), node, "attribute", True))
+        elif not isinstance(node.value, ast.Compare):
+            self.engine.tell_answer(node, owner, frame)
         by = "" if self.engine.quiet or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
         if by:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
@@ -153,6 +148,7 @@ class Expressions(Room):
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         self.engine.tell_sparse(node, frame, left, right)
         self.engine.tell_unresolved(node, frame, left, right)
+        self.engine.tell_member_sum(node, left, frame)
         if _is_address(left) or _is_address(right):
             self.engine.tell(F.Address(self.engine.where(frame), node, same=False))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
@@ -265,8 +261,8 @@ class Expressions(Room):
                 guess = likely(values[-1])
         return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
 
-    def _compare(self, node: ast.Compare, frame: Frame, *, as_tensor: bool = False) -> Value:
-        """`as_tensor`: what is read of the answer no bool has."""
+    def _compare(self, node: ast.Compare, frame: Frame, of: ast.expr | None = None) -> Value:
+        """`of` is what is read of the answer that no bool has."""
         left = self.eval(node.left, frame)
         results: list[Value] = []
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -285,8 +281,8 @@ class Expressions(Room):
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
                 )
             result = self.engine.related(op, left, right, comparator, frame)
-            results.append(result)
-            self._tell_compared(op, node, left, right, frame, as_tensor)
+            answer = self.engine.member_compared(op, node, (left, right), frame, of)
+            results.append(result if answer is None else answer)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
@@ -295,18 +291,6 @@ class Expressions(Room):
         if len(results) > 1 and not any(tensor_of(each) for each in results):
             return lift(_all_of, *results)
         return results[-1]
-
-    def _tell_compared(
-        self, op: ast.cmpop, node: ast.expr, left: Value, right: Value, frame: Frame, as_tensor: bool
-    ) -> None:
-        """Tells a comparison of a tensor with a member of an enum that is a number."""
-        if self.engine.quiet or not _is_with_member(op, left, right):
-            return
-        usual = not isinstance(left, Choice) and not isinstance(right, Choice)
-        sure = as_tensor or (usual and all(v.sure for v in (left, right) if isinstance(v, Tensor)))
-        equality: F.Use = "attribute" if as_tensor else "equality"
-        use = "order" if isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) else equality
-        self.engine.tell(F.Compared(self.engine.where(frame), node, use, sure))
 
     def _tuple(self, node: ast.Tuple, frame: Frame) -> Value:
         return self._display("tuple", node.elts, frame)
@@ -636,6 +620,7 @@ class Expressions(Room):
     def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
         """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
         self.engine.tell_unresolved(node, frame, value, walked=True)
+        self.engine.tell_member_walk(node, value, frame)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -657,6 +642,7 @@ class Expressions(Room):
             base = Tensor(sure=False)  # nothing else is read through one
         self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
         self.engine.tell_unresolved(node, frame, base, *parts, *slices)
+        self.engine.tell_member_index(node, base, index, frame)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
         return self.engine.picked(base, index, node.slice, frame)
@@ -896,18 +882,6 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
-
-
-def _is_with_member(op: ast.cmpop, left: Value, right: Value) -> bool:
-    """Whether a tensor is compared with a member of an enum that is a number, or looked for among such members."""
-    if isinstance(op, (ast.Is, ast.IsNot)):
-        return False
-    if isinstance(op, (ast.In, ast.NotIn)):
-        return tensor_of(likely(left)) is not None and is_member_of(right) and holds_number(right)
-    return any(
-        tensor_of(likely(one)) is not None and is_member(likely(other)) and holds_number(likely(other))
-        for one, other in ((left, right), (right, left))
-    )
 
 
 def _is_address(value: Value) -> bool:

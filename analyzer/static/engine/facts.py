@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tcready.schema.words import Confidence
@@ -370,20 +371,27 @@ class Overloaded:
     written: bool
 
 
-Use: TypeAlias = Literal["equality", "order", "attribute", "argument"]
+Use: TypeAlias = str
+"""What is made of a member of an enum, as the tables call it; or `attribute`, `argument`: of what Dynamo answers to
+a comparison of a tensor with one."""
+DIFFERS = "differs"
+"""What comes out is not what eager code gives."""
+RAISES = "raises"
+"""Tracing raises an error that is no break."""
+OF_ANSWERS = MappingProxyType({"attribute": "GB0088", "argument": RAISES})
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A tensor and a member of an enum that is a number are compared: by `==`, `!=` or `in` (`equality`), or by what is
-    less (`order`). Of the first Dynamo makes a constant: something is read of that as of a tensor (`attribute`), or an
-    operation takes no bool there (`argument`)."""
+class OfMember:
+    """A member of an enum is taken for the number or the text that it is, and Dynamo does not do what Python does:
+    `outcome` is the id of a break, `RAISES` or `DIFFERS`."""
 
     where: Where
     node: ast.expr
     use: Use
+    outcome: str
     sure: bool
-    """The one is a tensor, and the other a member, whatever happens."""
+    """It is a member, and what it meets is what it is taken for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +477,7 @@ Fact: TypeAlias = (
     | Initialised
     | Alone
     | Overloaded
-    | Compared
+    | OfMember
     | Misfit
     | CheckMessage
     | Returned

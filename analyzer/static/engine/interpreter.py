@@ -25,6 +25,7 @@ from tcready.static.engine.expressions import Expressions
 from tcready.static.engine.functions import Functions
 from tcready.static.engine.heap import Heap
 from tcready.static.engine.matching import Matching
+from tcready.static.engine.members import Members
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.names import Names
 from tcready.static.engine.objects import Objects
@@ -122,6 +123,13 @@ class Interpreter:
         self.by_object = overrides.by_object
         unresolved = Unresolved(self)
         self.tell_unresolved, self.tell_truth = unresolved.tell_unresolved, unresolved.tell_truth
+        members = Members(self)
+        self.member_compared, self.tell_answer = members.member_compared, members.tell_answer
+        self.tell_member_called, self.tell_member_index = (
+            members.tell_member_called,
+            members.tell_member_index,
+        )
+        self.tell_member_walk, self.tell_member_sum = members.tell_member_walk, members.tell_member_sum
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)

@@ -33,10 +33,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     is_key,
-    is_member,
-    is_member_of,
     is_open,
-    is_surely_tensor,
     join,
     join_members,
     keep,
@@ -201,8 +198,6 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             if any(isinstance(each, External) and each.name in K.USUAL for each in right.items):
                 return prefer(Const(isinstance(op, ast.In)), Plain("bool"))
     if isinstance(op, (ast.In, ast.NotIn)):
-        if tensor_of(left) and is_member_of(right):
-            return Const(isinstance(op, ast.NotIn)) if is_surely_tensor(left) else Plain("bool")
         if tensor_of(left) and holds_tensor(right):
             return Tensor("bool")  # `==` with each member, left for whoever asks
         if K.ARRAY in options(left) and (_holds_numbers(right) or holds_tensor(right)):
@@ -241,10 +236,9 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return Plain("bool") if found is None else Const(found == isinstance(op, ast.Eq))
     if isinstance(op, (ast.Eq, ast.NotEq)):
         for one, other in ((left, right), (right, left)):
-            unlike = isinstance(other, (Sequence, Mapping)) or _is_word(other) or is_member(other)
-            if tensor_of(one) and unlike:
-                # torch leaves it to Python, for which they differ, and so does Dynamo where other is a member of an enum
-                # (measured); what is only assumed to be a tensor may be the like
+            apart = isinstance(other, Const) and other.opaque
+            if tensor_of(one) and (isinstance(other, (Sequence, Mapping)) or _is_word(other) or apart):
+                # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be the like
                 differs = Const(isinstance(op, ast.NotEq))
                 sure = all(v == NONE or (isinstance(v, Tensor) and v.sure) for v in options(one))
                 return differs if sure else Plain("bool")

@@ -1,0 +1,131 @@
+"""A member of an enum is used as the number or the text that it is besides.
+
+## What it does
+Finds methods of numbers and of texts that are called on a member of an `enum.IntEnum`, of a `class Mode(str, Enum)` and
+the like; a list, a tuple, a size or an `nn.ModuleList` that such a member is the index of; `float` of one; and a text
+member that is walked through, searched or put before another text.
+
+## Why it hurts torch.compile
+Python takes the member for the number or the text. Dynamo has an object there that can do less: the graph ends at a
+method of it. What an index or `float` does differs between versions: torch 2.13 fails in an endless recursion, which
+comes out of the compiled call as an error.
+
+## Use instead
+`.value` behind the member: `self.layers[Kind.WORD.value]`, `self.mode.value.upper()`. Or keep that in `__init__`.
+
+## Limits
+Arithmetic, comparisons between members, f-strings, keys of a dict and `len` are traced, and not reported. Which uses are
+not was tried with each version of torch that tcready has tables for.
+"""
+
+from tcready.schema.words import Effect
+from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
+from tcready.static.rule import Claim, Rule, Sample
+
+KINDS = """
+import enum
+
+
+class Kind(enum.IntEnum):
+    NONE = 0
+    WORD = 1
+
+
+class Mode(str, enum.Enum):
+    SUM = "sum"
+    MEAN = "mean"
+"""
+OF_TENSORS = ("tensor", "attribute", "argument")
+
+
+def check(fact: OfMember) -> Claim | None:
+    if fact.use.startswith(OF_TENSORS):
+        return None
+    effects: dict[str, Effect] = {DIFFERS: "wrong_result", RAISES: "compile_error"}
+    ends = {DIFFERS: "comes to another result", RAISES: "tracing raises"}.get(
+        fact.outcome, "the graph ends here"
+    )
+    return Claim(
+        f"a member of an enum is used as a {_kind(fact.use)}: {ends}",
+        confidence=None if fact.sure else "medium",
+        effect=effects.get(fact.outcome),
+    )
+
+
+def _kind(use: str) -> str:
+    return "text" if use.startswith("text") else "number"
+
+
+RULE = Rule(
+    code="TCR425",
+    name="member-as-value",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0088", "GB0150", "GB0156", "GB0811", "GB4411", "GB9493"),
+    facts=(OfMember,),
+    check=check,
+    no_rewrite="The line may name the member by any expression: put `.value` behind that.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mode = Mode.SUM
+
+    def forward(self, x):
+        y = x * 2
+        if self.mode.upper() == "SUM":  # BAD
+            y = y + 1
+        return y * Kind.WORD.bit_length()  # BAD
+""",
+            setup=KINDS,
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8), nn.ReLU()])
+        self.kind = Kind.WORD
+
+    def forward(self, x):
+        return self.layers[self.kind](x)  # BAD
+""",
+            setup=KINDS,
+            raises="RecursionError",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        scales = [1, 2]
+        return x * scales[Kind.WORD] * float(Kind.WORD) * x.shape[Kind.NONE]  # BAD
+""",
+            setup=KINDS,
+            raises="RecursionError",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8), nn.ReLU()])
+        self.kind = Kind.WORD
+        self.mode = Mode.SUM
+
+    def forward(self, x):
+        y = self.layers[self.kind.value](x)
+        if self.mode.value.upper() == "SUM" and len(self.mode) == 3 and f"{self.mode.value}" == "sum":
+            y = y + {Kind.NONE: 1, Kind.WORD: 2}[self.kind]
+        if self.mode == "sum" and self.kind > Kind.NONE:
+            y = y * (self.kind + 1)
+        return y
+""",
+            setup=KINDS,
+        ),
+    ),
+)
