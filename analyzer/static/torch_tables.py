@@ -377,7 +377,7 @@ class Tables:
 
     def member(self, use: str) -> str:
         """What comes of a use of a member of an enum: a break's id, `raises` or `differs`; empty: what Python does."""
-        return self.data["members"].get(use, "")
+        return str(self.data["members"].get(use, ""))
 
     def file_of(self, module: str) -> str | None:
         """What Dynamo does with Python functions of a module's file if called: `skip`, `inline`, or None: not listed."""
