@@ -94,8 +94,13 @@ more, made in the same way with `random.Random(21)`; of the second only totals m
 other versions than the requirements name: antlr4-python3-runtime 4.9.3, autograd-gamma 0.5.0, narwhals 2.29.0, omegaconf
 2.3.1, transformers 5.24.0, typeguard 2.13.3, and releases of the same month of ten that no model is of.
 unseen-twenty-second-look.jsonl and unseen-twenty-second-kept.jsonl are those of benchmarks/unseen22.toml, made in the
-same way with `random.Random(22)`. No file has breaks in both. Of the second only totals may be read. Packages of its
+same way with `random.Random(22)`. No file has breaks in both. Of the second only totals were read until it was measured:
+recall 0.82, precision 0.82, verdict 0.91 by the class. It was opened after that. Packages of its
 environment in other versions than the requirements name: those of the twenty-first, and pandas 2.3.3, pyteomics 4.7.5.
+unseen-twenty-third-look.jsonl and unseen-twenty-third-kept.jsonl are those of benchmarks/unseen23.toml, made in the same
+way with `random.Random(23)`. Both were measured before anybody looked, and opened after that: recall 0.89 and 0.71,
+precision 0.98 and 0.96, verdict 0.96 and 0.97 by the class. Other versions in its environment: those of the
+twenty-second, and fastcore 2.2.41.
 
 The environment of these records, Python 3.11 on a CPU:
 
