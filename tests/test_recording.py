@@ -118,6 +118,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("twenty-first", "unseen21.toml"),
         ("twenty-second", "unseen22.toml"),
         ("twenty-third", "unseen23.toml"),
+        ("twenty-fourth", "unseen24.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -175,6 +176,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "twenty-first",
                 "twenty-second",
                 "twenty-third",
+                "twenty-fourth",
             )
             for half in ("look", "kept")
         ),
