@@ -18,7 +18,8 @@ graph ends there.
 Reading `.data`, in-place arithmetic, `squeeze_` and its kin on a tensor made in the forward and assigning `.data` of a
 parameter are harmless.
 `requires_grad_()` of a tensor that already has the flag, or of which nothing leaves the function, is harmless
-too and is not told apart; of a tensor made in the forward it is told with low confidence where gradients are off.
+too and is not told apart; of a tensor made in the forward it is told with low confidence where gradients are off, unless
+a break follows behind which its name is read.
 """
 
 from tcready.rules._names import method_of_tensor, receiver_class

@@ -22,6 +22,7 @@ from tcready.schema.words import BREAKING, Confidence, Effect, Level, Origin
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at, is_apart
 from tcready.static.engine.facts import (
+    LEAKED_FLAG,
     About,
     Alone,
     Call,
@@ -178,6 +179,7 @@ def claims(
         del found.by_place[place], found.contexts[place]
     _raise_what_every_way_meets(interpretation, reach, found)
     _lower_what_is_not_met(interpretation, found)
+    _raise_what_leaves_the_graph(interpretation, found)
     _keep_what_follows(interpretation, found)
     if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
         _lower_what_is_not_met(interpretation, found, following=True)
@@ -284,6 +286,67 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
     for place, judged in splitting.items():
         if not judged.rule.follows and all(map(unmet, sites[place])):
             found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
+
+
+def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) -> None:
+    """A tensor that was given the flag breaks where it leaves the graph: at a break behind which its name is read."""
+    flagged = {
+        place: judged
+        for place, judged in found.by_place.items()
+        if isinstance(judged.fact, Call) and judged.fact.gb_id == LEAKED_FLAG and not judged.hidden
+    }
+    for place, judged in flagged.items():
+        function = interpretation.interpreter.contexts[judged.fact.where.context].function
+        kept = _kept_as(judged.fact.node, function) if function is not None else None
+        if kept is None:
+            continue
+        made, reads = kept
+        sure: Confidence = "low"
+        for other, breaking in found.by_place.items():
+            end = breaking.fact.node.end_lineno or other[1]
+            same = other[0] == place[0] and not found.contexts[other].keys().isdisjoint(found.contexts[place])
+            if (
+                same
+                and breaking.effect in SPLITTING
+                and made < other[1]
+                and any(line >= end for line in reads)
+            ):
+                sure = max(sure, breaking.confidence, key=CONFIDENCES.index)
+        sure = min("medium", sure, key=CONFIDENCES.index)
+        if CONFIDENCES.index(sure) > CONFIDENCES.index(judged.confidence):
+            found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+
+
+def _kept_as(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | None:
+    """On which line a function gives a name what a call makes, and on which it reads that, up to where the name is given
+    something else; moving it to a device leaves it what it is."""
+    assigned = [n for n in own_nodes(function.node) if isinstance(n, ast.Assign) and len(n.targets) == 1]
+    first = next((n for n in assigned if any(part is node for part in _moved(n.value))), None)
+    if first is None or not isinstance(first.targets[0], ast.Name):
+        return None
+    name = first.targets[0].id
+    again = [
+        n.lineno
+        for n in assigned
+        if n.lineno > first.lineno
+        and isinstance(n.targets[0], ast.Name)
+        and n.targets[0].id == name
+        and not any(isinstance(part, ast.Name) and part.id == name for part in _moved(n.value))
+    ]
+    last = min(again, default=function.node.end_lineno or first.lineno)
+    named = (n for n in own_nodes(function.node) if isinstance(n, ast.Name) and n.id == name)
+    reads = [n.lineno for n in named if isinstance(n.ctx, ast.Load) and first.lineno < n.lineno <= last]
+    return first.end_lineno or first.lineno, reads
+
+
+def _moved(value: ast.AST) -> Iterator[ast.AST]:
+    """An expression, and what it moves to a device or gives another type."""
+    yield value
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in ("to", "cuda", "cpu", "type_as"):
+            return
+        value = value.func.value
+        yield value
 
 
 def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
