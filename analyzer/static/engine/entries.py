@@ -299,8 +299,7 @@ class Entries(Room):
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
         declared = without_none(declared) if written else TAINTED
-        # of a tensor with more than one member eager code cannot ask for the truth
-        optional = arg.arg not in usual or _is_asked_for_truth(arg.arg, info)
+        optional = arg.arg not in usual
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)
@@ -444,12 +443,6 @@ class Entries(Room):
         if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(min(names))):
             return self.engine.assumed(found[0])
         return None
-
-
-def _is_asked_for_truth(name: str, info: FunctionInfo) -> bool:
-    """Whether a test of a function asks for the truth of a parameter."""
-    tests = (node.test for node in info.nodes if isinstance(node, (ast.If, ast.While, ast.IfExp)))
-    return any(is_named(part, name) for test in tests for part in _asked_for_truth(test))
 
 
 def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
