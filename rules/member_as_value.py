@@ -18,42 +18,20 @@ Arithmetic, comparisons between members, f-strings, keys of a dict and `len` are
 not was tried with each version of torch that tcready has tables for.
 """
 
-from tcready.schema.words import Effect
+from tcready.rules._members import KINDS, claimed
 from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
 from tcready.static.rule import Claim, Rule, Sample
 
-KINDS = """
-import enum
-
-
-class Kind(enum.IntEnum):
-    NONE = 0
-    WORD = 1
-
-
-class Mode(str, enum.Enum):
-    SUM = "sum"
-    MEAN = "mean"
-"""
 OF_TENSORS = ("tensor", "attribute", "argument")
 
 
 def check(fact: OfMember) -> Claim | None:
     if fact.use.startswith(OF_TENSORS):
         return None
-    effects: dict[str, Effect] = {DIFFERS: "wrong_result", RAISES: "compile_error"}
-    ends = {DIFFERS: "comes to another result", RAISES: "tracing raises"}.get(
-        fact.outcome, "the graph ends here"
-    )
-    return Claim(
-        f"a member of an enum is used as a {_kind(fact.use)}: {ends}",
-        confidence=None if fact.sure else "medium",
-        effect=effects.get(fact.outcome),
-    )
-
-
-def _kind(use: str) -> str:
-    return "text" if use.startswith("text") else "number"
+    kind = "text" if fact.use.startswith("text") else "number"
+    ends = {DIFFERS: "comes to another result", RAISES: "tracing raises"}
+    message = f"a member of an enum is used as a {kind}: {ends.get(fact.outcome, 'the graph ends here')}"
+    return claimed(fact, message, "graph_break")
 
 
 RULE = Rule(

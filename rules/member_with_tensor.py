@@ -14,23 +14,13 @@ operation that takes no bool there (`torch.where`) raises.
 The number: `tensor == Kind.WORD.value`, or `torch.eq(tensor, Kind.WORD)`.
 
 ## Limits
-Arithmetic with a member, a member as an index, and comparing it with a size or a number is traced as eager code runs
-it, and not reported. Torch 2.11 compares the numbers, and nothing is reported for it.
+Arithmetic with a member, one as an index of a tensor, and comparing it with a size or a number is traced as eager code
+runs it, and not reported. Torch 2.11 compares the numbers, and nothing is reported for it.
 """
 
-from tcready.schema.words import Effect
-from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
+from tcready.rules._members import KINDS, claimed
+from tcready.static.engine.facts import OfMember
 from tcready.static.rule import Claim, Rule, Sample
-
-KIND = """
-import enum
-
-
-class Kind(enum.IntEnum):
-    NONE = 0
-    WORD = 1
-"""
-
 
 MESSAGES = {
     "tensor equality": "Dynamo takes a tensor and a member of an enum for different, whatever the tensor holds",
@@ -44,12 +34,7 @@ MESSAGES = {
 def check(fact: OfMember) -> Claim | None:
     if fact.use not in MESSAGES:
         return None
-    effects: dict[str, Effect] = {DIFFERS: "wrong_result", RAISES: "compile_error"}
-    return Claim(
-        MESSAGES[fact.use],
-        confidence=None if fact.sure else "medium",
-        effect=effects.get(fact.outcome, "frame_skip"),
-    )
+    return claimed(fact, MESSAGES[fact.use], "frame_skip")
 
 
 RULE = Rule(
@@ -72,7 +57,7 @@ class Model(nn.Module):
         return y * 3
 """,
             inputs="(torch.tensor([0.0, 1.0, 2.0]),)",
-            setup=KIND,
+            setup=KINDS,
         ),
         Sample(
             """
@@ -81,7 +66,7 @@ class Model(nn.Module):
         y = x * 2
         return y * (y < Kind.WORD)  # BAD
 """,
-            setup=KIND,
+            setup=KINDS,
         ),
         Sample(
             """
@@ -91,7 +76,7 @@ class Model(nn.Module):
         words = (x == Kind.WORD).float()  # BAD
         return y * words
 """,
-            setup=KIND,
+            setup=KINDS,
         ),
     ),
     good=(
@@ -105,7 +90,7 @@ class Model(nn.Module):
         y = torch.where(x == Kind.WORD.value, y, x)
         return y * torch.eq(x, Kind.WORD) + y[Kind.WORD]
 """,
-            setup=KIND,
+            setup=KINDS,
         ),
     ),
 )

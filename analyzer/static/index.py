@@ -604,7 +604,11 @@ def _bind_block(
 
 def _is_for_checkers(test: ast.expr) -> bool:
     """`TYPE_CHECKING`, or a test with it."""
-    return any(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING" for node in ast.walk(test))
+    return any(map(_names_checkers, ast.walk(test)))
+
+
+def _names_checkers(node: ast.AST) -> bool:
+    return bool(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING")
 
 
 def _bind_try(module: ModuleInfo, node: ast.Try, kept: _Kept, guards: tuple[Guard, ...]) -> None:
@@ -695,7 +699,7 @@ def _is_left_out(test: ast.expr, body: bool) -> bool:
     """Whether no run comes to the body of `if TYPE_CHECKING`, or to the `else` of `if not TYPE_CHECKING`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _is_left_out(test.operand, not body)
-    return body and getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
+    return body and _names_checkers(test)
 
 
 def _names_of_operator(source: Source, operator: str) -> Iterator[str]:

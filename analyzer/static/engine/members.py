@@ -41,7 +41,7 @@ class Members(Room):
         """What a comparison with a member gives, if that is no tensor; `of` is read of the answer, and no bool has it."""
         left, right = sides
         inside = isinstance(op, (ast.In, ast.NotIn))
-        if inside and isinstance(right, Const) and is_member(right) and isinstance(right.value, str):
+        if inside and _is_text(right):
             self._tell(node, "text containment", frame)
         if not _is_with_member(op, left, right):
             return None

@@ -256,12 +256,8 @@ class Operations:
         for argument in self.tables.arguments_of(K.public_name(name)):
             given = args[argument.place] if len(args) > argument.place else keywords.get(argument.name, NONE)
             asked = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
-            mask = tensor_of(likely(given))
-            if (
-                mask is not None
-                and mask.rank is not None
-                and mask.rank != OF_TWO.get(argument.name, mask.rank)
-            ):
+            tensor, rank = tensor_of(likely(given)), OF_TWO.get(argument.name)
+            if rank is not None and tensor is not None and tensor.rank not in (None, rank):
                 continue
             if asked and not any(flag in keywords for flag in argument.spared_by):
                 return "values", argument.spared_by

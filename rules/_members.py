@@ -1,0 +1,27 @@
+"""What two rules say of a member of an enum, and the enums of their samples."""
+
+from tcready.schema.words import Effect
+from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
+from tcready.static.rule import Claim
+
+KINDS = """
+import enum
+
+
+class Kind(enum.IntEnum):
+    NONE = 0
+    WORD = 1
+
+
+class Mode(str, enum.Enum):
+    SUM = "sum"
+    MEAN = "mean"
+"""
+
+
+def claimed(fact: OfMember, message: str, broken: Effect) -> Claim:
+    """The claim that something comes of a member; `broken` is the effect if that is a break."""
+    effects: dict[str, Effect] = {DIFFERS: "wrong_result", RAISES: "compile_error"}
+    return Claim(
+        message, confidence=None if fact.sure else "medium", effect=effects.get(fact.outcome, broken)
+    )
