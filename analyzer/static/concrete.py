@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from tcready.static.source import Source, nodes_in
+from tcready.static.source import Source, names_checkers, nodes_in
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -273,7 +273,7 @@ def _name_of_torch(tree: ast.Module, nodes: Iterable[ast.AST]) -> str | None:
                 is_torch = alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
                 if is_torch and name not in deleted:
                     return name
-        elif isinstance(node, ast.If) and _is_for_type_checkers(node.test):
+        elif isinstance(node, ast.If) and names_checkers(node.test):
             pending[:0] = node.orelse
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             pending[:0] = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
@@ -308,11 +308,6 @@ def is_module(source: Source, name: str) -> bool:
     modules = [alias for node in source.nodes if isinstance(node, ast.Import) for alias in node.names]
     plain = sum(each.asname is None and each.name.partition(".")[0] == name for each in modules)
     return plain == sum(each == name for each in _given(source.nodes))
-
-
-def _is_for_type_checkers(test: ast.expr) -> bool:
-    name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
-    return name == "TYPE_CHECKING"
 
 
 def _is_deep(node: ast.AST) -> bool:

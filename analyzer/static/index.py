@@ -21,7 +21,7 @@ from tcready.schema.paths import import_name, is_installed
 from tcready.static import documentation, graft, locate, torch_tables
 from tcready.static.disk import Disk, files_in
 from tcready.static.imported import imports_in, imports_its_files, with_packages
-from tcready.static.source import Source, UnreadableError, nodes_in, parse, read
+from tcready.static.source import Source, UnreadableError, names_checkers, nodes_in, parse, read
 from tcready.static.stop import Stop, StoppedError, never
 from tcready.static.units import holds
 from tcready.static.versions import Version
@@ -604,11 +604,7 @@ def _bind_block(
 
 def _is_for_checkers(test: ast.expr) -> bool:
     """`TYPE_CHECKING`, or a test with it."""
-    return any(map(_names_checkers, ast.walk(test)))
-
-
-def _names_checkers(node: ast.AST) -> bool:
-    return bool(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING")
+    return any(map(names_checkers, ast.walk(test)))
 
 
 def _bind_try(module: ModuleInfo, node: ast.Try, kept: _Kept, guards: tuple[Guard, ...]) -> None:
@@ -699,7 +695,7 @@ def _is_left_out(test: ast.expr, body: bool) -> bool:
     """Whether no run comes to the body of `if TYPE_CHECKING`, or to the `else` of `if not TYPE_CHECKING`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _is_left_out(test.operand, not body)
-    return body and _names_checkers(test)
+    return body and names_checkers(test)
 
 
 def _names_of_operator(source: Source, operator: str) -> Iterator[str]:

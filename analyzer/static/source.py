@@ -40,6 +40,11 @@ class UnreadableError(Exception):
         if the reason is none of the syntax."""
 
 
+def names_checkers(node: ast.AST) -> bool:
+    """Whether a node is `TYPE_CHECKING`, which no run finds true."""
+    return bool(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING")
+
+
 def nodes_in(node: ast.AST) -> list[ast.AST]:
     """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
     found, tree = [node], ast.AST
