@@ -91,13 +91,13 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
     trying.warm()
     tables["operators"] = kept("operators", lambda: operators.derive(found, processes, infos, only))
     tables["calls"] = told_by_operators(tables["calls"], tables["operators"])
+    tables["members"] = members.members(only)
     if only is None:
         tables["attributes"] = others.attributes()
         tables["config"] = others.config()
         tables["registry"] = others.registry()
         tables["while_tracing"] = others.constants_while_tracing(found)
         tables["files"] = names.module_lists()
-        tables["members"] = members.members()
     return tables
 
 

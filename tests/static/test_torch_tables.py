@@ -263,7 +263,8 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
         )
         for name in draw.sample(sorted(getattr(table, kind)), min(count, len(getattr(table, kind))))
     ]
-    run = generated("--processes", "2", "--names", *names)
+    uses = "list index", "float", "text method", "tensor equality", "tensor order", "text length"
+    run = generated("--processes", "2", "--names", *names, *uses)
     assert run.returncode == 0, run.stderr[-2000:]
     derived = json.loads(run.stdout[run.stdout.index("{") :])
     texts = {
@@ -282,6 +283,7 @@ def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
         if glue.join(words) != stored.get(name)
     ]
     assert stale == []
+    assert derived["members"] == {use: table.member(use) for use in uses if table.member(use)}
 
 
 def test_the_parts_of_modules_are_what_torch_makes() -> None:
