@@ -27,6 +27,8 @@ COMPREHENSIONS: frozenset[Enclosing] = frozenset({"comprehension", "function"})
 UNBROKEN: frozenset[Enclosing] = COMPREHENSIONS | {"checkpoint"}
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
+FINDS_ATTRIBUTES = "__getattr__"
+"""The method that is run by reading an attribute that its object has not of its own."""
 CALLED_UNNAMED = frozenset({"forward", "__call__", "__init__"})
 """Methods that run where an object or a class is called."""
 CONSTRUCT = "construct"
@@ -191,7 +193,7 @@ class BreakEffects:
         called = self._contexts[callee].function
         if called is not None and called.is_generator:
             return "generator"  # its body is traced where it is consumed
-        if called is not None and (called.name == "__getattr__" or _is_property(called)):
+        if called is not None and _is_run_by_reading(called):
             return "property"  # Dynamo goes on behind a call, not behind an attribute
         sites = self._interpreter.edges[caller, callee]
         return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
@@ -205,10 +207,10 @@ class BreakEffects:
             return "checkpoint"
         return None if self._may_hold_tensor(context) else "no tensor"
 
-    def is_property(self, context: int) -> bool:
+    def is_run_by_reading(self, context: int) -> bool:
         """Whether a function is run by reading an attribute."""
         info = self._contexts[context].function
-        return info is not None and _is_property(info)
+        return info is not None and _is_run_by_reading(info)
 
     def is_overridden(self, context: int, by: int) -> bool:
         """Whether a property is read by the one that overrides it, which Dynamo does not follow (`super().name`)."""
@@ -401,6 +403,10 @@ def _names_of(info: FunctionInfo) -> _Names:
     free = tuple(sorted(names - _named_here(info))) if "<locals>" in info.symbol else ()
     names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return _Names(free, any(is_torch(info.module.bindings.get(name, ())) for name in names))
+
+
+def _is_run_by_reading(info: FunctionInfo) -> bool:
+    return info.name == FINDS_ATTRIBUTES or _is_property(info)
 
 
 def _is_property(info: FunctionInfo) -> bool:

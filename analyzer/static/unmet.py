@@ -18,7 +18,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tcready.static.break_effect import BreakEffects
+from tcready.static.break_effect import FINDS_ATTRIBUTES, BreakEffects
 from tcready.static.engine.facts import Condition
 from tcready.static.engine.interpreter import Interpreter
 
@@ -40,7 +40,7 @@ class Site:
     reads: frozenset[str] = frozenset()
     """Attributes that are read for it: on its line, and before it."""
     read: str = ""
-    """Of a property that breaks, its name."""
+    """Of a property that breaks, its name; `__getattr__`, which finds attributes of many names."""
     comprehension: tuple[int, int] | None = None
     """Line and column of the innermost comprehension around it, if that is a function of its own."""
     compiled: bool = False
@@ -51,7 +51,9 @@ class Site:
         the comprehension makes of its members."""
         if self.line != end.line:
             return self.line > end.line
-        return self.around > end.around or end.read in self.reads
+        if self.around > end.around or end.read in self.reads:
+            return True
+        return end.read == FINDS_ATTRIBUTES and bool(self.reads)
 
 
 class Unmet:
@@ -111,7 +113,7 @@ class Unmet:
             found = list(self._skips.get(context, ()))
             for callee in self._calls.get(context, ()):
                 edge = context, callee
-                if edge in self._lines and self._effects.is_property(callee):
+                if edge in self._lines and self._effects.is_run_by_reading(callee):
                     if any(not _unusual(end.conditions) for end in self._ends(callee)):
                         found.append(dataclasses.replace(self._call(edge), read=self._effects.name(callee)))
             self._eager[context] = tuple(found)

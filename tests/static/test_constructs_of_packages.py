@@ -795,6 +795,10 @@ def test_what_was_only_looked_at_is_interpreted_once_it_is_called(tmp_path: Path
 MADE = {
     "a class that is passed": ("kind(input_size=8, hidden_size=8, num_layers=2)", "medium"),
     "a class that is named": ("getattr(nn, kind)(8, hidden_size=8, bidirectional=True)", "medium"),
+    "one that is named, of few settings": ("getattr(nn, kind)(8, 8, bidirectional=True)", "medium"),
+    "one of many layers that is named": ("getattr(nn, kind)(8, 8, num_layers=2, batch_first=True)", "medium"),
+    "a class that is named, of two kinds": ("getattr(nn, kind)(8, 8, batch_first=True)", None),
+    "one that is passed, of few settings": ("kind(8, 8, bidirectional=True)", None),
     "another module": ("kind(input_size=8, hidden_size=8)", None),
     "a function of the caller": ("kind(8)", None),
 }
@@ -813,6 +817,22 @@ def test_a_recurrent_module_is_told_by_what_it_is_made_with(case: str, tmp_path:
     result = read([f"{path}::Net"], ReadOptions(root=tmp_path, torch=PINNED))
     told = [found.confidence for found in result.findings if found.rule == "TCR406"]
     assert told == ([expected] if expected else [])
+
+
+def test_a_recurrent_module_is_told_where_it_is_found(tmp_path: Path) -> None:
+    """Measured with the worker: a class's own `__getattr__` finds the parts of a module, and its reader runs eagerly."""
+    source = (
+        f"{HEAD}class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.part = nn.GRU(8, 8)\n    def __getattr__(self, name):\n"
+        "        return super().__getattr__(name)\n"
+        "    def forward(self, x):\n        return self.part.forward(x)[0]\n"
+    )
+    path = tmp_path / "model.py"
+    path.write_text(source, "utf-8")
+    result = read([f"{path}::Net"], ReadOptions(root=tmp_path, torch=PINNED))
+    line = source.splitlines().index("        return super().__getattr__(name)") + 1
+    told = [found.line for found in result.findings if found.rule == "TCR406" and found.confidence == "high"]
+    assert told == [line]
 
 
 LATER = {

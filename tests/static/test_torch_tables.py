@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 import re
@@ -14,6 +15,7 @@ import pytest
 from tcready.rules import load as rules
 from tcready.static import torch_tables as tables
 from tcready.static import versions
+from tcready.static.engine.calls import OF_RECURRENT_OF_TORCH
 from tcready.static.engine.knowledge import PARTS
 from tcready.static.torch_tables import Argument
 
@@ -308,3 +310,18 @@ def test_the_parts_of_modules_are_what_torch_makes() -> None:
         for name, module in made.items()
     }
     assert found == {name: dict(parts) for name, parts in PARTS.items()}
+
+
+def test_no_other_module_takes_what_makes_a_recurrent_one() -> None:
+    nn = pytest.importorskip("torch").nn
+    modules = [c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Module)]
+    takers: dict[frozenset[str], set[type]] = {names: set() for names in OF_RECURRENT_OF_TORCH}
+    for module in modules:
+        recurrent = issubclass(module, nn.RNNBase)
+        parameters = inspect.signature((nn.RNNBase if recurrent else module).__init__).parameters
+        for names in OF_RECURRENT_OF_TORCH:
+            if names <= parameters.keys():
+                takers[names].add(module)
+    recurrent_ones = {module for module in modules if issubclass(module, nn.RNNBase)}
+    assert len(recurrent_ones) == 4
+    assert all(found == recurrent_ones for found in takers.values())

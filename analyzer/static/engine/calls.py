@@ -85,6 +85,13 @@ TENSOR_CALLED = "GB0147"
 """The break of a call of a tensor whose class has a `__call__`."""
 RECURRENT = "torch.nn.LSTM"
 OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
+"""Keywords that no other class takes together, of those that somebody passes."""
+OF_RECURRENT_OF_TORCH = (
+    *OF_RECURRENT,
+    frozenset({"bidirectional"}),
+    frozenset({"num_layers", "batch_first"}),
+    frozenset({"num_layers", "dropout"}),
+)
 """Keywords that of the modules of torch.nn the recurrent alone take together."""
 MANY = 4
 """Candidates of a call; of more, each is unlikely."""
@@ -501,7 +508,10 @@ class Calls(Room):
         if name == "__getattr__":
             wanted = site.first("name")
             own = self.engine.heap[made].attributes if made.ident else {}
-            return own.get(str(wanted.value)) if isinstance(wanted, Const) else None
+            found = own.get(str(wanted.value)) if isinstance(wanted, Const) else None
+            if found is not None:
+                self.engine.touch(found, site.node, site.frame)
+            return found
         if name == "get_submodule":
             return self._submodule(made, site.first("target"))
         if name in ("children", "named_children"):
@@ -755,10 +765,10 @@ class Calls(Room):
 
 def _makes_recurrent(function: Value, site: CallSite) -> bool:
     """Whether a class that somebody passes, or names to `getattr(nn, name)`, is given what makes a recurrent module."""
-    if not any(site.keywords.keys() >= names for names in OF_RECURRENT):
-        return False
+    if function == External("torch.nn.Module"):
+        return any(site.keywords.keys() >= names for names in OF_RECURRENT_OF_TORCH)
     unknown = isinstance(function, Unknown) or (isinstance(function, Plain) and function.kind is None)
-    return unknown or function == External("torch.nn.Module")
+    return unknown and any(site.keywords.keys() >= names for names in OF_RECURRENT)
 
 
 def _modules_last(site: CallSite) -> tuple[Value, ...]:

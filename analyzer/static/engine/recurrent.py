@@ -15,7 +15,9 @@ from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
+    Const,
     ExternalInstance,
+    Function,
     Instance,
     Mapping,
     Sequence,
@@ -61,8 +63,22 @@ class Recurrent(Room):
             return
         if any(map(self._is_recurrent, objects)):
             self.touch(owner, node, frame)
-        elif any(map(self.engine.is_module, objects)):
+        elif any(map(self.engine.is_module, objects)) and not self._found_by_python(
+            objects, value, node, frame
+        ):
             self.touch(value, node, frame)
+
+    def _found_by_python(self, owners: list[Value], value: Value, node: ast.expr, frame: Frame) -> bool:
+        """Whether a `__getattr__` of the source finds the recurrent module, which is wrapped in there: the parts of a
+        module are no attributes of its own."""
+        owner = owners[0]
+        if not isinstance(node, ast.Attribute) or not isinstance(owner, Instance) or len(owners) > 1:
+            return False
+        getter = self.engine.mro(owner.cls).functions("__getattr__")
+        if not getter or not any(map(self._is_recurrent, options(value))):
+            return False
+        self.engine.invoke(Function(getter[0], owner), (Const(node.attr),), {}, frame, frame.confidence)
+        return True
 
     def touch_handed(self, site: CallSite) -> None:
         """The same of what a call hands on by the name of a variable, to a parameter (measured: what goes into `**kwargs`
