@@ -343,8 +343,11 @@ def signature(value: Any) -> inspect.Signature | None:
     return None
 
 
-def parameters(source: Any) -> str:
-    """`T self,i dim,b keepdim?`: kind, name, `?` where it may be left out; what must be named stands behind `*`."""
+def parameters(source: Any, numbers: Collection[str] = ()) -> str:
+    """`T self,i dim,b keepdim?`: kind, name, `?` where it may be left out; what must be named stands behind `*`.
+
+    Of a Python function, `numbers` are the parameters whose tensors are read as numbers.
+    """
     words: list[str] = []
     starred = False
     if source is None:
@@ -359,7 +362,8 @@ def parameters(source: Any) -> str:
             if p.kind is p.KEYWORD_ONLY and not starred:
                 words.append("*")
                 starred = True
-            words.append("a " + p.name + ("" if p.default is p.empty else "?"))
+            kind = "n " if p.name in numbers else "a "
+            words.append(kind + p.name + ("" if p.default is p.empty else "?"))
         return ",".join(words)
     for a in source.arguments:
         if a.kwarg_only and not starred:
@@ -504,7 +508,8 @@ def _forms_of(
         once = observe(value, *_copied(args, {**keywords, flag: True}))
         if base is not None and once is not None and once["out"] != base["out"]:
             parted.append(flag)
-    words = parameters(schema or spoken)
+    numbers = [] if schema or depending else _numbers(value, spoken, args, keywords)
+    words = parameters(schema or spoken, numbers)
     forms: list[str] = []
     ranked = {
         row["rank"]: pair for pair, row in reversed([*zip(bare, observed, strict=True)]) if "rank" in row
@@ -524,6 +529,17 @@ def _forms_of(
     kept = [s for s in observed if base is not None and s["out"] == base["out"]] if parted else observed
     pair = depending[0] if depending else (args, keywords)
     return [*forms, f"{words} -> {merged(kept or observed, schema)}{_broken(value, *pair)}"]
+
+
+def _numbers(value: Any, spoken: inspect.Signature | None, args: Any, keywords: Any) -> list[str]:
+    """The parameters of a Python function that may be left out, and that need the value of a tensor given for them."""
+    found = []
+    for place, p in enumerate(spoken.parameters.values() if spoken else ()):
+        if place >= len(args) and (p.default is None or type(p.default) in (int, float)):
+            given = {**keywords, p.name: torch.tensor(0.0 if p.default is None else p.default)}
+            if depends(value, *_copied(args, given)) == "d" and _broken(value, args, given):
+                found.append(p.name)
+    return found
 
 
 def _options(schema: Any, spoken: inspect.Signature | None) -> tuple[list[str], list[str], bool]:
