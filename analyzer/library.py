@@ -13,10 +13,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tcready.options import RunOptions
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import ModeAsked, TcreadyError
 from tcready.static import hints, locate
 from tcready.target import LIGHTNING, PACKAGES, LibraryModel, Target

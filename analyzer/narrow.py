@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReportOptions
+from tcready.schema.frozen import dataclass
 from tcready.schema.paths import contents
 from tcready.schema.report import Report
 from tcready.schema.words import TcreadyError

@@ -8,9 +8,7 @@ import hashlib
 import importlib.util
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from tcready import plan
 from tcready.options import RunOptions
 from tcready.plan import MODE_WORDS, PlannedRun
 from tcready.resolve import Settings
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import SYNTHESISED, Observation, Stage
 from tcready.schema.progress import Progressing
 from tcready.schema.report import Report, Tool
@@ -76,6 +75,8 @@ def make(
     if not every:
         return Observed()
     with contextlib.ExitStack() as stack:
+        import tempfile  # most checks run nothing
+
         folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
         toolchain = stack.enter_context(folder)
         server = stack.enter_context(fork_server()) if sum(len(modes) for _, modes in every) > 1 else None

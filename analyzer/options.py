@@ -11,10 +11,11 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, TcreadyError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import itertools
 import keyword
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import ModuleShare
 from tcready.schema.report import covers
 

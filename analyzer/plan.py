@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from tcready import project
 from tcready.options import ReadOptions, RunOptions, refuse_parallel, words
 from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
+from tcready.schema.frozen import dataclass
 from tcready.schema.static import StaticResult
 from tcready.schema.words import Mode, ModeAsked, TcreadyError
 from tcready.target import LibraryModel, Target
@@ -129,6 +128,8 @@ def refuse_no_file(option: str, named: str, root: Path) -> None:
 
 def refuse_missing_programs(options: RunOptions) -> None:
     """Raises TcreadyError if the interpreter, or the program that a launcher starts with, is not there."""
+    import shutil  # most checks start no program
+
     if options.python is not None and shutil.which(options.python) is None:
         raise TcreadyError(f"--python {options.python}: no such program")
     if options.launcher and shutil.which(options.launcher[0]) is None:

@@ -11,12 +11,12 @@ import math
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tcready.options import Declared, Option, ReadOptions, ReportOptions, RunOptions, WorkOptions, declared
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import Mode, ModeAsked, TcreadyError
 
 VALUES: tuple[type, ...] = (ReportOptions, ReadOptions, WorkOptions, RunOptions)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import TcreadyError
 
 Kind = Literal["path", "module"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 from tcready.quantities import UNKNOWN
 from tcready.reports.bench_view import (
     CHECK_WORD,
@@ -22,6 +22,7 @@ from tcready.reports.bench_view import (
     table,
     ways,
 )
+from tcready.reports.cells import cell_len
 from tcready.reports.view import STAGE_SIGN, visible
 from tcready.schema.words import lines_of
 

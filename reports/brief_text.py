@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from rich.cells import cell_len
+from tcready.reports.cells import cell_len
 from tcready.reports.first import Step, verdict_words
 from tcready.reports.long_text import (
     LEVEL_STYLE,
@@ -32,6 +32,7 @@ from tcready.reports.view import (
     verdict_sentence,
     visible,
 )
+from tcready.schema.frozen import dataclass
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 from tcready.schema.words import lines_of

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from tcready.reports.paths import in_address, is_absolute
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import TcreadyError
 
 EDITORS: Mapping[str, str] = MappingProxyType(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcready.reports.trace_view import advice_words
 from tcready.reports.urgency import WEIGHT, asks_for_change, operations, seconds, urgency
@@ -17,6 +16,7 @@ from tcready.reports.view import (
     shortened,
     which_calls,
 )
+from tcready.schema.frozen import dataclass
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding
 from tcready.schema.troubles import Troubles

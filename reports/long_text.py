@@ -10,10 +10,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from tcready.reports.cells import cell_len, chop_cells
 from tcready.reports.first import Step, of_the_source, steps
 from tcready.reports.ranks_view import rows as rank_rows
 from tcready.reports.serving_view import rows as serving_rows
@@ -83,6 +82,7 @@ from tcready.reports.view import (
 )
 from tcready.schema.fingerprints import short_names
 from tcready.schema.fix import Fix
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, RuleText
@@ -652,7 +652,7 @@ class LongText:
         if cell_len(name) > wide:
             self.wrapped("    ", name)
             name = ""
-        lead = f"    {set_cell_size(name, wide)}  {state}  "
+        lead = f"    {name}{' ' * (wide - cell_len(name))}  {state}  "
         self.wrapped(lead, ", ".join(facts), lead_style=style)
         if region.reason:
             self.wrapped("      ", region.reason, style="dim")

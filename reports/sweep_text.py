@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
+from tcready.reports.cells import cell_len
 from tcready.reports.sweep_view import (
     by_urgency,
     changes,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 
-from rich.cells import cell_len
 from tcready.reports.brief_text import LAYOUTS, BriefText
+from tcready.reports.cells import cell_len
 from tcready.reports.long_text import LongText, Write, coloured, plain
 from tcready.schema.report import Report
 from tcready.schema.static import Finding

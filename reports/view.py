@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.fix import Fix
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, FindingTarget, RuleText

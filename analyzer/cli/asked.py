@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +27,7 @@ from tcready.options import (
     declared,
 )
 from tcready.resolve import VALUES, Settings, from_python, resolve, share_of, takes
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -62,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (OSError, MemoryError) as error:  # of the machine, not of a line of ours: the disk is full
         code = complain(_of_the_machine(error))
     except Exception:
+        import traceback
+
         traceback.print_exc()
         code = complain("this is a fault of tcready's own: what stands above tells where")
     finally:

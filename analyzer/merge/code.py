@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tcready.identity import spelled, statement_at
 from tcready.placing import Place
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:

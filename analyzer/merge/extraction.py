@@ -6,9 +6,10 @@ Where it is not certain what goes in and what comes out, there are no edits. The
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcready.merge.code import Code, Function
 from tcready.schema.edit import Edit
@@ -148,7 +149,7 @@ def _flow(function: Function, begin: int, end: int) -> tuple[list[str], list[str
     return inputs, outputs
 
 
-@dataclass
+@dataclasses.dataclass
 class _Names:
     """Names that some statements read and bind in their function, in the order in which they stand."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tcready.merge.code import Code
@@ -22,6 +21,7 @@ from tcready.merge.words import (
 from tcready.placing import Place
 from tcready.schema.break_effect import FrameFate
 from tcready.schema.frame import Frame
+from tcready.schema.frozen import dataclass
 from tcready.schema.static import Evidence, Finding
 from tcready.schema.troubles import at_recompile_limit, calls_by_size, is_fsdp_hook
 from tcready.schema.words import BREAKING, INTENDED, Effect, Level, Mode, Origin

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tcready.merge import regions
@@ -15,6 +14,7 @@ from tcready.merge.run import Run
 from tcready.merge.stretches import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
 from tcready.placing import Place
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Region, TargetReport
 from tcready.schema.static import Finding, StaticModule, StaticTarget

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import Fate
 
 

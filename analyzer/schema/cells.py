@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
+
+from tcready.schema.frozen import dataclass
 
 T = TypeVar("T")
 

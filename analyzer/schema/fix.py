@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcready.schema.edit import Edit
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import Mode
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import SCHEMA_VERSION, InputsSource, Mode, StageName, StageReason, StageState
 
 if TYPE_CHECKING:

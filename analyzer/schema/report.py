@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tcready.schema.codec import FLAT
 from tcready.schema.edit import Edit
 from tcready.schema.frame import Frame
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict

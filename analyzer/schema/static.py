@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcready.schema.break_effect import BreakEffect
 from tcready.schema.cells import Cell, CellPlace
 from tcready.schema.fix import Fix
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tcready.schema.frame import Frame
+from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Observation
 
 if TYPE_CHECKING:

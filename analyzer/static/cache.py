@@ -22,12 +22,12 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tcready.options import ReadOptions
 from tcready.schema.codec import as_json, from_json
+from tcready.schema.frozen import dataclass
 from tcready.schema.paths import contents, import_name
 from tcready.schema.report import Tool
 from tcready.schema.static import RuleText

@@ -7,10 +7,11 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.paths import contents, display_path, origin_of
 from tcready.schema.words import Origin
 from tcready.static import locate
@@ -37,7 +38,7 @@ def files_in(folder: Path) -> tuple[str, ...]:
         return ()
 
 
-@dataclass(eq=False)
+@dataclasses.dataclass(eq=False)
 class Disk:
     """Answers stay as they were first given: a run sees one state of each file."""
 

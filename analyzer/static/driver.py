@@ -11,11 +11,12 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
+from tcready.schema.frozen import dataclass
 from tcready.schema.progress import Progress
 from tcready.schema.report import Tool
 from tcready.schema.static import RuleText, Skipped, StaticResult

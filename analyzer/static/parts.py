@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from tcready.options import ReportOptions
 from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.frozen import dataclass
 from tcready.schema.static import (
     Evidence,
     Finding,

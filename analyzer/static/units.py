@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.paths import display_path
 from tcready.schema.words import TcreadyError
 from tcready.static import hints

@@ -7,6 +7,7 @@ of it, or a function is called with it.
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -68,10 +69,10 @@ class Recurrent(Room):
         ):
             self.touch(value, node, frame)
 
-    def _found_by_python(self, owners: list[Value], value: Value, node: ast.expr, frame: Frame) -> bool:
+    def _found_by_python(self, owners: Collection[Value], value: Value, node: ast.expr, frame: Frame) -> bool:
         """Whether a `__getattr__` of the source finds the recurrent module, which is wrapped in there: the parts of a
         module are no attributes of its own."""
-        owner = owners[0]
+        owner = next(iter(owners))
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Instance) or len(owners) > 1:
             return False
         getter = self.engine.mro(owner.cls).functions("__getattr__")
