@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping as Table
 from collections.abc import MutableMapping, MutableSequence
@@ -249,4 +250,6 @@ def _either(*values: Value) -> Value:
     usual = [v for i, v in enumerate(values) if not isinstance(v, behind if i > first else odd)]
     plain = [v for v in usual if not (isinstance(v, Tensor) and v.subclass is not None)]
     usual = plain if any(map(tensor_of, plain)) else usual
+    if any(isinstance(v, Plain) for v in usual):  # a number is as usual as a tensor
+        usual = [dataclasses.replace(v, sure=False) if isinstance(v, Tensor) else v for v in usual]
     return prefer(join(*map(likely, usual)), found)

@@ -194,7 +194,8 @@ class Containers(Room):
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
             rank = layouts.indexed(base, (index,) if parts is None else parts)
-            return Tensor(base.dtype, base.sure, rank=rank, written=base.written)
+            layout = layouts.sliced(base, node)
+            return Tensor(base.dtype, base.sure, rank=rank, written=base.written, layout=layout)
         members = self.walked_members(base)
         if members is not None:
             if isinstance(node, ast.Slice):

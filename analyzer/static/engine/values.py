@@ -27,6 +27,10 @@ DATA: tuple[Origin, ...] = ("tensor", "drawn", "random", "shape")
 """Origins that the author's configuration does not decide; of a number made of several the first is told."""
 
 
+Layout = Literal["", "empty", "non-contiguous"]
+"""How the elements of a tensor lie: there are none, or they do not follow one another; "" where nothing says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor; `sure` is False if only a convention says so (an unannotated parameter of `forward`)."""
@@ -49,6 +53,7 @@ class Tensor:
     """An nn.Parameter; False where nothing says so."""
     written: bool = False
     """One element, made while tracing of a number of Python, or of nothing but such: Dynamo keeps its value."""
+    layout: Layout = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -492,6 +497,7 @@ def _merged(a: Value, b: Value) -> Value:
             rank=a.rank if a.rank == b.rank else None,
             parameter=a.parameter and b.parameter,
             written=a.written and b.written,
+            layout=a.layout if a.layout == b.layout else "",
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted, a.alone or b.alone)

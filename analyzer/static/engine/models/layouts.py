@@ -3,6 +3,8 @@ for no table tells of them."""
 
 from __future__ import annotations
 
+import ast
+import itertools
 from collections.abc import Callable
 from collections.abc import Mapping as Table
 from collections.abc import Sequence as Row
@@ -13,6 +15,7 @@ from typing import TypeAlias
 from tcready.static.engine.values import (
     NONE,
     Const,
+    Layout,
     Plain,
     Sequence,
     Tensor,
@@ -122,6 +125,14 @@ OF_ONE_ELEMENT = (
     )
 )
 """Operations that give one element of operands of one element."""
+RECAST = frozenset(
+    "bool char clone cpu cuda detach double float half int long requires_grad_ short to type type_as".split()
+)
+"""Operations that leave the elements where they are, or put copies in the same order."""
+FLIPPING = frozenset("adjoint movedim moveaxis permute swapaxes swapdims t transpose".split())
+PARTING = frozenset("chunk hsplit split tensor_split".split())
+"""Operations that give parts along one dimension."""
+MADE_BY_SIZES = frozenset("empty full new_empty new_full new_ones new_zeros ones rand randn zeros".split())
 NO_KEYWORDS: Table[str, Value] = MappingProxyType({})
 
 
@@ -143,9 +154,55 @@ def laid_out(
     sparse, written = _is_sparse(operation, operands), _is_written(operation, operands)
     rank = _rank(operation, operands, keywords, written=written)
     rank = rank if rank is not None and 0 <= rank <= MOST else None
-    if (result.sparse, result.rank, result.written) == (sparse, rank, written):
+    layout = _layout(operation, operands, keywords)
+    if (result.sparse, result.rank, result.written, result.layout) == (sparse, rank, written, layout):
         return result
-    return replace(result, sparse=sparse, rank=rank, written=written)
+    return replace(result, sparse=sparse, rank=rank, written=written, layout=layout)
+
+
+def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Value]) -> Layout:
+    """How the elements of the result lie."""
+    last = operation.rpartition(".")[2]
+    first = tensor_of(operands[0]) if operands else None
+    given = operands[1:] if first is not None else operands
+    if last in RECAST:
+        return first.layout if first is not None else ""
+    if last in FLIPPING:
+        return "non-contiguous" if first is not None and not first.layout else ""
+    if last in PARTING:
+        dim = keywords.get("dim", given[1] if len(given) > 1 else None)
+        inside = isinstance(dim, Const) and dim.value not in (0, None)
+        return "non-contiguous" if inside and first is not None and not first.layout else ""
+    if last == "new" or last.endswith("Tensor"):
+        return "" if given or keywords else "empty"
+    if last in MADE_BY_SIZES:
+        sizes = given[0].items or () if given and isinstance(given[0], Sequence) else given
+        return "empty" if any(isinstance(v, Const) and v.value == 0 for v in sizes) else ""
+    if last in ("tensor", "as_tensor", "new_tensor") and given:
+        return "empty" if isinstance(given[0], Sequence) and given[0].items == () else ""
+    return ""
+
+
+def sliced(base: Tensor, index: ast.expr) -> Layout:
+    """How the elements of a part of a tensor lie: behind a slice, whatever is no whole dimension leaves some out."""
+    if base.layout:
+        return ""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    behind = list(
+        itertools.dropwhile(lambda part: not isinstance(part, ast.Slice) and not _is_rest(part), parts)
+    )
+    if behind and isinstance(behind[0], ast.Slice) and behind[0].step is not None:
+        return "non-contiguous"
+    apart = any(not _is_whole(part) and not _is_rest(part) for part in behind[1:])
+    return "non-contiguous" if apart else ""
+
+
+def _is_whole(part: ast.expr) -> bool:
+    return isinstance(part, ast.Slice) and part.lower is None and part.upper is None and part.step is None
+
+
+def _is_rest(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value is ...
 
 
 def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:

@@ -1,0 +1,139 @@
+"""A result is written into a tensor that it does not fit.
+
+## What it does
+Finds calls of torch's functions whose `out=` is an empty tensor (`x.new()`, `torch.empty(0)`), one of another number of
+dimensions than the result has, or a part of a tensor whose elements do not follow one another (`buffer[:, :n]`, `a.t()`).
+
+## Why it hurts torch.compile
+Torch gives a tensor of another shape new room, which Dynamo does not follow: the graph ends there. So it does at a tensor
+that is not contiguous.
+
+## Use instead
+The result as it is returned: `made = torch.add(x, y)`. Where it has to be in a part of a tensor, assign it:
+`buffer[:, :n] = made`.
+
+## Limits
+Sizes are not known, but for that of an empty tensor: a tensor of the wrong size is not found. A part of a tensor may be
+all of it.
+"""
+
+from __future__ import annotations
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Sequence, Tensor, Value, members_of, tensor_of
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    out = fact.keyword("out")
+    if out is None or not (fact.name or "").startswith("torch."):
+        return None
+    into = _tensors(out)
+    results = _tensors(fact.result)
+    if any(each.layout == "empty" for each in into):
+        return Claim("`out` is an empty tensor, which torch has to give room: the graph ends here")
+    if any(_differs(*pair) for pair in zip(into, results, strict=False)):
+        return Claim("`out` has another number of dimensions than the result: the graph ends here")
+    if any(each.layout == "non-contiguous" for each in into):
+        return Claim("`out` is a tensor that is not contiguous: the graph ends here", "medium")
+    return None
+
+
+def _tensors(value: Value) -> list[Tensor]:
+    """The tensor that something is, or those in it."""
+    if isinstance(value, Sequence):
+        return [member for member in members_of(value) if isinstance(member, Tensor)]
+    own = tensor_of(value)
+    return [] if own is None else [own]
+
+
+def _differs(into: Tensor, result: Tensor) -> bool:
+    return into.rank is not None and result.rank is not None and into.rank != result.rank
+
+
+RULE = Rule(
+    code="TCR426",
+    name="unfit-out-argument",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0240", "GB0241", "GB0242", "GB0247"),
+    facts=(Call,),
+    check=check,
+    no_rewrite="The tensor that is given may be read elsewhere, and what reads it has to read the result.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        values, places = x.new(), x.new().long()
+        torch.sort(x, dim=1, out=(values, places))  # BAD
+        return values * 2
+""",
+            inputs="(torch.rand(4, 4),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        steps = torch.arange(4, out=x.data.new())  # BAD
+        made = torch.empty(0)
+        torch.mm(x, x, out=made)  # BAD
+        return made + steps
+""",
+            inputs="(torch.rand(4, 4),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        both = torch.empty(4, 8)
+        torch.add(x, 1, out=both[:, :4])  # BAD
+        torch.mul(x, 2, out=both[..., 4:])  # BAD
+        return both
+""",
+            inputs="(torch.rand(4, 4),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        both = torch.empty(4, 8)
+        first, second = both.chunk(2, dim=-1)
+        torch.add(x, 1, out=first)  # BAD
+        torch.mul(x, 2, out=second)  # BAD
+        return both
+""",
+            inputs="(torch.rand(4, 4),)",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        both = torch.empty(8, 4)
+        torch.add(x, 1, out=both[:4])
+        torch.mul(x, 2, out=both[4:, :])
+        made = torch.empty_like(x)
+        torch.mm(x, x, out=made)
+        values, places = torch.empty(4, 4), torch.empty(4, 4).long()
+        torch.sort(x, dim=1, out=(values, places))
+        return both[:4] + both[4:] + made + values
+""",
+            inputs="(torch.rand(4, 4),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        values, places = torch.sort(x, dim=1)
+        both = torch.empty(4, 8)
+        both[:, :4] = torch.add(x, 1)
+        both[:, 4:] = torch.mul(x, 2)
+        return both + torch.cat([values, x], 1)
+""",
+            inputs="(torch.rand(4, 4),)",
+        ),
+    ),
+)
