@@ -103,6 +103,9 @@ precision 0.98 and 0.96, verdict 0.96 and 0.97 by the class. Other versions in i
 twenty-second, and fastcore 2.2.41.
 unseen-twenty-fourth-look.jsonl and unseen-twenty-fourth-kept.jsonl are those of benchmarks/unseen24.toml, made in the
 same way with `random.Random(24)`, in the environment of the twenty-third; of the second only totals may be read.
+unseen-twenty-fifth-look.jsonl and unseen-twenty-fifth-kept.jsonl are those of benchmarks/unseen25.toml, made in the same
+way with `random.Random(25)`, in that environment; of the second only totals may be read. Two files have breaks in both,
+one record in the first and two in the second.
 
 The environment of these records, Python 3.11 on a CPU:
 

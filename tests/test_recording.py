@@ -119,6 +119,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("twenty-second", "unseen22.toml"),
         ("twenty-third", "unseen23.toml"),
         ("twenty-fourth", "unseen24.toml"),
+        ("twenty-fifth", "unseen25.toml"),
     ],
 )
 def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
@@ -177,6 +178,7 @@ def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() ->
                 "twenty-second",
                 "twenty-third",
                 "twenty-fourth",
+                "twenty-fifth",
             )
             for half in ("look", "kept")
         ),
