@@ -362,9 +362,12 @@ def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
         for place, judged in found.by_place.items():
             sure = CONFIDENCES.index(judged.confidence) >= CONFIDENCES.index(least)
             if sure and judged.effect in SPLITTING and place not in following:
+                # of a package nobody uses most, and much would follow from one break that is not met
+                met = not (is_installed(place[0]) and undecided(judged.fact.where.conditions))
                 for context, cause in found.contexts[place].items():
                     standing[context] = standing.get(context) or cause
-                    points.setdefault(context, []).append((place[1], cause))
+                    if met:
+                        points.setdefault(context, []).append((place[1], cause))
         run = _run_by_python(interpretation, found, following, standing, points)
         surest.update(dict.fromkeys(run, least))
     for place, judged in following.items():
