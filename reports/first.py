@@ -81,7 +81,7 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
             why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
-            made = "; say how it is made with --model 'Net(...)', or with get_init_inputs() in its file"
+            made = "; say how it is made: --model 'module.Net(...)' in its place, or get_init_inputs() in its file"
             # how it is made is known, or the option that is to blame names itself
             known = report.in_process or _is_named_model(target) or "--" in why
             how = made if stage.stage == "build" and not known else ""

@@ -40,7 +40,7 @@ HARMLESS = frozenset({"torch.full"})
 def check(fact: Call) -> Claim | None:
     if any(map(read, sizes(fact))):
         return Claim("a tensor gives a size: its value has to be read, and the graph ends here")
-    if fact.constructed not in HARMLESS and any(map(read, fact.numbers)):
+    if fact.constructed not in HARMLESS and any(read(v) or _is_kept_fraction(v) for v in fact.numbers):
         return Claim("a tensor is given where torch takes a number: its value is read, the graph ends here")
     return None
 
@@ -49,6 +49,12 @@ def read(value: Value) -> bool:
     """Whether it is a computed tensor whose value Dynamo does not keep."""
     tensor = tensor_of(value)
     return tensor is not None and not (tensor.leaf or tensor.given or tensor.written)
+
+
+def _is_kept_fraction(value: Value) -> bool:
+    """A buffer of fractions: these are read, where a whole number of before the call comes in with its value."""
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.leaf and not tensor.parameter and tensor.dtype == "float"
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
@@ -131,6 +137,19 @@ class Model(nn.Module):
         y = x.reshape(two[0], -1).sum()  # BAD
         return y + x.new_zeros(row[0], torch.ones((), dtype=torch.int64)).sum()  # BAD
 """
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("slope", torch.tensor(0.5))
+
+    def forward(self, x):
+        y = F.leaky_relu(x, self.slope)  # BAD
+        return F.pad(y, (0, 1), value=self.slope)  # BAD
+""",
+            setup="import torch.nn.functional as F",
         ),
     ),
     good=(

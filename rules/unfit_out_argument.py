@@ -1,8 +1,8 @@
 """A result is written into a tensor that it does not fit.
 
 ## What it does
-Finds calls of torch's functions whose `out=` is an empty tensor (`x.new()`, `torch.empty(0)`), one of another number of
-dimensions than the result has, or a part of a tensor whose elements do not follow one another (`buffer[:, :n]`, `a.t()`).
+Finds calls of torch's functions whose `out=` is an empty tensor (`x.new()`, `torch.empty(0)`) or a part of a tensor whose
+elements do not follow one another (`buffer[:, :n]`, `a.t()`).
 
 ## Why it hurts torch.compile
 Torch gives a tensor of another shape new room, which Dynamo does not follow: the graph ends there. So it does at a tensor
@@ -14,7 +14,7 @@ The result as it is returned: `made = torch.add(x, y)`. Where it has to be in a 
 
 ## Limits
 Sizes are not known, but for that of an empty tensor: a tensor of the wrong size is not found. A part of a tensor may be
-all of it.
+all of it, and a result be empty, too. What is given room in place (`made.resize_(4)`) is taken to be empty still.
 """
 
 from __future__ import annotations
@@ -29,11 +29,8 @@ def check(fact: Call) -> Claim | None:
     if out is None or not (fact.name or "").startswith("torch."):
         return None
     into = _tensors(out)
-    results = _tensors(fact.result)
-    if any(each.layout == "empty" for each in into):
+    if any(each.layout == "empty" and not each.leaf for each in into):
         return Claim("`out` is an empty tensor, which torch has to give room: the graph ends here")
-    if any(_differs(*pair) for pair in zip(into, results, strict=False)):
-        return Claim("`out` has another number of dimensions than the result: the graph ends here")
     if any(each.layout == "non-contiguous" for each in into):
         return Claim("`out` is a tensor that is not contiguous: the graph ends here", "medium")
     return None
@@ -45,10 +42,6 @@ def _tensors(value: Value) -> list[Tensor]:
         return [member for member in members_of(value) if isinstance(member, Tensor)]
     own = tensor_of(value)
     return [] if own is None else [own]
-
-
-def _differs(into: Tensor, result: Tensor) -> bool:
-    return into.rank is not None and result.rank is not None and into.rank != result.rank
 
 
 RULE = Rule(

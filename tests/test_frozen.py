@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 from dataclasses import field
+from typing import ClassVar
 
 import pytest
 from tcready.schema.frozen import dataclass
@@ -72,6 +73,12 @@ def test_values_are_copied_replaced_and_pickled() -> None:
 def test_what_is_not_frozen_is_refused() -> None:
     with pytest.raises(ValueError, match=r"take dataclasses\.dataclass"):
         dataclass(frozen=False)
+
+
+@pytest.mark.parametrize("kind", [ClassVar[int], dataclasses.InitVar[int]], ids=["ClassVar", "InitVar"])
+def test_what_is_no_field_of_a_value_is_refused(kind: object) -> None:
+    with pytest.raises(TypeError, match=r"take dataclasses\.dataclass"):
+        dataclass(frozen=True)(type("Odd", (), {"__annotations__": {"a": kind}, "a": 1}))
 
 
 def test_findings_are_frozen() -> None:

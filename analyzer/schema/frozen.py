@@ -21,7 +21,8 @@ else:
     def dataclass(*, frozen: bool) -> Any:
         """`dataclasses.dataclass(frozen=True)`.
 
-        Raises ValueError for what is not frozen: that is the standard library's.
+        Raises ValueError for what is not frozen, and TypeError for fields that the shared methods do not know: those are
+        the standard library's.
         """
         if not frozen:
             raise ValueError(
@@ -60,11 +61,17 @@ class _Shared:
 SHARED = ("__setattr__", "__delattr__", "__eq__", "__hash__", "__repr__")
 
 
-def _frozen(cls: type) -> type:
-    own = {
-        name for name, value in vars(cls).items() if value is not None
-    }  # `__eq__` alone leaves `__hash__ = None`
-    made: type = dataclasses.dataclass(eq=False, repr=False)(cls)
+def _frozen(cls: type) -> Any:
+    # a class with an `__eq__` of its own has `__hash__ = None`
+    own = {name for name, value in vars(cls).items() if value is not None}
+    made: Any = dataclasses.dataclass(eq=False, repr=False)(cls)
+    every = made.__dataclass_fields__
+    if len(dataclasses.fields(made)) < len(every) or any(
+        f.hash is not None or not f.init for f in every.values()
+    ):
+        raise TypeError(
+            f"{cls.__qualname__}: take dataclasses.dataclass for ClassVar, InitVar, hash= and init=False"
+        )
     for name in SHARED:
         if name not in own:
             setattr(made, name, vars(_Shared)[name])

@@ -107,7 +107,7 @@ def test_of_a_model_whose_build_failed_it_is_asked_how_it_is_made_unless_that_wa
         made = report(targets=(changed(target, **given),))
         return " ".join(render(made, "text", width=200).split())
 
-    assert "say how it is made with --model" in first(asked=("model.py::Net",))
+    assert "say how it is made: --model" in first(asked=("model.py::Net",))
     assert "say how it is made" not in first(asked=("hf:bert", "--tiny"))
     assert "say how it is made" not in first(asked=("--model", "acme.Net(3)"))
 

@@ -166,39 +166,68 @@ def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Va
     first = tensor_of(operands[0]) if operands else None
     given = operands[1:] if first is not None else operands
     if last in RECAST:
-        return first.layout if first is not None else ""
-    if last in FLIPPING:
-        return "non-contiguous" if first is not None and not first.layout else ""
-    if last in PARTING:
-        dim = keywords.get("dim", given[1] if len(given) > 1 else None)
-        inside = isinstance(dim, Const) and dim.value not in (0, None)
-        return "non-contiguous" if inside and first is not None and not first.layout else ""
+        return first.layout if first is not None and "memory_format" not in keywords else ""
+    if last in FLIPPING or last in PARTING:
+        known = first is not None and not first.layout and (first.rank is None or first.rank > 1)
+        return "non-contiguous" if known and _parts_rows(last, given, keywords) else ""
     if last == "new" or last.endswith("Tensor"):
-        return "" if given or keywords else "empty"
+        return "empty" if not keywords and (not given or _is_nothing(given[0])) else ""
     if last in MADE_BY_SIZES:
         sizes = given[0].items or () if given and isinstance(given[0], Sequence) else given
         return "empty" if any(isinstance(v, Const) and v.value == 0 for v in sizes) else ""
-    if last in ("tensor", "as_tensor", "new_tensor") and given:
-        return "empty" if isinstance(given[0], Sequence) and given[0].items == () else ""
-    return ""
+    return (
+        "empty" if last in ("tensor", "as_tensor", "new_tensor") and given and _is_nothing(given[0]) else ""
+    )
+
+
+def _parts_rows(last: str, given: Row[Value], keywords: Table[str, Value]) -> bool:
+    """Whether an operation that puts dimensions in another order, or parts one, leaves elements of a row apart."""
+    if last in PARTING:
+        dim = keywords.get("dim", given[1] if len(given) > 1 else None)
+        return isinstance(dim, Const) and dim.value not in (0, None)
+    order = given[0].items or () if given and isinstance(given[0], Sequence) else given
+    places = [v.value for v in order if isinstance(v, Const)]
+    return (
+        places != sorted(set(places), key=str) if last == "permute" else last == "t" or len(set(places)) != 1
+    )
+
+
+def _is_nothing(value: Value) -> bool:
+    return value == Const(0) or (isinstance(value, Sequence) and value.items == ())
 
 
 def sliced(base: Tensor, index: ast.expr) -> Layout:
     """How the elements of a part of a tensor lie: behind a slice, whatever is no whole dimension leaves some out."""
-    if base.layout:
+    if base.layout or base.rank == 1:
         return ""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    if any(isinstance(part, (ast.List, ast.Name, ast.Attribute, ast.Call)) for part in parts):
+        return ""  # what a tensor or a list picks is a copy
+    parts = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
     behind = list(
         itertools.dropwhile(lambda part: not isinstance(part, ast.Slice) and not _is_rest(part), parts)
     )
-    if behind and isinstance(behind[0], ast.Slice) and behind[0].step is not None:
-        return "non-contiguous"
-    apart = any(not _is_whole(part) and not _is_rest(part) for part in behind[1:])
-    return "non-contiguous" if apart else ""
+    stepping = behind and isinstance(behind[0], ast.Slice) and _is_step(behind[0].step)
+    return (
+        "non-contiguous" if stepping or any(not _is_whole(p) and not _is_rest(p) for p in behind[1:]) else ""
+    )
+
+
+def _is_step(step: ast.expr | None) -> bool:
+    return isinstance(step, ast.Constant) and step.value not in (None, 1)
 
 
 def _is_whole(part: ast.expr) -> bool:
-    return isinstance(part, ast.Slice) and part.lower is None and part.upper is None and part.step is None
+    return (
+        isinstance(part, ast.Slice)
+        and part.upper is None
+        and part.step is None
+        and not _is_number(part.lower)
+    )
+
+
+def _is_number(bound: ast.expr | None) -> bool:
+    return bound is not None and not (isinstance(bound, ast.Constant) and bound.value == 0)
 
 
 def _is_rest(part: ast.expr) -> bool:
