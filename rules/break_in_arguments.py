@@ -21,7 +21,9 @@ from tcready.static.engine.facts import InArguments
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(_fact: InArguments) -> Claim:
+def check(fact: InArguments) -> Claim | None:
+    if not fact.of_tensor:
+        return None
     return Claim(
         "a break stands in what the arguments call: the method was looked up before it, and the graph ends here too"
     )

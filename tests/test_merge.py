@@ -305,6 +305,8 @@ RECOMPILE = Recompile(
         (dataclasses.replace(RECOMPILE, reasons=("x  # model.py:9 in forward",)), "confirmed"),
         (RECOMPILE, "confirmed"),
         (dataclasses.replace(RECOMPILE, reasons=("L['self'].other == 1  # step",)), "predicted"),
+        (dataclasses.replace(RECOMPILE, line=9, reasons=("L['___stack0'] got deallocated",)), "confirmed"),
+        (dataclasses.replace(RECOMPILE, line=8, reasons=("L['___stack0'] got deallocated",)), "predicted"),
         (dataclasses.replace(RECOMPILE, path="other.py"), "predicted"),
         (dataclasses.replace(RECOMPILE, identical_call=False), "not_observed"),
     ],

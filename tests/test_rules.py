@@ -103,7 +103,7 @@ def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> N
     assert len(told) == 1, told
     effect, level = told.pop()
     if effect == "recompile":
-        show_recompile(level, sample, run(sample, path, dynamic=True if sample.again else None))
+        show_recompile(rule, level, sample, run(sample, path, dynamic=True if sample.again else None))
     elif effect == "wrong_result":
         show_wrong_result(sample, path)
     elif effect == "compile_error":
@@ -133,9 +133,11 @@ def show_recorded(rule: Rule, sample: Sample, path: Path) -> None:
     assert {gb for _, gb in breaks} <= set(rule.gb_ids)
 
 
-def show_recompile(level: Level, sample: Sample, seen: Run) -> None:
-    """An error recompiles at every identical call, a warning once or for other values; the guard names it."""
-    assert not seen.breaks
+def show_recompile(rule: Rule, level: Level, sample: Sample, seen: Run) -> None:
+    """An error recompiles at every identical call, a warning once or for other values; the guard names it, or what
+    stands on Python's stack at the break that it follows."""
+    assert seen.lines == cause_lines(sample)
+    assert rule.follows == bool(cause_lines(sample))
     first, second = seen.recompiles[1], seen.recompiles[2]
     if sample.again:
         assert not first
@@ -144,6 +146,9 @@ def show_recompile(level: Level, sample: Sample, seen: Run) -> None:
         assert bool(second) == (level == "error")
         told = first
     assert told
+    if rule.follows:
+        assert any("___stack" in reason for reason in told), told
+        return
     lines = source_of(sample).splitlines()
     named = {
         word for line in bad_lines(sample) for word in re.findall(r"[a-zA-Z]\w*", lines[(line or 0) - 1])

@@ -29,6 +29,8 @@ from tcready.schema.words import BREAKING, INTENDED, Effect, Level, Mode, Origin
 if TYPE_CHECKING:
     from tcready.schema.run import BreakSite, Cost, Recompile, ShapeCall, SkippedFrame
 
+_ON_THE_STACK = "___stack"
+"""How a guard calls what a break left on Python's stack."""
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
 Key = tuple[str, int, str | None]
@@ -237,6 +239,10 @@ def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:
         return True
     if recompile.path != finding.path:
         return False
+    if any(
+        _ON_THE_STACK in reason for reason in recompile.reasons
+    ):  # what goes on behind a break begins on its line
+        return finding.line <= recompile.line <= finding.end_line
     guards = (reason.split("#")[0] for reason in recompile.reasons)
     names = {name for guard in guards for name in _GUARDED.findall(guard)} - {"self"}
     text = " ".join(code.line(finding.path, n) for n in range(finding.line, finding.end_line + 1))

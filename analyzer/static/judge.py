@@ -409,6 +409,9 @@ def _run_by_python(
                 )
             elif isinstance(fact, InArguments):
                 by_python = effects.calls_what_breaks(eager, context, node.lineno - fact.above, fact.called)
+                by_python = by_python or (
+                    not fact.of_tensor and eager.breaks_on(context, node.lineno, last, node.lineno)
+                )
             elif isinstance(fact, Consumed):
                 by_python = eager.breaks_on(context, node.lineno, last, 0)
             elif isinstance(fact, Alone) and isinstance(node, MADE):

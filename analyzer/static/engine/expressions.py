@@ -722,17 +722,22 @@ class Expressions(Room):
     def _tell_in_arguments(
         self, node: ast.Call, function: Value, made: Value, given: tuple[Value, ...], frame: Frame
     ) -> None:
-        """Tells the call of a method of a tensor whose arguments call functions, if what goes on behind a break in one
-        of them is given a tensor."""
-        if frame.function is None or not isinstance(function, Method) or tensor_of(made) is None:
+        """Tells the call of a method of a tensor, a container or a text whose arguments call functions, if what goes on
+        behind a break in one of them is given a tensor."""
+        if frame.function is None or not isinstance(function, Method):
             return
-        if tensor_of(function.receiver) is None:
+        of_tensor = tensor_of(function.receiver) is not None
+        if of_tensor and tensor_of(made) is None:
+            return
+        if not of_tensor and not _is_of_builtin(function.receiver):
             return
         inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
         names = {last_name(each.func) for each in inside if isinstance(each, ast.Call)}
         called = frozenset(name for name in names if not self.engine.operations.is_of_tensors(name))
-        if called and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
-            self.engine.tell(F.InArguments(self.engine.where(frame), node, node.lineno - frame.line, called))
+        asked = called if of_tensor else any(isinstance(each, (ast.Call, ast.Subscript)) for each in inside)
+        if asked and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
+            above = node.lineno - frame.line
+            self.engine.tell(F.InArguments(self.engine.where(frame), node, above, called, of_tensor))
 
     def _is_tensor_read(self, node: ast.Call, info: FunctionInfo, frame: Frame) -> bool:
         """Whether something of torch is read behind a call, or in the same statement beside it."""
@@ -1010,6 +1015,18 @@ def _begin(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+
+
+def _is_of_builtin(value: Value) -> bool:
+    """Whether it is a list, a set, a tuple, a dict or a text, whose methods are written in C."""
+    kinds = ("list", "set", "tuple")
+    return all(
+        isinstance(v, Mapping)
+        or (isinstance(v, Sequence) and v.kind in kinds)
+        or (isinstance(v, Plain) and v.kind == "str")
+        or (isinstance(v, Const) and isinstance(v.value, str))
+        for v in options(likely(value))
+    )
 
 
 def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:

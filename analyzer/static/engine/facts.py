@@ -435,7 +435,7 @@ class OfNew:
 
 @dataclass(frozen=True, slots=True)
 class InArguments:
-    """A method of a tensor is looked up, and then functions of the user's are called for its arguments. If one of these
+    """A method of a tensor, a container or a text is looked up, and then its arguments are worked out. If one of these
     breaks, what is compiled behind the break is given the method alone, and a tensor beside it."""
 
     where: Where
@@ -444,6 +444,8 @@ class InArguments:
     """So many lines above the call its statement begins."""
     called: frozenset[str]
     """The last names of what is called in the arguments."""
+    of_tensor: bool
+    """It is a method of a tensor, not of a container or a text."""
 
 
 @dataclass(frozen=True, slots=True)
