@@ -239,9 +239,8 @@ def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:
         return True
     if recompile.path != finding.path:
         return False
-    if any(
-        _ON_THE_STACK in reason for reason in recompile.reasons
-    ):  # what goes on behind a break begins on its line
+    # what goes on behind a break begins on its line
+    if any(_ON_THE_STACK in reason for reason in recompile.reasons):
         return finding.line <= recompile.line <= finding.end_line
     guards = (reason.split("#")[0] for reason in recompile.reasons)
     names = {name for guard in guards for name in _GUARDED.findall(guard)} - {"self"}
