@@ -20,7 +20,7 @@ all of it, and a result be empty, too. What is given room in place (`made.resize
 from __future__ import annotations
 
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Sequence, Tensor, Value, members_of, tensor_of
+from tcready.static.engine.values import tensors_in
 from tcready.static.rule import Claim, Rule, Sample
 
 
@@ -28,20 +28,12 @@ def check(fact: Call) -> Claim | None:
     out = fact.keyword("out")
     if out is None or not (fact.name or "").startswith("torch."):
         return None
-    into = _tensors(out)
+    into = list(tensors_in(out))
     if any(each.layout == "empty" and not each.leaf for each in into):
         return Claim("`out` is an empty tensor, which torch has to give room: the graph ends here")
     if any(each.layout == "non-contiguous" for each in into):
         return Claim("`out` is a tensor that is not contiguous: the graph ends here", "medium")
     return None
-
-
-def _tensors(value: Value) -> list[Tensor]:
-    """The tensor that something is, or those in it."""
-    if isinstance(value, Sequence):
-        return [member for member in members_of(value) if isinstance(member, Tensor)]
-    own = tensor_of(value)
-    return [] if own is None else [own]
 
 
 RULE = Rule(

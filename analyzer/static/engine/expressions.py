@@ -44,10 +44,12 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     is_captured,
+    is_compared_by_members,
     is_key,
     is_none,
     is_place,
     is_surely_mask,
+    is_word,
     join,
     keep,
     key_of,
@@ -1018,15 +1020,8 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def _is_of_builtin(value: Value) -> bool:
-    """Whether it is a list, a set, a tuple, a dict or a text, whose methods are written in C."""
-    kinds = ("list", "set", "tuple")
-    return all(
-        isinstance(v, Mapping)
-        or (isinstance(v, Sequence) and v.kind in kinds)
-        or (isinstance(v, Plain) and v.kind == "str")
-        or (isinstance(v, Const) and isinstance(v.value, str))
-        for v in options(likely(value))
-    )
+    """Whether it is a list, a tuple, a set, a dict or a text, whose methods are written in C."""
+    return all(is_compared_by_members(v) or is_word(v) for v in options(likely(value)))
 
 
 def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:

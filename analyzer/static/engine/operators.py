@@ -32,8 +32,10 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     holds_tensor,
+    is_compared_by_members,
     is_key,
     is_open,
+    is_word,
     join,
     join_members,
     keep,
@@ -221,7 +223,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     rows = [_constants(v) for v in (left, right)]
     if rows[0] is not None and rows[1] is not None and type(rows[0]) is type(rows[1]):
         return _fold_compare(op, *rows)
-    if type(op) in ORDERS and all(map(_is_compared_by_members, (left, right))):
+    if type(op) in ORDERS and all(map(is_compared_by_members, (left, right))):
         known = worked_out(ORDERS[type(op)], left, right)
         if known is not None:
             return known
@@ -237,7 +239,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.Eq, ast.NotEq)):
         for one, other in ((left, right), (right, left)):
             apart = isinstance(other, Const) and other.opaque
-            if tensor_of(one) and (isinstance(other, (Sequence, Mapping)) or _is_word(other) or apart):
+            if tensor_of(one) and (isinstance(other, (Sequence, Mapping)) or is_word(other) or apart):
                 # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be the like
                 differs = Const(isinstance(op, ast.NotEq))
                 sure = all(v == NONE or (isinstance(v, Tensor) and v.sure) for v in options(one))
@@ -269,20 +271,6 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         if any(isinstance(v, Plain) and v.origin == origin for v in values):
             return Plain("bool", origin)
     return Plain("bool")
-
-
-def _is_compared_by_members(value: Value) -> bool:
-    return isinstance(value, Mapping) or (
-        isinstance(value, Sequence) and value.kind in ("list", "tuple", "set")
-    )
-
-
-def _is_word(value: Value) -> bool:
-    """Text, whichever."""
-    return all(
-        (isinstance(v, Const) and isinstance(v.value, str)) or (isinstance(v, Plain) and v.kind == "str")
-        for v in options(value)
-    )
 
 
 def _one_member(left: Const, right: Const) -> bool:

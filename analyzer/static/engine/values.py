@@ -11,7 +11,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
@@ -585,6 +585,30 @@ def tensor_of(value: Value) -> Tensor | None:
         merged = _merged(merged, other)
     assert isinstance(merged, Tensor)
     return merged
+
+
+def is_compared_by_members(value: Value) -> bool:
+    """A list, a tuple, a set or a dict."""
+    return isinstance(value, Mapping) or (
+        isinstance(value, Sequence) and value.kind in ("list", "tuple", "set")
+    )
+
+
+def is_word(value: Value) -> bool:
+    """Text, whichever."""
+    return all(
+        (isinstance(v, Const) and isinstance(v.value, str)) or (isinstance(v, Plain) and v.kind == "str")
+        for v in options(value)
+    )
+
+
+def tensors_in(value: Value) -> Iterator[Tensor]:
+    """The tensor that something is, or those that a sequence holds."""
+    found = tensor_of(value)
+    if found is not None:
+        yield found
+    elif isinstance(value, Sequence):
+        yield from (tensor for member in members_of(value) if (tensor := tensor_of(member)))
 
 
 def is_sparse(value: Value) -> bool:

@@ -173,11 +173,10 @@ def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Va
     if last == "new" or last.endswith("Tensor"):
         return "empty" if not keywords and (not given or _is_nothing(given[0])) else ""
     if last in MADE_BY_SIZES:
-        sizes = given[0].items or () if given and isinstance(given[0], Sequence) else given
-        return "empty" if any(isinstance(v, Const) and v.value == 0 for v in sizes) else ""
-    return (
-        "empty" if last in ("tensor", "as_tensor", "new_tensor") and given and _is_nothing(given[0]) else ""
-    )
+        return "empty" if any(isinstance(v, Const) and v.value == 0 for v in _one_by_one(given)) else ""
+    if last in ("tensor", "as_tensor", "new_tensor"):
+        return "empty" if given and _is_nothing(given[0]) else ""
+    return ""
 
 
 def _parts_rows(last: str, given: Row[Value], keywords: Table[str, Value]) -> bool:
@@ -185,11 +184,17 @@ def _parts_rows(last: str, given: Row[Value], keywords: Table[str, Value]) -> bo
     if last in PARTING:
         dim = keywords.get("dim", given[1] if len(given) > 1 else None)
         return isinstance(dim, Const) and dim.value not in (0, None)
-    order = given[0].items or () if given and isinstance(given[0], Sequence) else given
-    places = [v.value for v in order if isinstance(v, Const)]
-    return (
-        places != sorted(set(places), key=str) if last == "permute" else last == "t" or len(set(places)) != 1
-    )
+    if last == "t":
+        return True
+    places = [v.value for v in _one_by_one(given) if isinstance(v, Const)]
+    if last == "permute":
+        return places != sorted(set(places), key=str)
+    return len(set(places)) != 1  # (0, 0) leaves all as it is
+
+
+def _one_by_one(given: Row[Value]) -> Row[Value]:
+    """Numbers that are given one by one, or in one row."""
+    return given[0].items or () if given and isinstance(given[0], Sequence) else given
 
 
 def _is_nothing(value: Value) -> bool:
@@ -208,9 +213,8 @@ def sliced(base: Tensor, index: ast.expr) -> Layout:
         itertools.dropwhile(lambda part: not isinstance(part, ast.Slice) and not _is_rest(part), parts)
     )
     stepping = behind and isinstance(behind[0], ast.Slice) and _is_step(behind[0].step)
-    return (
-        "non-contiguous" if stepping or any(not _is_whole(p) and not _is_rest(p) for p in behind[1:]) else ""
-    )
+    apart = any(not _is_whole(part) and not _is_rest(part) for part in behind[1:])
+    return "non-contiguous" if stepping or apart else ""
 
 
 def _is_step(step: ast.expr | None) -> bool:
@@ -218,16 +222,10 @@ def _is_step(step: ast.expr | None) -> bool:
 
 
 def _is_whole(part: ast.expr) -> bool:
-    return (
-        isinstance(part, ast.Slice)
-        and part.upper is None
-        and part.step is None
-        and not _is_number(part.lower)
-    )
-
-
-def _is_number(bound: ast.expr | None) -> bool:
-    return bound is not None and not (isinstance(bound, ast.Constant) and bound.value == 0)
+    """`:` or `0:`."""
+    if not isinstance(part, ast.Slice) or part.upper is not None or part.step is not None:
+        return False
+    return part.lower is None or (isinstance(part.lower, ast.Constant) and part.lower.value == 0)
 
 
 def _is_rest(part: ast.expr) -> bool:

@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     tensor_of,
+    tensors_in,
 )
 from tcready.static.torch_tables import Argument, Context, Member, Result, Tables
 from tcready.static.versions import Version
@@ -430,7 +431,9 @@ class Operations:
         keywords: Mapping[str, Value],
     ) -> Value | None:
         # a function of torch takes tensors alone; who has such a method may be something else
-        sure = not operation.startswith("torch.Tensor.") or all(t.sure for v in args[:1] for t in _tensors(v))
+        sure = not operation.startswith("torch.Tensor.") or all(
+            t.sure for v in args[:1] for t in tensors_in(v)
+        )
         values = [_value(result, args, keywords, sure) for result in results]
         known = [value for value in values if value is not None]
         return join(*known) if known and len(known) == len(values) else None
@@ -498,7 +501,7 @@ def _argument(value: Value) -> Argument:
 def _value(
     result: Result, args: tuple[Value, ...], keywords: Mapping[str, Value], sure: bool
 ) -> Value | None:
-    tensors = [tensor for value in (*args, *keywords.values()) for tensor in _tensors(value)]
+    tensors = [tensor for value in (*args, *keywords.values()) for tensor in tensors_in(value)]
     members = [_member(result, member, tensors, keywords, sure) for member in result.members]
     if any(isinstance(member, Unknown) for member in members) or not members:
         return None
@@ -507,14 +510,6 @@ def _value(
     if result.varies:
         return Sequence("list" if result.container == "list" else "tuple", None, members[0])
     return Sequence("list" if result.container == "list" else "tuple", tuple(members), UNKNOWN)
-
-
-def _tensors(value: Value) -> Iterable[Tensor]:
-    found = tensor_of(value)
-    if found is not None:
-        yield found
-    elif isinstance(value, Sequence):
-        yield from (tensor for member in members_of(value) if (tensor := tensor_of(member)))
 
 
 def _member(
