@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import re
@@ -71,7 +72,14 @@ def keep(report: Report, root: Path) -> None:
         target.coverage is not None or target.observation.trace is not None for target in report.targets
     )
     if ran or not all(_is_below(target.target, root) for target in report.targets):
-        Cache(root, "", Disk()).keep_last(as_json(report), ran=ran)
+        Cache(root, "", Disk()).keep_last(as_json(report if ran else _of_findings(report)), ran=ran)
+
+
+def _of_findings(report: Report) -> Report:
+    """What is asked of a report of sources alone that is kept: its findings, and the targets that these are in."""
+    named = {target for finding in report.findings for target in finding.targets}
+    targets = tuple(target for target in report.targets if target.target in named)
+    return dataclasses.replace(report, targets=targets, predicted=())
 
 
 def kept(root: Path, *, ran: bool = True) -> Report | None:

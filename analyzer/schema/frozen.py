@@ -1,49 +1,55 @@
-"""Frozen dataclasses that are quick to define.
+"""Frozen dataclasses that are quick to define and to make.
 
 The standard library compiles six methods for each frozen dataclass. A check that finds its answers in the cache defines
 seventy classes and does little else: these methods took 27 of its 120 ms (measured with Python 3.11). Here a class
-compiles its `__init__` alone and shares the other methods with all others.
+compiles its `__init__` and shares with all others what need not be quick. With `slots`, for values that are made by the
+million, it compiles how it is compared and hashed too.
 
-A value is set once, as its `__init__` sets it. All else is as `dataclasses` has it: `fields`, `replace`, comparing and
-hashing by the fields that say so, `FrozenInstanceError`. For values that are made by the million, take the standard
-library's, with slots.
+The standard library's `__init__` sets each field through `object.__setattr__`; ours takes half the time. All else is as
+`dataclasses` has it: `fields`, `replace`, comparing and hashing by the fields that say so, `FrozenInstanceError`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(*, frozen: bool) -> Any:
+    def dataclass(*, frozen: bool, slots: bool = False, eq: bool = True) -> Callable[[type], Any]:
         """`dataclasses.dataclass(frozen=True)`.
 
-        Raises ValueError for what is not frozen, and TypeError for fields that the shared methods do not know: those are
+        Raises ValueError for what is not frozen, and TypeError for fields that the methods here do not know: those are
         the standard library's.
         """
         if not frozen:
             raise ValueError(
                 "tcready.schema.frozen.dataclass is for frozen classes: take dataclasses.dataclass"
             )
-        return _frozen
+        return (lambda cls: _slotted(cls, eq)) if slots else (lambda cls: _shared(cls, eq))
 
 
-class _Shared:
-    """The methods that all classes share."""
+class _Frozen:
+    """What all classes share."""
 
     __dataclass_fields__: dict[str, Any]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        values = vars(self)
-        if name in values or name not in self.__dataclass_fields__:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        values[name] = value
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name: str) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __repr__(self) -> str:
+        shown = (f"{f.name}={getattr(self, f.name)!r}" for f in self.__dataclass_fields__.values() if f.repr)
+        return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+class _Compared:
+    """What those share that are compared by their fields, and need not be quick at it."""
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -53,29 +59,91 @@ class _Shared:
     def __hash__(self) -> int:
         return hash(_compared(self))
 
-    def __repr__(self) -> str:
-        shown = (f"{f.name}={getattr(self, f.name)!r}" for f in self.__dataclass_fields__.values() if f.repr)
-        return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+class _Slotted:
+    """How values with slots are pickled and copied."""
+
+    __dataclass_fields__: dict[str, Any]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
 
-SHARED = ("__setattr__", "__delattr__", "__eq__", "__hash__", "__repr__")
+FROZEN = ("__setattr__", "__delattr__", "__repr__")
+COMPARED = ("__eq__", "__hash__")
+SLOTTED = ("__getstate__", "__setstate__")
 
 
-def _frozen(cls: type) -> Any:
+def _shared(cls: type, eq: bool) -> Any:
     # a class with an `__eq__` of its own has `__hash__ = None`
     own = {name for name, value in vars(cls).items() if value is not None}
-    made: Any = dataclasses.dataclass(eq=False, repr=False)(cls)
-    every = made.__dataclass_fields__
-    if len(dataclasses.fields(made)) < len(every) or any(
-        f.hash is not None or not f.init for f in every.values()
-    ):
-        raise TypeError(
-            f"{cls.__qualname__}: take dataclasses.dataclass for ClassVar, InitVar, hash= and init=False"
-        )
-    for name in SHARED:
-        if name not in own:
-            setattr(made, name, vars(_Shared)[name])
+    made: Any = dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
+    if not all(field.init for field in _fields(made)):
+        raise TypeError(f"{cls.__qualname__}: take dataclasses.dataclass, or slots, for init=False")
+    _fill(made, _Frozen, FROZEN, own)
+    if eq:
+        _fill(made, _Compared, COMPARED, own)
+    made.__init__ = _initialiser(made, "_values[{0!r}] = {1}", "_values = self.__dict__", {})
     return made
+
+
+def _slotted(cls: type, eq: bool) -> Any:
+    own = {name for name, value in vars(cls).items() if value is not None}
+    hashed = eq and "__hash__" not in own
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=eq, unsafe_hash=hashed, slots=True)(cls)
+    _fill(made, _Frozen, FROZEN, own)
+    _fill(made, _Slotted, SLOTTED, own)
+    setters = {f"_set_{field.name}": getattr(made, field.name).__set__ for field in _fields(made)}
+    made.__init__ = _initialiser(made, "_set_{0}(self, {1})", "pass", setters)
+    return made
+
+
+def _fill(made: Any, source: type, names: tuple[str, ...], own: set[str]) -> None:
+    for name in names:
+        if name not in own:
+            setattr(made, name, vars(source)[name])
+
+
+def _fields(made: Any) -> list[dataclasses.Field[Any]]:
+    """Those of a class. Raises TypeError for what is none to the methods here."""
+    every = made.__dataclass_fields__.values()
+    if len(dataclasses.fields(made)) < len(every) or any(f.hash is not None or f.kw_only for f in every):
+        raise TypeError(
+            f"{made.__qualname__}: take dataclasses.dataclass for ClassVar, InitVar, hash= and kw_only="
+        )
+    return [*every]
+
+
+def _initialiser(made: Any, setting: str, first: str, names: dict[str, Any]) -> Any:
+    """The `__init__` of a class, which sets each field as `setting` has it: {0} its name, {1} its value."""
+    scope = {**names, "_missing": dataclasses.MISSING}
+    parameters, body = ["self"], [first]
+    for field in _fields(made):
+        name, value = field.name, field.name
+        if field.default is not dataclasses.MISSING:
+            scope[f"_default_{name}"] = field.default
+            parameter, alone = f"{name}=_default_{name}", f"_default_{name}"
+        elif field.default_factory is not dataclasses.MISSING:
+            scope[f"_make_{name}"] = field.default_factory
+            parameter, alone = f"{name}=_missing", f"_make_{name}()"
+            value = f"{alone} if {name} is _missing else {name}"
+        else:
+            parameter, alone = name, ""
+        if field.init:
+            parameters.append(parameter)
+            body.append(setting.format(name, value))
+        elif alone:
+            body.append(setting.format(name, alone))
+    if hasattr(made, "__post_init__"):
+        body.append("self.__post_init__()")
+    lines = "\n    ".join(body)
+    exec(f"def __init__({', '.join(parameters)}):\n    {lines}", scope)  # noqa: S102 - as dataclasses does it
+    scope["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
+    return scope["__init__"]
 
 
 def _compared(value: Any) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
 from tcready.static.judge import Place, Suggest
 from tcready.static.parts import Part, in_both_modes
-from tcready.static.process import SHARED
+from tcready.static.process import SHARED, deep
 from tcready.static.rule import Rule
 from tcready.static.tree import static_targets
 from tcready.static.units import Unit
@@ -46,6 +46,7 @@ class Edited:
     now: Left = field(default_factory=Left)
 
 
+@deep
 def examine(
     unit: Unit,
     rules: Sequence[Rule],

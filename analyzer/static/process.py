@@ -1,20 +1,43 @@
-"""What all threads of a process share while one of them reads: Python's own settings.
+"""What reading asks of Python itself: its settings, which all threads of a process share, and room for its frames.
 
-They are the process's, not ours, so who changes them has to be counted for the whole process: the first reading sets
-them, the last one puts them back, and none takes them away from another.
+The settings are the process's, not ours, so who changes them has to be counted for the whole process: the first reading
+sets them, the last one puts them back, and none takes them away from another.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 STACK = 6000
 """Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
+SLOTS = 300_000
+"""Values that the frame of a deep call asks room for: CPython gives it 4 MB, of which it leaves 1.6 MB to the frames
+behind it, some 6,000. None of it is touched before it is used."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def deep(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose calls may nest deeply and go up and down often.
+
+    CPython keeps the frames of calls in chunks of 16 KB, and gives a chunk back to the system as soon as its first frame
+    ends. Who calls up and down around the end of one asks for memory and gives it back each time: 50,000 times while 35
+    modeling files were read, a tenth of the time (3.11). A frame that asks for more gets a larger chunk, and what it does
+    not use is there for the frames behind it.
+    """
+
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        return function(*args, **keywords)
+
+    call.__code__ = call.__code__.replace(co_stacksize=SLOTS)
+    return functools.update_wrapper(call, function)
 
 
 class _Shared:

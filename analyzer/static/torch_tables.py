@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from tcready.schema.frozen import dataclass
 from tcready.static.versions import FOLDER, Version, with_tables
 
 DType: TypeAlias = Literal["bool", "int", "float", "complex"]
@@ -45,7 +46,7 @@ FIT: tuple[Fit, ...] = ("exact", "converted", "unknown")
 """Arguments are what a form asks for; one is converted, as a tensor given for a number; one is not known."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Argument:
     """An argument of a call: `T` tensor, `i` `f` `b` numbers, `n` a number, `s` text, `I` whole numbers in a sequence,
     `L` tensors in one, `S` whole numbers and tensors in one, `d` a data type, `v` a device, `N` None, `?` unknown.
@@ -55,7 +56,7 @@ class Argument:
     value: object = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """What Dynamo does with a call.
 
@@ -70,7 +71,7 @@ class Call:
     gb_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """One value of a result: `kind` is `tensor`, `number`, or the name of its type.
 
@@ -96,7 +97,7 @@ class Member:
         return LETTERS.get(letters.pop()) if len(letters) == 1 else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Result:
     """What one form of an operation gives."""
 
@@ -127,7 +128,7 @@ class Result:
     """The break that Dynamo ends the graph with, or nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Context:
     """What Dynamo makes of `with`: the break on entering (nothing if it is traced), and what a break inside does.
 
@@ -141,7 +142,7 @@ class Context:
     """The break on entering one that was made before the compiled call; None if that is not known."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Decorator:
     """What Dynamo makes of a call of a function that is so decorated: the break (nothing if there is none), and the
     function's body.
@@ -154,7 +155,7 @@ class Decorator:
     body: Body
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Module:
     """What Dynamo makes of calling a module of torch.nn: ids of breaks in evaluation and training, with torch's first
     sample and with any other; the structure of its result."""
@@ -165,7 +166,7 @@ class Module:
     result: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModuleArgument:
     """An optional argument of a module's call that ends the graph: its name, its place behind the module, the break, and
     the flags of which each, given as False, spares it."""
@@ -176,7 +177,7 @@ class ModuleArgument:
     spared_by: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Attribute:
     """An attribute that the constructor of a module sets: `passed` names the parameter that it holds. Else it is `value`
     unless one of `unless` is given something else than its default; then it is `otherwise`, or not known (empty).
@@ -191,7 +192,7 @@ class Attribute:
     otherwise: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Constructor:
     """How a module of torch.nn is made: its parameters with their defaults (`?`: none, or no literal), those of which
     nothing is known once they are given, and the attributes."""
@@ -201,7 +202,7 @@ class Constructor:
     attributes: tuple[Attribute, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Form:
     """One form of an operation: its parameters, the flags that must be on, and the result."""
 

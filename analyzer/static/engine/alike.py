@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.contract import MAX_QUIET_DEPTH, CallSite, Engine
 from tcready.static.engine.heap import Object, Way
 from tcready.static.engine.values import (
     Choice,
@@ -37,6 +37,8 @@ class _Asked:
     """A module that is to be made, and where things stand before."""
 
     question: object
+    depth: int
+    contexts: int
     count: int
     lent: int
     attributes: int
@@ -53,6 +55,19 @@ class _Making:
     """The identities of all that."""
     stamps: list[tuple[object, ...]]
     """Of these objects, when it was done."""
+    levels: int
+    """Levels of calls that its making took: where fewer are left, it would come to something else."""
+
+
+@dataclass(frozen=True)
+class _Lent:
+    """A module that was lent to the model that is being built."""
+
+    making: _Making
+    before: list[Object]
+    """How all of it was then."""
+    depth: int
+    """Where it would have been made."""
 
 
 class Alike:
@@ -67,29 +82,29 @@ class Alike:
         self._lending = False
         self._new: list[tuple[object, _Making]] = []
         """What the model made that is being built."""
-        self._lent: list[tuple[_Making, list[Object]]] = []
-        """What was lent to it, and how that was."""
+        self._lent: list[_Lent] = []
+        """What was lent to it."""
 
     @contextmanager
     def building(self) -> Iterator[Callable[[], bool]]:
         """While it is entered, a model is built: what earlier models had made is lent to it. Then tells whether all of
         that is as it was; what this model has changed is put back, and it must be built without."""
         self._lending, self._new = True, []
-        lent: list[tuple[_Making, list[Object]]] = []
+        lent: list[_Lent] = []
         self._lent = lent
         try:
             yield lambda: self._is_unchanged(lent)
         finally:
             self._lending = False
 
-    def _is_unchanged(self, lent: list[tuple[_Making, list[Object]]]) -> bool:
-        changed = [(making, before) for making, before in lent if not self._holds(making)]
-        for making, before in changed:
-            for thing, copy in zip(self._objects_of(making), before, strict=True):
+    def _is_unchanged(self, lent: list[_Lent]) -> bool:
+        changed = [each for each in lent if not self._holds(each.making)]
+        for each in changed:
+            for thing, copy in zip(self._objects_of(each.making), each.before, strict=True):
                 thing.restore(copy)
         if not changed:
-            for making, _ in lent:
-                self._engine.count_again({*making.idents}, making=True)
+            for each in lent:
+                self._engine.count_again({*each.making.idents}, making=True)
         return not changed
 
     def _objects_of(self, making: _Making) -> list[Object]:
@@ -107,19 +122,25 @@ class Alike:
         if not self._lending or not all(self._heap[each].assumed for each in outside):
             return None
         frame = site.frame
-        how = frame.depth, site.confidence, frame.conditional, self._engine.switched
+        how = site.confidence, frame.conditional, self._engine.switched
         stamps = tuple(self._heap[each].stamp() for each in outside)
         question = cls, site.args, tuple(site.keywords.items()), site.rest, stamps, how
         changes = self._heap.changes
         before = len(changes.attributes), changes.elsewhere, self._engine.left_out
-        return _Asked(question, self._heap.count, len(self._lent), *before)
+        contexts = len(self._engine.contexts)
+        return _Asked(question, frame.depth, contexts, self._heap.count, len(self._lent), *before)
 
     def lent(self, asked: _Asked) -> Instance | None:
         """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
-        taken = {ident for making, _ in self._lent for ident in making.idents}
-        for making in self._makings.get(asked.question, ()):
-            if taken.isdisjoint(making.idents) and self._holds(making):
-                self._lent.append((making, [thing.copied() for thing in self._objects_of(making)]))
+        known = self._makings.get(asked.question)
+        if known is None:
+            return None
+        taken = {ident for each in self._lent for ident in each.making.idents}
+        left = MAX_QUIET_DEPTH - asked.depth
+        for making in known:
+            if making.levels <= left and taken.isdisjoint(making.idents) and self._holds(making):
+                before = [thing.copied() for thing in self._objects_of(making)]
+                self._lent.append(_Lent(making, before, asked.depth))
                 return making.made
         return None
 
@@ -135,11 +156,14 @@ class Alike:
         objects = self._heap.known(span)
         own = {*map(id, objects)}
         if all(ident in own for ident, _ in changes.attributes[asked.attributes :]):
-            lent = [making for making, _ in self._lent[asked.lent :]]
-            idents = (*span, *(ident for making in lent for ident in making.idents))
+            lent = self._lent[asked.lent :]
+            idents = (*span, *(ident for each in lent for ident in each.making.idents))
             stamps = [thing.stamp() for thing in objects]
-            stamps += [stamp for making in lent for stamp in making.stamps]
-            self._new.append((asked.question, _Making(made, idents, stamps)))
+            stamps += [stamp for each in lent for stamp in each.making.stamps]
+            ends = [each.depth + each.making.levels for each in lent]
+            ends += [each.depth for each in self._engine.contexts[asked.contexts :] if not each.compiled]
+            levels = max(ends, default=asked.depth) - asked.depth
+            self._new.append((asked.question, _Making(made, idents, stamps, levels)))
 
     def unite(self, root: Instance) -> None:
         """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
@@ -174,7 +198,8 @@ class Alike:
         """What was made, some of which another now stands for."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
         idents = tuple(i for i, kept in self._below(made).items() if not self._heap[kept].assumed)
-        return _Making(made, idents, [thing.stamp() for thing in self._heap.known(idents)])
+        stamps = [thing.stamp() for thing in self._heap.known(idents)]
+        return _Making(made, idents, stamps, making.levels)
 
     def _below(self, root: Instance) -> dict[int, Thing]:
         """What an object leads to, itself included, in the order of its attributes."""

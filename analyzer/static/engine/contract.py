@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Sequential
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.heap import Heap
@@ -37,6 +37,8 @@ HOOKS = "_forward_hooks"
 """Where a module keeps what is called with its output."""
 HOOKS_BEFORE = "_forward_pre_hooks"
 """Where it keeps what is called with its arguments."""
+MAX_QUIET_DEPTH = 12
+"""Levels of calls of what runs before the compiled call: building modules needs few."""
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
 
@@ -59,6 +61,8 @@ class Context:
     arguments: tuple[Value, ...] = ()
     around: Frame | None = None
     """The function around it, for one that is defined inside another."""
+    depth: int = 0
+    """Its level of calls."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from tcready.schema.frozen import dataclass
 from tcready.schema.words import Confidence
 from tcready.static.engine.values import UNKNOWN, External, Value, options
 from tcready.static.torch_tables import Context

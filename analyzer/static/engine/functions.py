@@ -10,7 +10,7 @@ from collections.abc import Collection
 from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
-from tcready.static.engine.contract import CallSite, Context, Engine, Room
+from tcready.static.engine.contract import MAX_QUIET_DEPTH, CallSite, Context, Engine, Room
 from tcready.static.engine.facts import Alone, undecided
 from tcready.static.engine.scope import Env, Frame, Returned, positional
 from tcready.static.engine.steps import Step, Switch
@@ -51,8 +51,6 @@ SHORT_CONTEXTS = 4 * MAX_CONTEXTS
 """Of one that does no more than return: what all of a program asks (`exists(x)`, `divisible_by(a, b)`) soon means
 nothing, and costs little."""
 MAX_DEPTH = 48
-MAX_QUIET_DEPTH = 12
-"""Of what runs before the compiled call: building modules needs few levels."""
 MAX_DERIVED = 8
 """Classes that one `class` statement in a function defines, one for each tuple of bases."""
 DECORATOR_DEPTH = 2
@@ -286,6 +284,7 @@ class Functions(Room):
                 not self.engine.quiet,
                 tuple(env.values()),
                 self._closures.get(function.closure),
+                frame.depth + 1,
             )
         )
         self._link(frame, context)

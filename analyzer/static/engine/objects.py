@@ -14,7 +14,7 @@ from tcready.static.engine.alike import Alike
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import constructors
-from tcready.static.engine.passed import builders, passed
+from tcready.static.engine.passed import builders, handed_on, passed
 from tcready.static.engine.registries import class_registered_as, modules_for
 from tcready.static.engine.scope import Env, Frame, narrowing_key, positional
 from tcready.static.engine.values import (
@@ -197,7 +197,7 @@ class Objects(Room):
             self._builders[cls] = {}
             for builder in self._makers(cls):
                 self._given.append((cls, []))
-                self._run_builder(builder)
+                self._run_builder(builder, cls)
                 _, found = self._given.pop()
                 if not found and cls in self._given_before:
                     found = [self._given_before[cls]]
@@ -207,16 +207,28 @@ class Objects(Room):
                     break
         return self._builders[cls]
 
-    def _run_builder(self, builder: Function) -> None:
-        """Runs what makes an object, with arguments nobody knows; a constructor for an object of its class."""
+    def _run_builder(self, builder: Function, cls: ClassInfo) -> None:
+        """Runs what makes an object of a class, with arguments nobody knows; a constructor for an object of its class,
+        and not if that cannot tell more than is known of its own arguments."""
         owner = builder.info.owner
         frame = self.engine.module_frame(builder.info.module)
         if owner is not None and builder.bound is None:
-            made = Instance(self.engine.heap.ident("around", owner, outer=True), owner)
-            self.initialise(made, frame)
+            if self._may_tell(cls, builder.info, owner):
+                made = Instance(self.engine.heap.ident("around", owner, outer=True), owner)
+                self.initialise(made, frame)
             return
         with self.engine.quietly():
             self.engine.invoke(builder, (), {}, frame, "high")
+
+    def _may_tell(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
+        """Whether a constructor may give that of a class a module, a class or a function."""
+        handed = handed_on(cls, constructor)
+        if not handed:
+            return handed is None
+        args, keywords = self._configuration(constructor, owner, frozenset())
+        names = [arg.arg for arg, _ in positional(constructor.node.args)[1:]]
+        known = {**dict(zip(names, args, strict=True)), **keywords}
+        return any(not isinstance(v, (Plain, Const)) for name in handed for v in options(known[name]))
 
     def _makers(self, cls: ClassInfo) -> Iterator[Function]:
         """Functions that make an object of a class."""
@@ -336,7 +348,16 @@ class Objects(Room):
         return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
 
     def _has(self, cls: ClassInfo, names: set[str]) -> bool:
-        return self.engine.mro(cls).is_module and self._owns(cls, names)
+        """Whether a module has all of these, and not only as it was given them itself: what it copies of its
+        configuration (`self.width = config.width`) is read of that as well."""
+        if not (self.engine.mro(cls).is_module and self._owns(cls, names)):
+            return False
+        copied: set[str] = set()
+        for node in (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
+                name = node.value.attr
+                copied.update(name for t in node.targets if isinstance(t, ast.Attribute) and t.attr == name)
+        return not names <= copied
 
     def _owns(self, cls: ClassInfo, names: set[str]) -> bool:
         mro = self.engine.mro(cls)

@@ -66,6 +66,28 @@ def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
     return found[:MAX_BUILDERS]
 
 
+def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
+    """The parameters of a function that makes an object of a class out of nothing but constants and its parameters, or
+    what it reads of these; None if it gives the constructor anything else."""
+    own = {
+        arg.arg
+        for arg in (*(arg for arg, _ in positional(builder.node.args)[1:]), *builder.node.args.kwonlyargs)
+    }
+    own -= builder.rebound
+    found: set[str] = set()
+    for call in builder.nodes:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == cls.name:
+            for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+                read = given
+                while isinstance(read, ast.Attribute):
+                    read = read.value
+                if isinstance(read, ast.Name) and read.id in own:
+                    found.add(read.id)
+                elif not isinstance(given, ast.Constant):
+                    return None
+    return frozenset(found)
+
+
 def _tells(value: Value) -> bool:
     return isinstance(value, (Class, Function)) or (
         isinstance(value, External) and is_module_class(value.name)

@@ -6,9 +6,11 @@ Unknown is not a tensor: no rule may treat it as one.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
+
+from tcready.schema.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
