@@ -22,6 +22,27 @@ class Ours:
     seen: list[int] = field(default_factory=list, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    """Of tcready, with slots."""
+
+    number: int
+    names: tuple[str, ...] = ()
+    seen: list[int] = field(default_factory=list, compare=False, repr=False)
+    twice: int = field(init=False, compare=False, repr=False)
+    fixed: int = field(init=False, default=3)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "twice", 2 * self.number)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apart:
+    """One that is equal to itself alone."""
+
+    number: int = 1
+
+
 @dataclass(frozen=True)
 class Wider(Ours):
     """One that inherits fields."""
@@ -52,9 +73,27 @@ def test_fields_are_compared_hashed_and_shown_as_by_dataclasses() -> None:
     assert repr(Ours(1, ("a",))) == repr(Theirs(1, ("a",))).replace("Theirs", "Ours")
 
 
+def test_values_with_slots_are_too() -> None:
+    made = Slotted(1, names=("a",), seen=[3])
+    assert (made.number, made.names, made.seen, made.twice, made.fixed) == (1, ("a",), [3], 2, 3)
+    assert Slotted(1).seen is not Slotted(1).seen
+    assert made == Slotted(1, ("a",)) != Slotted(2, ("a",))
+    assert hash(made) == hash(Slotted(1, ("a",))) == hash((1, ("a",), 3))
+    assert repr(made) == "Slotted(number=1, names=('a',), fixed=3)"
+    assert not hasattr(made, "__dict__")
+    assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
+    assert pickle.loads(pickle.dumps(made)).seen == [3]
+    assert dataclasses.replace(made, number=2).twice == 4
+    assert Apart() != Apart()
+    assert len({Apart(), Apart()}) == 2
+    for wrong in (lambda: Slotted(), lambda: Slotted(1, other=2), lambda: Slotted(1, (), [], 4)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
 @pytest.mark.parametrize("name", ["number", "other", "__class__"])
 def test_a_value_is_set_once(name: str) -> None:
-    for made in (Ours(1), Theirs(1)):
+    for made in (Ours(1), Slotted(1), Theirs(1)):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(made, name, 2)
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -208,3 +208,97 @@ def test_what_models_share_is_interpreted_once(tmp_path: Path, monkeypatch: pyte
     (made, run), (made_apart, run_apart) = counts
     assert made < made_apart
     assert run < run_apart
+
+
+NESTED = """
+from torch import nn
+
+
+class Part(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.lin = nn.Linear(config.width, 4)
+
+    def forward(self, x):
+        return self.lin(x)
+
+
+class Body(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.parts = nn.ModuleList([Part(config), Part(config)])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+class Around(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.body = Body(config)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Further(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.around = Around(config)
+
+    def forward(self, x):
+        return self.around(x)
+
+
+class Beside(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.body = Body(config)
+
+    def forward(self, x):
+        return self.body(x)
+"""
+
+
+def test_what_is_made_at_another_depth_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.py").write_text(NESTED)
+    bodies: list[str] = []
+    real = functions.Functions._body
+
+    def body(self, info, frame):  # type: ignore[no-untyped-def]
+        bodies.append(info.symbol)
+        return real(self, info, frame)
+
+    monkeypatch.setattr(functions.Functions, "_body", body)
+    read(["model.py"], options(tmp_path), RULES)
+    assert [bodies.count(f"{name}.__init__") for name in ("Body", "Part", "Further", "Beside")] == [
+        1,
+        2,
+        1,
+        1,
+    ]
+
+
+def deep(levels: int) -> str:
+    """A model so many levels above `Body`."""
+    below = "Body"
+    text = ""
+    for level in range(levels):
+        text += f"\n\nclass Level{level}(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+        text += f"        self.below = {below}(config)\n\n    def forward(self, x):\n        return self.below(x)\n"
+        below = f"Level{level}"
+    return text
+
+
+@pytest.mark.parametrize("levels", range(8, 13))
+def test_what_would_be_made_too_deep_is_not_lent(levels: int, tmp_path: Path) -> None:
+    """A model whose parts others have made too is told as if alone, however many levels of calls its making takes."""
+    text = NESTED.replace("x = part(x)", "x = part(x) * x.sum().item()") + deep(levels)
+    (tmp_path / "model.py").write_text(text)
+    last = f"model.py::Level{levels - 1}"
+    (_, whole), (_, alone) = (
+        told([read([target], options(tmp_path), RULES)]) for target in ("model.py", last)
+    )
+    assert {key: seen for key, seen in whole.items() if key[0] == last} == alone  # type: ignore[index]

@@ -10,6 +10,7 @@ from reading import read
 from tcready import installed
 from tcready.options import ReadOptions
 from tcready.schema.words import TcreadyError
+from tcready.static.engine.functions import Functions
 from tcready.static.session import Session
 from tcready.static.units import Unit
 
@@ -220,6 +221,42 @@ def test_what_has_no_type_is_of_the_class_in_sight_that_owns_what_is_read(
         told = read(["own.model::Model"], options).findings
         found[head] = [f.path for f in told if f.effect in ("graph_break", "frame_skip")]
     assert found == {imports: ["own/balls.py"], "from . import none": []}
+
+
+COPIED = """
+class Other(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.width = config.width
+    def forward(self, x):
+        return x * x.sum().item()
+class Model(nn.Module):
+    def __init__(self, given):
+        super().__init__()
+        self.given = given
+        self.width = given.width
+    def forward(self, x):
+        {forward}
+        return x
+"""
+
+
+@pytest.mark.parametrize(("forward", "told"), [("x = self.given(x)", 1), ("x = x * self.given.width", 0)])
+def test_a_module_that_copies_its_configuration_is_none(
+    forward: str, told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads `width` may be given a module, if it is called; else it is given what the module copies it from."""
+    (tmp_path / "model.py").write_text(f"{HEAD}{COPIED.format(forward=forward)}")
+    made: list[str] = []
+    real = Functions._body
+
+    def body(self, info, frame):  # type: ignore[no-untyped-def]
+        made.append(info.symbol)
+        return real(self, info, frame)
+
+    monkeypatch.setattr(Functions, "_body", body)
+    found = read(["model.py::Model"], ReadOptions(root=tmp_path, mode="infer")).findings
+    assert (sum(f.effect == "graph_break" for f in found), made.count("Other.__init__")) == (told, told)
 
 
 ANY_NUMBER = """

@@ -175,12 +175,17 @@ class Objects(Room):
         several things are read of it and one class alone has them: of many, one in another file of the folder."""
         if not isinstance(without_none(declared), Unknown):
             return None
-        read = self._read_of(name, info, cls)
+        read, called = self._uses_of(name, info, cls)
         if not read:
             return None
-        found = [c for c in info.module.classes() if c is not cls and self._has(c, read)]
+
+        def is_module_with(other: ClassInfo) -> bool:
+            has_all = other is not cls and self.engine.mro(other).is_module and self._owns(other, read)
+            return has_all and (called or not self._copies(other, read))
+
+        found = [c for c in info.module.classes() if is_module_with(c)]
         if not found:
-            found = [c for c in self.imported_with(info.module, read) if c is not cls and self._has(c, read)]
+            found = [c for c in self.imported_with(info.module, read) if is_module_with(c)]
         if not found and len(read) >= TELLING:
             found = self._first(c for c in info.module.classes() if c is not cls and self._owns(c, read))
             found = found or [c for c in self.imported_with(info.module, read) if c is not cls]
@@ -335,29 +340,31 @@ class Objects(Room):
         )
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
-    def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
-        """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
+    def _uses_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> tuple[set[str], bool]:
+        """The attributes that a class reads of an argument of its constructor, apart from what every module has, and
+        whether it calls it."""
         nodes = nodes_in(info.node)
         kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
         read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
         for above in self.engine.mro(cls).classes if names else ():
             if above.module is info.module:
-                nodes += (n for each in above.functions.values() for f in each for n in nodes_in(f.node))
+                nodes += (n for each in above.functions.values() for f in each for n in f.nodes)
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
-        return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
+        called = any(isinstance(n, ast.Call) and narrowing_key(n.func) in {name, *names} for n in nodes)
+        return {
+            attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None
+        }, called
 
-    def _has(self, cls: ClassInfo, names: set[str]) -> bool:
-        """Whether a module has all of these, and not only as it was given them itself: what it copies of its
-        configuration (`self.width = config.width`) is read of that as well."""
-        if not (self.engine.mro(cls).is_module and self._owns(cls, names)):
-            return False
+    def _copies(self, cls: ClassInfo, names: set[str]) -> bool:
+        """Whether a class has all of these as its constructor was given them (`self.width = config.width`): whatever else
+        reads them may be given the same, and not an object of the class."""
         copied: set[str] = set()
         for node in (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
                 name = node.value.attr
                 copied.update(name for t in node.targets if isinstance(t, ast.Attribute) and t.attr == name)
-        return not names <= copied
+        return names <= copied
 
     def _owns(self, cls: ClassInfo, names: set[str]) -> bool:
         mro = self.engine.mro(cls)
