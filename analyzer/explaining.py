@@ -76,10 +76,9 @@ def keep(report: Report, root: Path) -> None:
 
 
 def _of_findings(report: Report) -> Report:
-    """What is asked of a report of sources alone that is kept: its findings, and the targets that these are in."""
-    named = {target for finding in report.findings for target in finding.targets}
-    targets = tuple(target for target in report.targets if target.target in named)
-    return dataclasses.replace(report, targets=targets, predicted=())
+    """A report of sources alone, but for what it says of each model: of most nothing was found, and who asks about a
+    finding is not told of the others."""
+    return dataclasses.replace(report, targets=(), predicted=())
 
 
 def kept(root: Path, *, ran: bool = True) -> Report | None:

@@ -115,6 +115,8 @@ def test_what_stands_in_no_part_of_the_folder_is_found_again(
     assert run("explain", line.rpartition(" ")[2]) == 0
     said = capsys.readouterr()
     assert (said.out.partition(" ")[0], said.err) == (line.partition(" ")[0], "")
+    assert run("explain", line.rpartition(" ")[2], "acme.model::Model") == 0
+    assert capsys.readouterr().out == said.out
 
 
 def test_a_check_without_a_cache_keeps_no_run(project: Path) -> None:

@@ -257,7 +257,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
         )
         sure = sure and (whole or other_plain or (lt is not None and rt is None))
-        return Tensor("bool", sure, rank=layouts.of_elements((left, right)))
+        written = all(t.written for t in (lt, rt) if t)
+        return Tensor("bool", sure, rank=layouts.of_elements((left, right)), written=written)
     values = (*options(left), *options(right))
     if K.ARRAY in values or K.NUMBER in values or any(map(K.is_number_of_numpy, values)):
         return K.ARRAY  # even of known numbers: a comparison gives an array of one

@@ -315,7 +315,7 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
     joined = join(*values) if values else UNKNOWN
     tensor = tensor_of(joined)
     if tensor:
-        return Tensor(tensor.dtype, tensor.sure)
+        return Tensor(tensor.dtype, tensor.sure, written=isinstance(joined, Tensor) and tensor.written)
     if isinstance(joined, Const):
         return Plain(type(joined.value).__name__)
     number = next((option for option in options(joined) if isinstance(option, Plain)), None)
@@ -333,7 +333,7 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     tensor = tensor_of(first)
     if tensor:
-        return Tensor(tensor.dtype, tensor.sure)
+        return Tensor(tensor.dtype, tensor.sure, rank=tensor.rank, written=tensor.written)
     if K.ARRAY in options(first):
         return K.ARRAY
     return first if isinstance(first, Plain) else Plain()

@@ -116,15 +116,25 @@ LOSSES = frozenset("huber_loss kl_div l1_loss mse_loss smooth_l1_loss".split())
 OF_FUNCTIONS = "torch.nn.functional."
 OF_PYTHON = frozenset("tensor as_tensor new_tensor LongTensor IntTensor FloatTensor BoolTensor".split())
 """Operations that make a tensor of numbers of Python."""
+DRAWING = frozenset(
+    "alpha_dropout bernoulli dropout dropout1d dropout2d dropout3d feature_alpha_dropout gumbel_softmax multinomial "
+    "poisson rand_like randn_like rrelu".split()
+)
+"""Of SAME, what is drawn anew."""
 OF_ONE_ELEMENT = (
     OPERATORS
     | KEEPING
+    | REDUCING
+    | NUMBERS
+    | LOSSES
+    | (SAME - DRAWING - {"Buffer", "Parameter", "empty_like", "pad"})
     | frozenset(
-        "absolute amax amin clamp clip cos exp exp2 flatten log log10 log2 max mean min prod reciprocal relu reshape "
-        "rsqrt sigmoid squeeze sum true_divide type_as unsqueeze view".split()
+        "MatMult atan2 fill flatten hypot logical_xor matmul norm reshape squeeze true_divide unsqueeze vector_norm view "
+        "where zero".split()
     )
 )
-"""Operations that give one element of operands of one element."""
+"""Operations that give one element of operands of one element. FakeTensor keeps what is worked out of nothing but such and
+has one element itself (`torch._subclasses.fake_tensor.CONSTANT_NUMEL_LIMIT`), unless it is drawn."""
 RECAST = frozenset(
     "bool char clone cpu cuda detach double float half int long requires_grad_ short to type type_as".split()
 )
@@ -245,7 +255,10 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
     tensors = [tensor for value in operands if (tensor := tensor_of(value))]
     if not tensors:  # torch.div(2, 3) is a tensor
         return last in OPERATORS and len(operands) > 1 and all(map(_is_one_number, operands[:2]))
-    return last.removesuffix("_") in OF_ONE_ELEMENT and all(t.written for t in tensors)
+    kept = last.removesuffix("_") in OF_ONE_ELEMENT and last not in RESHAPING
+    if last == "where" and len(tensors) < len(operands):
+        return False  # it makes a tensor of a number first
+    return kept and all(t.written for t in tensors)
 
 
 def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
