@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
-from tcready.installed import advice, rule_set, tool, torch_for
+from tcready.installed import advice, of_other_tables, rule_set, tool, torch_for
 from tcready.installed import is_of_a_run as is_of_a_run
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
@@ -283,7 +283,7 @@ def _report(
     static = dataclasses.replace(
         read.result,
         sources=(*read.result.sources, *made_or_brought.sources_of(seen.runs, read.result.sources)),
-        warnings=(*read.result.warnings, *empty, *seen.warnings, *other_torch),
+        warnings=(*read.result.warnings, *empty, *seen.warnings, *of_other_tables(version), *other_torch),
     )
     report = merge(static, seen.runs, read.rules, read.tool, advice() if seen.runs else {})
     if work.verify_fixes:

@@ -81,6 +81,17 @@ def torch_for(named: tuple[int, int] | None, root: Path) -> tuple[int, int]:
     return known if known is not None else versions.with_tables()[-1]
 
 
+def of_other_tables(torch: tuple[int, int]) -> tuple[str, ...]:
+    """What to say if there are no tables of the torch whose Dynamo is predicted."""
+    from tcready.static import versions
+
+    told = versions.predicted_by(torch, versions.with_tables())
+    named, other = (f"{major}.{minor}" for major, minor in (torch, told))
+    if torch == told:
+        return ()
+    return (f"there are no tables of torch {named}: what is predicted is what Dynamo of torch {other} does",)
+
+
 def page_of(rule: Rule) -> str:
     """The page of a rule as text, with what its rewrite makes of a sample, or why there is no rewrite."""
     from tcready.refactor.example import example

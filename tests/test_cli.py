@@ -218,6 +218,17 @@ def test_statistics_tell_what_was_not_resolved(project: Path, capsys: pytest.Cap
     assert second.split(maxsplit=1) == ["1", "call of a name whose value is not known  breaks.py:10"]
 
 
+@pytest.mark.parametrize(
+    ("version", "other"), [("2.5", "2.11"), ("2.12", "2.11"), ("2.99", "2.14"), ("2.13", None)]
+)
+def test_a_torch_without_tables_is_told_whose_stand_for_it(
+    version: str, other: str | None, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("check", "breaks.py", "--no-run", "--torch-version", version)
+    told = f"there are no tables of torch {version}: what is predicted is what Dynamo of torch {other} does"
+    assert " ".join(capsys.readouterr().out.split()).count(told) == (other is not None)
+
+
 def test_the_page_of_a_rule_by_code_or_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("rule", "TCR101") == 0
     page = capsys.readouterr().out

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tcready.schema.frozen import dataclass
-from tcready.static.versions import FOLDER, Version, with_tables
+from tcready.static.versions import FOLDER, Version, predicted_by, with_tables
 
 DType: TypeAlias = Literal["bool", "int", "float", "complex"]
 Fate: TypeAlias = Literal["split", "around", "before", "whole", "raises"]
@@ -447,9 +447,7 @@ class Tables:
 
 def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
     """The tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is none."""
-    known = with_tables(folder)
-    fitting = [v for v in known if version is None or v <= version]
-    chosen = fitting[-1] if fitting else known[0]
+    chosen = predicted_by(version, with_tables(folder))
     text = (folder / f"torch-{chosen[0]}.{chosen[1]}.json").read_text("utf-8")
     return Tables(chosen, MappingProxyType(json.loads(text)))
 

@@ -32,6 +32,13 @@ def installed(search_path: tuple[Path, ...]) -> Version | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def predicted_by(version: Version | None, known: tuple[Version, ...]) -> Version:
+    """The version whose tables stand for `version`: the newest of the `known` ones that is no newer, else the oldest; the
+    newest if none is named."""
+    fitting = [each for each in known if version is None or each <= version]
+    return fitting[-1] if fitting else known[0]
+
+
 def with_tables(folder: Path = FOLDER) -> tuple[Version, ...]:
     """The versions of torch that there are tables of, oldest first."""
     found = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", path.name) for path in folder.glob("torch-*.json"))

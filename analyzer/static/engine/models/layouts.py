@@ -133,8 +133,8 @@ OF_ONE_ELEMENT = (
         "where zero".split()
     )
 )
-"""Operations that give one element of operands of one element. FakeTensor keeps what is worked out of nothing but such and
-has one element itself (`torch._subclasses.fake_tensor.CONSTANT_NUMEL_LIMIT`), unless it is drawn."""
+"""Operations that give one element of operands of one element. FakeTensor keeps what is worked out of nothing but such
+and has one element itself (`torch._subclasses.fake_tensor.CONSTANT_NUMEL_LIMIT`), unless it is drawn."""
 RECAST = frozenset(
     "bool char clone cpu cuda detach double float half int long requires_grad_ short to type type_as".split()
 )
