@@ -76,9 +76,10 @@ def keep(report: Report, root: Path) -> None:
 
 
 def _of_findings(report: Report) -> Report:
-    """A report of sources alone, but for what it says of each model: of most nothing was found, and who asks about a
-    finding is not told of the others."""
-    return dataclasses.replace(report, targets=(), predicted=())
+    """A report in which no run showed anything, but for what the source says of each model: of most nothing was found,
+    and who asks about a finding is not told of the others."""
+    tried = tuple(target for target in report.targets if target.was_run)
+    return dataclasses.replace(report, targets=tried, predicted=())
 
 
 def kept(root: Path, *, ran: bool = True) -> Report | None:

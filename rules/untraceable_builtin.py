@@ -1,11 +1,11 @@
 """A builtin that Dynamo does not trace: `breakpoint`, `exec`, `globals`, `dir` and their kin.
 
 ## What it does
-Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`, `object` (before
-torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an `operator.itemgetter`,
-`attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of an object and
-`list.append(items, x)`, methods that are asked of the type rather than of the list; attributes of a dict whose class
-has `__getattr__ = dict.get` or another method of Python's for it; `hasattr` of the function that a
+Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `bytes`, `bytearray`, `memoryview`, `object` (before torch
+2.14), `dir` of an object or a tensor, and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of
+an `operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of
+an object and `list.append(items, x)`, methods that are asked of the type rather than of the list; attributes of a
+dict whose class has `__getattr__ = dict.get` or another method of Python's for it; `hasattr` of the function that a
 `__torch_function__` is given, where an attribute of a tensor is read; `fget`, `fset` and their like of a property
 (`Base.size.fget(self)`); `callable` of a tensor's method; `max` and `min` of objects of your own, and with `key` or
 `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
@@ -20,8 +20,9 @@ a dict of functions for `globals()` and `exec`; sentinels made once at module le
 compiled.
 
 ## Limits
-`eval` of constant text that is a literal, or arithmetic on numbers without powers and shifts, `locals`, `vars`, `hasattr`
-of anything else, `getattr` and `isinstance` are traced. `eval` of text that the source does not tell is said with medium
+`eval` of constant text that is a literal, or arithmetic on numbers without powers and shifts, `dir` of a module of
+Python, a class, a number or a container, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are
+traced. `eval` of text that the source does not tell is said with medium
 confidence.
 """
 
@@ -37,12 +38,14 @@ from tcready.static.engine.values import (
     LAZY,
     UNKNOWN,
     Const,
+    ExternalInstance,
     Instance,
     Method,
     Partial,
     Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     likely,
     members_of,
@@ -81,6 +84,8 @@ def check(fact: Call | Attribute) -> Claim | None:
     folded = name != "eval" or _is_folded(fact)
     if folded is None and not builtin:
         return Claim("`eval` of text that may name something: the graph ends here", confidence="medium")
+    if name == "dir" and fact.args and not any(map(_is_object, options(fact.args[0]))):
+        return None  # a module of Python, a class, a number or a container is asked while tracing (measured)
     if builtin or not folded or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     walks = name in WALKING or (
@@ -109,6 +114,13 @@ def check(fact: Call | Attribute) -> Claim | None:
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
+
+
+def _is_object(value: Value) -> bool:
+    """An object with attributes of its own, or what may be one."""
+    return isinstance(value, (Instance, ExternalInstance, Tensor, Unknown)) or (
+        isinstance(value, Plain) and value.kind is None
+    )
 
 
 def _is_method_of_tensor(value: Value) -> bool:

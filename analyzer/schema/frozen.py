@@ -6,7 +6,8 @@ compiles its `__init__` and shares with all others what need not be quick. With 
 million, it compiles how it is compared and hashed too.
 
 The standard library's `__init__` sets each field through `object.__setattr__`; ours takes half the time. All else is as
-`dataclasses` has it: `fields`, `replace`, comparing and hashing by the fields that say so, `FrozenInstanceError`.
+`dataclasses` has it: `fields`, `replace`, comparing and hashing by the fields that say so, `FrozenInstanceError`. No
+field may begin with an underscore and a name of ours (`_values`, `_missing`, `_set_`, `_make_`, `_default_`).
 """
 
 from __future__ import annotations

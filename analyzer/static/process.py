@@ -18,8 +18,8 @@ from typing import ParamSpec, TypeVar
 STACK = 6000
 """Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
 SLOTS = 300_000
-"""Values that the frame of a deep call asks room for: CPython gives it 4 MB, of which it leaves 1.6 MB to the frames
-behind it, some 6,000. None of it is touched before it is used."""
+"""Values that the frame of a deep call asks room for: CPython gives it 4 MiB, of which it leaves 1.7 to the frames behind
+it, some 6,000. None of it is touched before it is used."""
 P = ParamSpec("P")
 T = TypeVar("T")
 

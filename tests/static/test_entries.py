@@ -10,7 +10,6 @@ from reading import read
 from tcready import installed
 from tcready.options import ReadOptions
 from tcready.schema.words import TcreadyError
-from tcready.static.engine.functions import Functions
 from tcready.static.session import Session
 from tcready.static.units import Unit
 
@@ -231,32 +230,55 @@ class Other(nn.Module):
     def forward(self, x):
         return x * x.sum().item()
 class Model(nn.Module):
-    def __init__(self, given):
+    def __init__(self, {name}):
         super().__init__()
-        self.given = given
-        self.width = given.width
+        self.given = {name}
+        self.width = {name}.width
     def forward(self, x):
-        {forward}
-        return x
+        return torch.utils.checkpoint.checkpoint(self.given, x, use_reentrant=False)
 """
 
 
-@pytest.mark.parametrize(("forward", "told"), [("x = self.given(x)", 1), ("x = x * self.given.width", 0)])
-def test_a_module_that_copies_its_configuration_is_none(
-    forward: str, told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "told"), [("encoder", 1), ("config", 0)])
+def test_an_argument_is_no_module_that_copies_all_of_it_from_one_of_that_name(
+    name: str, told: int, tmp_path: Path
 ) -> None:
-    """What reads `width` may be given a module, if it is called; else it is given what the module copies it from."""
-    (tmp_path / "model.py").write_text(f"{HEAD}{COPIED.format(forward=forward)}")
-    made: list[str] = []
-    real = Functions._body
+    assert breaks(tmp_path, COPIED.format(name=name)) == told
 
-    def body(self, info, frame):  # type: ignore[no-untyped-def]
-        made.append(info.symbol)
-        return real(self, info, frame)
 
-    monkeypatch.setattr(Functions, "_body", body)
-    found = read(["model.py::Model"], ReadOptions(root=tmp_path, mode="infer")).findings
-    assert (sum(f.effect == "graph_break" for f in found), made.count("Other.__init__")) == (told, told)
+TOLD_BY_A_BUILDER = """
+class Block(nn.Module):
+    def forward(self, x):
+        return x * x.sum().item()
+class Model(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+    def forward(self, x):
+        return self.block(x)
+class Trainer:
+    def __init__(self, block, options):
+        {body}
+    def made(self):
+        return {made}
+"""
+BUILDERS = {
+    "asked": ("assert isinstance(block, Block); self.model = Model(block)", "None"),
+    "a local name": ("block = Block(); self.model = Model(block)", "None"),
+    "kept": ("options.block = Block(); self.model = Model(options.block)", "None"),
+    "a method": ("self.model = self.made(); self.other = Model(options.block)", "Model(Block())"),
+    "another name": ("N = Model; self.model = N(Block()); self.other = Model(block)", "None"),
+    "an inner function": ("self.model = (lambda block: Model(block))(Block())", "None"),
+}
+
+
+@pytest.mark.parametrize("case", BUILDERS)
+def test_who_makes_a_model_tells_what_it_is_given(case: str, tmp_path: Path) -> None:
+    body, made = BUILDERS[case]
+    assert breaks(tmp_path, TOLD_BY_A_BUILDER.format(body=body, made=made)) == 1
+    assert (
+        breaks(tmp_path, TOLD_BY_A_BUILDER.format(body="self.model = Model(options.block)", made="None")) == 0
+    )
 
 
 ANY_NUMBER = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -70,6 +72,8 @@ from tcready.static.index import FunctionInfo
 from tcready.static.source import holds_chain
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
+Round: TypeAlias = "tuple[Value, ...]"
+"""What the targets of a comprehension are given at once, one for each `for`."""
 FILLED = frozenset({"dict", "collections.OrderedDict"})
 """What Dynamo makes by functions of its own that it traces (measured)."""
 COMPUTING = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Call})
@@ -419,14 +423,14 @@ class Expressions(Room):
         rounds, ordered = self._rounds(node.generators, frame)
         if rounds is not None:
             lazy = kind == "iterator"
-            known = ordered or frame.confidence == "low"
-            made: dict[Value, tuple[Value, Answer]] = {}
+            known = ordered or len(node.generators) > 1 or frame.confidence == "low"
+            made: dict[Round, tuple[Value, Answer]] = {}
             with frame.no_surer_than(frame.confidence if known else "medium"):
                 # a variable that is given a value in it (`:=`) has that of the last round
-                for member in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
-                    (value,), kept = self._comprehension(node, [node.elt], frame, lazy=lazy, member=member)
-                    made[member] = value, kept
-            return _kept(kind, [made[member] for member in rounds], ordered)
+                for each in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
+                    (value,), kept = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
+                    made[each] = value, kept
+            return _kept(kind, [made[each] for each in rounds], ordered)
         usual = self._usually_collected(kind, node, frame)
         with frame.no_surer_than(frame.confidence if usual is None else "low"):
             found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
@@ -443,19 +447,20 @@ class Expressions(Room):
         if rounds is None:
             return None
         lazy = kind == "iterator"
-        made = [self._comprehension(node, [node.elt], frame, lazy=lazy, member=member) for member in rounds]
+        made = [self._comprehension(node, [node.elt], frame, lazy=lazy, members=each) for each in rounds]
         return _kept(kind, [(values[0], kept) for values, kept in made], ordered=True)
 
-    def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
+    def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
         """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
         walked = self._walked(generators, frame)
         usual = likely(walked)
         return None if usual is walked else self._few(_rounds_of(usual))
 
-    def _few(self, rounds: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
-        """Those, if they are few enough to be kept apart: while a model is built as many as a table may hold."""
+    def _few(self, walked: tuple[Value, ...] | None) -> tuple[Round, ...] | None:
+        """Rounds of one `for`, if they are few enough to be kept apart: while a model is built as many as a table may
+        hold."""
         most = MAX_ENTRIES if self.engine.quiet else UNROLL
-        return rounds if rounds is not None and len(rounds) <= most else None
+        return _of_one(walked) if walked is not None and len(walked) <= most else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
@@ -469,13 +474,13 @@ class Expressions(Room):
             return prefer(Mapping((), None), every)
         return every if usual is None else prefer(usual, every)
 
-    def _table(self, node: ast.DictComp, rounds: tuple[Value, ...] | None, frame: Frame) -> Mapping | None:
+    def _table(self, node: ast.DictComp, rounds: tuple[Round, ...] | None, frame: Frame) -> Mapping | None:
         """What a comprehension makes of these rounds; None without any, or if nothing tells what is kept, or by which
         key."""
         entries: dict[object, Value] = {}
-        for member in rounds or ():
-            (key, value), kept = self._comprehension(node, [node.key, node.value], frame, member=member)
-            if kept.decided is None and _is_foreign(member):
+        for each in rounds or ():
+            (key, value), kept = self._comprehension(node, [node.key, node.value], frame, members=each)
+            if kept.decided is None and _is_foreign(each[0]):
                 continue  # what a module has imported stands for itself in no table of the module's own
             if kept.decided is None or (kept.decided and not is_key(key)):
                 return None
@@ -485,21 +490,43 @@ class Expressions(Room):
 
     def _rounds(
         self, generators: list[ast.comprehension], frame: Frame
-    ) -> tuple[tuple[Value, ...] | None, bool]:
+    ) -> tuple[tuple[Round, ...] | None, bool]:
         """What a comprehension walks, member by member, and whether in that order; of modules in a container each kind.
         None if that is not known."""
+        if len(generators) > 1:
+            return self._rounds_of_several(generators, frame)
         value = self._walked(generators, frame)
         members = self.engine.walked_members(value)
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
             empty = not rounds and may_change(value)
-            return (rounds, True) if len(rounds) <= UNROLL and not empty else (None, True)
+            return (_of_one(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
         element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
-        return (
-            (element.options, False) if isinstance(element, Choice) and not element.likely else (None, True)
-        )
+        if isinstance(element, Choice) and not element.likely:
+            return _of_one(element.options), False
+        return None, True
 
-    def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...] | None:
+    def _rounds_of_several(
+        self, generators: list[ast.comprehension], frame: Frame
+    ) -> tuple[tuple[Round, ...] | None, bool]:
+        """What several `for` walk together, if none of them walks what another gives, and whether that is all in order:
+        of what is not known one by one any member stands for all. None if no row is known."""
+        bound: set[str] = set()
+        rows: list[tuple[Value, ...]] = []
+        whole = 0
+        for generator in generators:
+            if any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(generator.iter)):
+                return None, True
+            bound.update(n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name))
+            value = self._walked([generator], frame)
+            row = _rounds_of(value)
+            whole += bool(row)
+            rows.append(row or (self.engine.element(value),))
+        if not whole or math.prod(map(len, rows)) > UNROLL:
+            return None, True
+        return tuple(itertools.product(*rows)), whole == len(rows)
+
+    def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
         """What a comprehension walks member by member; None if that is not known."""
         value = self._walked(generators, frame)
         rounds = self._few(_rounds_of(value))
@@ -518,9 +545,9 @@ class Expressions(Room):
         parts: list[ast.expr],
         frame: Frame,
         lazy: bool = False,
-        member: Value | None = None,
+        members: Round | None = None,
     ) -> tuple[list[Value], Answer]:
-        """The values of `parts`, and whether the conditions keep anything; of one round only, with a `member` for it."""
+        """The values of `parts`, and whether the conditions keep anything; of one round only, with `members` for it."""
         kept = Answer(True, True)
         generators = node.generators
         apart = not self.engine.quiet and sys.version_info < F.INLINED
@@ -528,13 +555,14 @@ class Expressions(Room):
         around: F.Enclosing = "function" if holds else "comprehension"
         with frame.learning(node):
             frame.env = dict(frame.env)
-            for generator in generators:
+            for number, generator in enumerate(generators):
                 given = self.eval(generator.iter, frame)
                 if holds and generator is generators[0] and not isinstance(node, ast.GeneratorExp):
                     self._tell_alone(node, given, frame)
                 value = self.engine.iterated(given, frame)
                 self.tell_loop(generator.iter, value, True, frame)
-                self.engine.assign(generator.target, member or self.engine.element(value), frame)
+                member = self.engine.element(value) if members is None else members[number]
+                self.engine.assign(generator.target, member, frame)
                 if generator is generators[0] and not lazy and self._is_held_back(value, generator.iter):
                     lazy = True
                     if apart and not holds and not self._counts_modules(generator.iter, frame):
@@ -936,6 +964,11 @@ def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
     if isinstance(walked, Mapping):
         return None if walked.element is not None else tuple(of_key(key) for key, _ in walked.entries)
     return walked.items if isinstance(walked, Sequence) else None
+
+
+def _of_one(walked: tuple[Value, ...]) -> tuple[Round, ...]:
+    """The rounds of one `for`."""
+    return tuple((each,) for each in walked)
 
 
 def _is_foreign(member: Value) -> bool:

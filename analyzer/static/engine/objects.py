@@ -175,13 +175,13 @@ class Objects(Room):
         several things are read of it and one class alone has them: of many, one in another file of the folder."""
         if not isinstance(without_none(declared), Unknown):
             return None
-        read, called = self._uses_of(name, info, cls)
+        read = self._read_of(name, info, cls)
         if not read:
             return None
 
         def is_module_with(other: ClassInfo) -> bool:
             has_all = other is not cls and self.engine.mro(other).is_module and self._owns(other, read)
-            return has_all and (called or not self._copies(other, read))
+            return has_all and not self._copies(other, read, name)
 
         found = [c for c in info.module.classes() if is_module_with(c)]
         if not found:
@@ -340,9 +340,8 @@ class Objects(Room):
         )
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
-    def _uses_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> tuple[set[str], bool]:
-        """The attributes that a class reads of an argument of its constructor, apart from what every module has, and
-        whether it calls it."""
+    def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
+        """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
         nodes = nodes_in(info.node)
         kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
@@ -351,17 +350,15 @@ class Objects(Room):
             if above.module is info.module:
                 nodes += (n for each in above.functions.values() for f in each for n in f.nodes)
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
-        called = any(isinstance(n, ast.Call) and narrowing_key(n.func) in {name, *names} for n in nodes)
-        return {
-            attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None
-        }, called
+        return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
 
-    def _copies(self, cls: ClassInfo, names: set[str]) -> bool:
-        """Whether a class has all of these as its constructor was given them (`self.width = config.width`): whatever else
-        reads them may be given the same, and not an object of the class."""
+    def _copies(self, cls: ClassInfo, names: set[str], argument: str) -> bool:
+        """Whether the constructor of a class takes all of these from an argument of that name (`self.width =
+        config.width`): what goes by the same name elsewhere is the like of that, and no object of the class."""
         copied: set[str] = set()
-        for node in (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
+        every = (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes)
+        for node in (node for node in every if isinstance(node, ast.Assign)):
+            if isinstance(node.value, ast.Attribute) and narrowing_key(node.value.value) == argument:
                 name = node.value.attr
                 copied.update(name for t in node.targets if isinstance(t, ast.Attribute) and t.attr == name)
         return names <= copied

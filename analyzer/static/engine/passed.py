@@ -67,25 +67,64 @@ def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
 
 
 def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
-    """The parameters of a function that makes an object of a class out of nothing but constants and its parameters, or
-    what it reads of these; None if it gives the constructor anything else."""
-    own = {
-        arg.arg
-        for arg in (*(arg for arg, _ in positional(builder.node.args)[1:]), *builder.node.args.kwonlyargs)
-    }
-    own -= builder.rebound
+    """The parameters of a constructor that makes an object of a class out of nothing but constants and its parameters, or
+    what it reads of these; None if it may give the constructor anything else, or names the class in another way."""
+    spec = builder.node.args
+    own = {arg.arg for arg in (*(arg for arg, _ in positional(spec)[1:]), *spec.kwonlyargs)} - _changed(
+        builder
+    )
+    named = [node for node in builder.nodes if isinstance(node, ast.Name) and node.id == cls.name]
+    calls = [node for node in builder.nodes if isinstance(node, ast.Call) and node.func in named]
+    if not calls or len(calls) < len(named) or _is_called_by_methods(cls.name, builder.module):
+        return None
     found: set[str] = set()
-    for call in builder.nodes:
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == cls.name:
-            for given in (*call.args, *(keyword.value for keyword in call.keywords)):
-                read = given
-                while isinstance(read, ast.Attribute):
-                    read = read.value
-                if isinstance(read, ast.Name) and read.id in own:
-                    found.add(read.id)
-                elif not isinstance(given, ast.Constant):
-                    return None
+    for given in (each for call in calls for each in (*call.args, *(k.value for k in call.keywords))):
+        read = _root(given)
+        if isinstance(read, ast.Name) and read.id in own:
+            found.add(read.id)
+        elif not isinstance(given, ast.Constant):
+            return None
     return frozenset(found)
+
+
+def _changed(function: FunctionInfo) -> set[str]:
+    """The names that a function may give another value than it was called with, or into what it stores, or asks the class
+    of: an inner function has its own of that name."""
+    found = {*function.rebound}
+    own = {id(arg) for arg in ast.walk(function.node.args) if isinstance(arg, ast.arg)}
+    for node in function.nodes:
+        if isinstance(node, ast.arg) and id(node) not in own:
+            found.add(node.arg)
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            found.add(node.name)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            root = _root(node)
+            found.update({root.id} if isinstance(root, ast.Name) else ())
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            found.update(n.id for arg in node.args for n in ast.walk(arg) if isinstance(n, ast.Name))
+    return found
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """What `a.b[i].c` begins with."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node
+
+
+def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:
+    """Whether a method of the file other than a constructor calls a name: a constructor may run it."""
+    lines = module.called.get(name, ())
+    methods = (
+        info
+        for cls in module.classes()
+        for key, found in cls.functions.items()
+        if key != "__init__"
+        for info in found
+    )
+    return any(
+        info.node.lineno <= line <= (info.node.end_lineno or line) for info in methods for line in lines
+    )
 
 
 def _tells(value: Value) -> bool:
