@@ -792,11 +792,12 @@ def when_run(root: str | os.PathLike[str]) -> str | None:
     return explaining.when_run(Path(root))
 
 
-def keep_last(report: Report, root: str | os.PathLike[str]) -> None:
-    """Keeps a report in the cache of the working folder `root`, for `explain`, if reading the folder does not give it."""
+def keep_last(report: Report, root: str | os.PathLike[str], named: Sequence[str] = ()) -> None:
+    """Keeps a report on the targets that were `named` in the cache of the working folder `root`, for `explain`, if
+    reading the folder does not give it."""
     from tcready import explaining
 
-    explaining.keep(report, Path(root))
+    explaining.keep(report, Path(root), named)
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:

@@ -65,14 +65,19 @@ def _told_for(text: str, report: Report) -> list[str]:
     return sorted({finding.fingerprint for finding in report.findings if named_by(text, finding.also)})
 
 
-def keep(report: Report, root: Path) -> None:
-    """Keeps a report in the cache of a working folder, if it is of a run that showed something or of what stands
-    elsewhere: the folder itself is soon read again. A run that failed does not take the place of one that did not."""
+def keep(report: Report, root: Path, named: Sequence[str] = ()) -> None:
+    """Keeps a report in the cache of a working folder, if it is of a run that showed something, of what stands elsewhere,
+    or of models that were `named` (`FILE::Name`), which are read otherwise with their file: the folder itself is soon
+    read again. A run that failed does not take the place of one that did not."""
     ran = any(
         target.coverage is not None or target.observation.trace is not None for target in report.targets
     )
-    if ran or not all(_is_below(target.target, root) for target in report.targets):
-        Cache(root, "", Disk()).keep_last(as_json(report if ran else _of_findings(report)), ran=ran)
+    cache = Cache(root, "", Disk())
+    apart = any("::" in name for name in named)
+    if ran or apart or not all(_is_below(target.target, root) for target in report.targets):
+        cache.keep_last(as_json(report if ran else _of_findings(report)), ran=ran)
+    else:
+        cache.forget_last_read()
 
 
 def _of_findings(report: Report) -> Report:

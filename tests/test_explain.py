@@ -119,6 +119,56 @@ def test_what_stands_in_no_part_of_the_folder_is_found_again(
     assert capsys.readouterr().out == said.out
 
 
+NAMED = """
+from torch import nn
+
+
+class Good(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+class Bad(nn.Module):
+    def forward(self, x):
+        return x * x.sum().item()
+
+
+class Net(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.part = Bad() if size else Good()
+
+    def forward(self, x):
+        return self.part(x)
+
+
+class Sure(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Bad()
+
+    def forward(self, x):
+        return self.part(x)
+"""
+
+
+def test_a_model_that_was_named_is_explained_as_it_was_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reading its file tells the finding for another reason; what was checked last counts."""
+    (tmp_path / "net.py").write_text(NAMED)
+    monkeypatch.chdir(tmp_path)
+    told = {}
+    for target in ("net.py", "net.py::Net", ".", "net.py::Bad"):
+        run("check", target, "--no-run", "--output-format", "concise")
+        name = capsys.readouterr().out.splitlines()[0].rpartition(" ")[2]
+        assert run("explain", name) == 0
+        told[target] = capsys.readouterr().out
+        assert run("explain", name, target) == 0
+        assert capsys.readouterr().out == told[target]
+    assert told["net.py"] == told["."] != told["net.py::Net"]
+
+
 def test_a_check_without_a_cache_keeps_no_run(project: Path) -> None:
     run("check", "model.py", "--observation", "seen.json", "--no-cache")
     assert not (project / ".tcready_cache").exists()

@@ -67,7 +67,7 @@ def check(
         )
     say_what_failed(report, command.output_format, command.output)
     if settings.work.cache:
-        api.keep_last(report, settings.root)
+        api.keep_last(report, settings.root, targets)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     show(
         report,

@@ -166,6 +166,11 @@ class Cache:
         """Keeps a report, as JSON data, in place of the one that was kept before: of a run, or of sources alone."""
         self._write("last" if ran else "last read", report)
 
+    def forget_last_read(self) -> None:
+        """Drops the report of sources alone that was kept, if there is one and it can be."""
+        with contextlib.suppress(OSError):
+            self._place("last read").unlink(missing_ok=True)
+
     def last(self, *, ran: bool = True) -> Any:
         """The report of a run, or of sources alone, that was kept last, None if there is none."""
         return self._read("last" if ran else "last read")
