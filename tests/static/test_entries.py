@@ -246,6 +246,30 @@ def test_an_argument_is_no_module_that_copies_all_of_it_from_one_of_that_name(
     assert breaks(tmp_path, COPIED.format(name=name)) == told
 
 
+READ_ALONE = """
+class Learned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.temperature = nn.Parameter(torch.ones(1))
+    def forward(self, x):
+        return x / self.temperature
+class Model(nn.Module):
+    def __init__(self, given):
+        super().__init__()
+        self.given = given
+    def forward(self, x):
+        if self.given.temperature != 1.0:
+            x = {other}
+        return x
+"""
+
+
+@pytest.mark.parametrize(("other", "told"), [("x / self.given.temperature", 0), ("self.given(x)", 1)])
+def test_what_is_only_read_may_be_a_configuration(other: str, told: int, tmp_path: Path) -> None:
+    """One that is called has a parameter of that name, whose value is asked."""
+    assert breaks(tmp_path, READ_ALONE.format(other=other)) == told
+
+
 TOLD_BY_A_BUILDER = """
 class Block(nn.Module):
     def forward(self, x):

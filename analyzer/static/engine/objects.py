@@ -175,7 +175,7 @@ class Objects(Room):
         several things are read of it and one class alone has them: of many, one in another file of the folder."""
         if not isinstance(without_none(declared), Unknown):
             return None
-        read = self._read_of(name, info, cls)
+        read, called = self._uses_of(name, info, cls)
         if not read:
             return None
 
@@ -192,7 +192,12 @@ class Objects(Room):
             if not found and len(read) > TELLING:
                 found = self._beside_with(info.module, read)
             found = found if len(found) == 1 else []
-        return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
+        if not 0 < len(found) <= MAX_FITTING:
+            return None
+        module = join(*map(self.engine.assumed, found))
+        return (
+            module if called else join(module, Plain())
+        )  # what is only read a configuration may have as well
 
     def _built_with(self, cls: ClassInfo) -> Env:
         """The modules, classes and functions that a class method, or a function in the same file or in one beside it,
@@ -340,8 +345,9 @@ class Objects(Room):
         )
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
-    def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
-        """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
+    def _uses_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> tuple[set[str], bool]:
+        """The attributes that a class reads of an argument of its constructor, apart from what every module has, and
+        whether it calls the argument or what is read of it."""
         nodes = nodes_in(info.node)
         kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
@@ -350,7 +356,12 @@ class Objects(Room):
             if above.module is info.module:
                 nodes += (n for each in above.functions.values() for f in each for n in f.nodes)
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
-        return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
+        own = {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
+        callees = (n.func for n in nodes if isinstance(n, ast.Call))
+        of_it = {name, *names}
+        return own, any(
+            {narrowing_key(each), narrowing_key(getattr(each, "value", each))} & of_it for each in callees
+        )
 
     def _copies(self, cls: ClassInfo, names: set[str], argument: str) -> bool:
         """Whether the constructor of a class takes all of these from an argument of that name (`self.width =
