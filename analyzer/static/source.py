@@ -49,13 +49,17 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
     """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
     found, tree = [node], ast.AST
     for each in found:
-        for name in each._fields:
+        kind = type(each)
+        if kind is ast.Name or kind is ast.Constant:  # most are, and hold nothing
+            continue
+        for name in kind._fields:
             value = getattr(each, name, None)
-            if isinstance(value, tree):
-                if value._fields:
-                    found.append(value)
-            elif isinstance(value, list):
+            if value is None:
+                continue
+            if type(value) is list:
                 found += [item for item in value if isinstance(item, tree)]
+            elif isinstance(value, tree) and value._fields:
+                found.append(value)
     return found
 
 

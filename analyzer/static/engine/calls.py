@@ -116,7 +116,9 @@ class Calls(Room):
             with site.frame.no_surer_than(lower):
                 rest = join(*(v for v in function.options[function.likely :] if v != NONE))
                 return prefer(usual, self.call(rest, site))
-        candidates = [c for c in options(function) if not is_none(c)] or [function]
+        candidates = [function]
+        if isinstance(function, Choice):
+            candidates = [c for c in function.options if not is_none(c)] or candidates
         confidence = site.frame.confidence
         if (
             len(candidates) > 1
@@ -131,8 +133,10 @@ class Calls(Room):
         became: str | None = None
         for candidate in candidates:
             supposed = len(candidates) > 1 and self._is_supposed(candidate, candidates)
-            sure = site.frame.confidence
-            with site.frame.no_surer_than("medium" if supposed and sure == "high" else sure):
+            if supposed and site.frame.confidence == "high":
+                with site.frame.no_surer_than("medium"):
+                    result = self.call_one(candidate, site)
+            else:
                 result = self.call_one(candidate, site)
             if result is None and became in (None, *RESOLVED):
                 became = reach.unresolved(candidate, site.node.func)

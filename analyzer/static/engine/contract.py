@@ -4,7 +4,6 @@ others."""
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Sequential
 from contextlib import AbstractContextManager
@@ -87,7 +86,7 @@ class CallSite:
 
     def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
         """The same place with other arguments; none by keyword unless said."""
-        return dataclasses.replace(self, args=args, keywords=keywords or {}, rest=None)
+        return CallSite(self.node, args, keywords or {}, self.frame, self.confidence)
 
     def spread(self) -> CallSite:
         """The same with so many arguments that each of a callee's that is not read has one."""
