@@ -195,9 +195,8 @@ class Objects(Room):
         if not 0 < len(found) <= MAX_FITTING:
             return None
         module = join(*map(self.engine.assumed, found))
-        return (
-            module if called else join(module, Plain())
-        )  # what is only read a configuration may have as well
+        # what is only read a configuration may have as well
+        return module if called else join(module, Plain())
 
     def _built_with(self, cls: ClassInfo) -> Env:
         """The modules, classes and functions that a class method, or a function in the same file or in one beside it,

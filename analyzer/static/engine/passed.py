@@ -70,9 +70,8 @@ def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
     """The parameters of a constructor that makes an object of a class out of nothing but constants and its parameters, or
     what it reads of these; None if it may give the constructor anything else, or names the class in another way."""
     spec = builder.node.args
-    own = {arg.arg for arg in (*(arg for arg, _ in positional(spec)[1:]), *spec.kwonlyargs)} - _changed(
-        builder
-    )
+    taken = {arg.arg for arg in (*(arg for arg, _ in positional(spec)[1:]), *spec.kwonlyargs)}
+    own = taken - _changed(builder)
     named = [node for node in builder.nodes if isinstance(node, ast.Name) and node.id == cls.name]
     calls = [node for node in builder.nodes if isinstance(node, ast.Call) and node.func in named]
     if not calls or len(calls) < len(named) or _is_called_by_methods(cls.name, builder.module):
