@@ -7,7 +7,7 @@ million, it compiles how it is compared and hashed too.
 
 The standard library's `__init__` sets each field through `object.__setattr__`; ours takes half the time. All else is as
 `dataclasses` has it: `fields`, `replace`, comparing and hashing by the fields that say so, `FrozenInstanceError`. No
-field may begin with an underscore and a name of ours (`_values`, `_missing`, `_set_`, `_make_`, `_default_`).
+field may begin with an underscore and a name of ours (`_missing`, `_set_`, `_make_`, `_default_`).
 """
 
 from __future__ import annotations
@@ -74,21 +74,17 @@ class _Slotted:
             object.__setattr__(self, name, value)
 
 
-FROZEN = ("__setattr__", "__delattr__", "__repr__")
-COMPARED = ("__eq__", "__hash__")
-SLOTTED = ("__getstate__", "__setstate__")
-
-
 def _shared(cls: type, eq: bool) -> Any:
     # a class with an `__eq__` of its own has `__hash__ = None`
     own = {name for name, value in vars(cls).items() if value is not None}
     made: Any = dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
-    if not all(field.init for field in _fields(made)):
+    fields = _fields(made)
+    if not all(field.init for field in fields):
         raise TypeError(f"{cls.__qualname__}: take dataclasses.dataclass, or slots, for init=False")
-    _fill(made, _Frozen, FROZEN, own)
+    _fill(made, _Frozen, own)
     if eq:
-        _fill(made, _Compared, COMPARED, own)
-    made.__init__ = _initialiser(made, "_values[{0!r}] = {1}", "_values = self.__dict__", {})
+        _fill(made, _Compared, own)
+    made.__init__ = _initialiser(made, fields, "self.__dict__[{0!r}] = {1}", {})
     return made
 
 
@@ -96,17 +92,19 @@ def _slotted(cls: type, eq: bool) -> Any:
     own = {name for name, value in vars(cls).items() if value is not None}
     hashed = eq and "__hash__" not in own
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=eq, unsafe_hash=hashed, slots=True)(cls)
-    _fill(made, _Frozen, FROZEN, own)
-    _fill(made, _Slotted, SLOTTED, own)
-    setters = {f"_set_{field.name}": getattr(made, field.name).__set__ for field in _fields(made)}
-    made.__init__ = _initialiser(made, "_set_{0}(self, {1})", "pass", setters)
+    _fill(made, _Frozen, own)
+    _fill(made, _Slotted, own)
+    fields = _fields(made)
+    setters = {f"_set_{field.name}": getattr(made, field.name).__set__ for field in fields}
+    made.__init__ = _initialiser(made, fields, "_set_{0}(self, {1})", setters)
     return made
 
 
-def _fill(made: Any, source: type, names: tuple[str, ...], own: set[str]) -> None:
-    for name in names:
-        if name not in own:
-            setattr(made, name, vars(source)[name])
+def _fill(made: Any, source: type, own: set[str]) -> None:
+    """Gives a class the methods of another that it has none of its own for."""
+    for name, method in vars(source).items():
+        if callable(method) and name not in own:
+            setattr(made, name, method)
 
 
 def _fields(made: Any) -> list[dataclasses.Field[Any]]:
@@ -119,11 +117,11 @@ def _fields(made: Any) -> list[dataclasses.Field[Any]]:
     return [*every]
 
 
-def _initialiser(made: Any, setting: str, first: str, names: dict[str, Any]) -> Any:
+def _initialiser(made: Any, fields: list[dataclasses.Field[Any]], setting: str, names: dict[str, Any]) -> Any:
     """The `__init__` of a class, which sets each field as `setting` has it: {0} its name, {1} its value."""
     scope = {**names, "_missing": dataclasses.MISSING}
-    parameters, body = ["self"], [first]
-    for field in _fields(made):
+    parameters, body = ["self"], []
+    for field in fields:
         name, value = field.name, field.name
         if field.default is not dataclasses.MISSING:
             scope[f"_default_{name}"] = field.default
@@ -141,7 +139,7 @@ def _initialiser(made: Any, setting: str, first: str, names: dict[str, Any]) -> 
             body.append(setting.format(name, alone))
     if hasattr(made, "__post_init__"):
         body.append("self.__post_init__()")
-    lines = "\n    ".join(body)
+    lines = "\n    ".join(body or ["pass"])
     exec(f"def __init__({', '.join(parameters)}):\n    {lines}", scope)  # noqa: S102 - as dataclasses does it
     scope["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
     return scope["__init__"]

@@ -189,17 +189,23 @@ def test_each_model_is_told_as_if_alone_and_after_edits_as_if_cold(seed: int, tm
     assert len(different) > len(EDITS) // 2  # the edits show
 
 
-def test_what_models_share_is_interpreted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "near.py").write_text(NEAR)
-    (tmp_path / "model.py").write_text(TEXT)
-    bodies: list[str] = []
+@pytest.fixture
+def bodies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions whose bodies are interpreted, in order."""
+    interpreted: list[str] = []
     real = functions.Functions._body
 
     def body(self, info, frame):  # type: ignore[no-untyped-def]
-        bodies.append(info.symbol)
+        interpreted.append(info.symbol)
         return real(self, info, frame)
 
     monkeypatch.setattr(functions.Functions, "_body", body)
+    return interpreted
+
+
+def test_what_models_share_is_interpreted_once(tmp_path: Path, bodies: list[str]) -> None:
+    (tmp_path / "near.py").write_text(NEAR)
+    (tmp_path / "model.py").write_text(TEXT)
     counts = []
     for targets in (["model.py"], [f"model.py::{name}" for name in MODELS]):
         bodies.clear()
@@ -234,24 +240,6 @@ class Body(nn.Module):
         return x
 
 
-class Around(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.body = Body(config)
-
-    def forward(self, x):
-        return self.body(x)
-
-
-class Further(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.around = Around(config)
-
-    def forward(self, x):
-        return self.around(x)
-
-
 class Beside(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -260,25 +248,6 @@ class Beside(nn.Module):
     def forward(self, x):
         return self.body(x)
 """
-
-
-def test_what_is_made_at_another_depth_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "model.py").write_text(NESTED)
-    bodies: list[str] = []
-    real = functions.Functions._body
-
-    def body(self, info, frame):  # type: ignore[no-untyped-def]
-        bodies.append(info.symbol)
-        return real(self, info, frame)
-
-    monkeypatch.setattr(functions.Functions, "_body", body)
-    read(["model.py"], options(tmp_path), RULES)
-    assert [bodies.count(f"{name}.__init__") for name in ("Body", "Part", "Further", "Beside")] == [
-        1,
-        2,
-        1,
-        1,
-    ]
 
 
 def deep(levels: int) -> str:
@@ -290,6 +259,13 @@ def deep(levels: int) -> str:
         text += f"        self.below = {below}(config)\n\n    def forward(self, x):\n        return self.below(x)\n"
         below = f"Level{level}"
     return text
+
+
+def test_what_is_made_at_another_depth_is_made_once(tmp_path: Path, bodies: list[str]) -> None:
+    (tmp_path / "model.py").write_text(NESTED + deep(2))
+    read(["model.py"], options(tmp_path), RULES)
+    made = [bodies.count(f"{name}.__init__") for name in ("Body", "Part", "Level1", "Beside")]
+    assert made == [1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("levels", range(8, 13))

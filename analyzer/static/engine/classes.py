@@ -11,7 +11,7 @@ from typing import cast
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro, behind_module, linearise
-from tcready.static.engine.scope import Env, Frame
+from tcready.static.engine.scope import Env, Frame, first_name
 from tcready.static.engine.values import (
     UNKNOWN,
     Class,
@@ -523,22 +523,15 @@ def _filler(statement: ast.stmt) -> Filler:
     called: list[ast.expr] = []
     for node in ast.walk(statement):
         if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            changed.add(_root_of(node.value))
+            changed.add(first_name(node.value))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             function, args = node.value.func, node.value.args
             if isinstance(function, ast.Attribute):
-                changed.add(_root_of(function.value))
+                changed.add(first_name(function.value))
             elif isinstance(function, ast.Name) and function.id == "setattr" and args:
-                changed.add(_root_of(args[0]))
+                changed.add(first_name(args[0]))
             called.append(function)
     return Filler(statement, frozenset(changed - {""}), tuple(called))
-
-
-def _root_of(node: ast.expr) -> str:
-    """The name that `config.model["size"]` begins with; empty if it begins with anything else."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_main(node: ast.stmt) -> bool:

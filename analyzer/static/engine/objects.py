@@ -356,11 +356,9 @@ class Objects(Room):
                 nodes += (n for each in above.functions.values() for f in each for n in f.nodes)
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
         own = {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
-        callees = (n.func for n in nodes if isinstance(n, ast.Call))
-        of_it = {name, *names}
-        return own, any(
-            {narrowing_key(each), narrowing_key(getattr(each, "value", each))} & of_it for each in callees
-        )
+        callees = [n.func for n in nodes if isinstance(n, ast.Call)]
+        callees += [each.value for each in callees if isinstance(each, ast.Attribute)]
+        return own, any(narrowing_key(each) in {name, *names} for each in callees)
 
     def _copies(self, cls: ClassInfo, names: set[str], argument: str) -> bool:
         """Whether the constructor of a class takes all of these from an argument of that name (`self.width =

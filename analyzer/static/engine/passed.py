@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tcready.static.engine.contract import Engine
 from tcready.static.engine.knowledge import is_module_class
-from tcready.static.engine.scope import positional
+from tcready.static.engine.scope import first_name, positional
 from tcready.static.engine.values import Class, External, Function, Value, options
 from tcready.static.index import FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo
 
@@ -78,9 +78,9 @@ def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
         return None
     found: set[str] = set()
     for given in (each for call in calls for each in (*call.args, *(k.value for k in call.keywords))):
-        read = _root(given)
-        if isinstance(read, ast.Name) and read.id in own:
-            found.add(read.id)
+        read = first_name(given)
+        if read in own:
+            found.add(read)
         elif not isinstance(given, ast.Constant):
             return None
     return frozenset(found)
@@ -97,18 +97,10 @@ def _changed(function: FunctionInfo) -> set[str]:
         elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
             found.add(node.name)
         elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-            root = _root(node)
-            found.update({root.id} if isinstance(root, ast.Name) else ())
+            found.add(first_name(node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             found.update(n.id for arg in node.args for n in ast.walk(arg) if isinstance(n, ast.Name))
     return found
-
-
-def _root(node: ast.expr) -> ast.expr:
-    """What `a.b[i].c` begins with."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node
 
 
 def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:

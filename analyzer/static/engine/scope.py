@@ -240,6 +240,13 @@ def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def first_name(node: ast.expr) -> str:
+    """The name that `config.model["size"]` begins with; empty if it begins with anything else."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
     """The parameters that can be given by position, each with its default or None."""
     named = [*spec.posonlyargs, *spec.args]
