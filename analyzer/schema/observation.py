@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tcready.schema.run import (
         Backend,
         BreakSite,
+        Compared,
         Coverage,
         CustomOp,
         Explain,
@@ -99,6 +100,8 @@ class Observation:
     digests: tuple[tuple[str, str], ...] = ()
     """(display path, SHA-256 of the bytes) of the files in `sources`."""
     intents: tuple[Intent, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    """What the stage `parity` compared in each case: the tensor that differs most. Empty if all were equal."""
     training: Training | None = None
     """None in inference mode, and if the run ended before."""
     shapes: ShapeStudy | None = None

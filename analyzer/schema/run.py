@@ -328,6 +328,29 @@ class CudaGraphSkip:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """The tensor of a comparison that differs most, and how far it is from what a wider dtype gives. Each figure is a
+    root mean square over that of the tensor."""
+
+    name: str
+    """`output 0`, `gradient of parameter head.weight`."""
+    dtype: str
+    difference: float
+    """Between compiled and eager code."""
+    reference: str = ""
+    """The wider dtype; empty if the model could not be run in one."""
+    eager_error: float | None = None
+    """From the result of eager code in `reference`; without one, how far inputs and weights moved by one rounding move
+    eager code."""
+    compiled_error: float | None = None
+    remaining: float | None = None
+    """Between compiled and eager code in `reference`: rounding becomes smaller there, a mistake does not."""
+    why: str = ""
+    """Why there is no reference."""
+    case: str | None = None
+
+
+@dataclass(frozen=True)
 class Backend:
     """What Inductor made of one case of a target under one mode of torch.compile (training: backward included)."""
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import difflib
 import functools
 import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.case import RunError
-from tcready.dynamic.worker.loading import cases, import_target, target_in
+from tcready.dynamic.worker.loading import BUILT_IN_DTYPE, cases, dtype_of, import_target, target_in
+from tcready.dynamic.worker.memory import Size
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.target import LIGHTNING, LibraryModel, Target, quoted
@@ -44,6 +47,8 @@ SMALL: Mapping[str, int] = {
 """The usual fields of a configuration, and what `--tiny` makes of greater numbers."""
 
 
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
+"""How configurations name the number of layers."""
 LARGE = 1e9
 """Bytes of parameters from which on `--tiny` is spoken of."""
 
@@ -65,35 +70,46 @@ def command(options: RunOptions) -> str:
     return " ".join([options.model, *(["--tiny"] if options.tiny else []), *pairs])
 
 
-@dataclass(frozen=True)
-class Size:
-    """How large a model is."""
-
-    parameters: int
-    bytes: int
-
-    @classmethod
-    def of(cls, model: torch.nn.Module) -> Size:
-        every = list(model.parameters())
-        return cls(sum(p.numel() for p in every), sum(p.numel() * p.element_size() for p in every))
-
-    def __str__(self) -> str:
-        units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-        size = next((f"{self.bytes / of:.1f} {unit}" for of, unit in units if self.bytes >= of), "")
-        return f"{self.parameters:,} parameters, {size or f'{self.bytes} bytes'}"
-
-
 def size_to_be(build: Callable[[], Any], work: Work) -> Size | None:
     """How large the model will be, found on the device `meta`, which holds no values; None if it is built small, is of a
     library that builds none small, or cannot be built there."""
     model = LibraryModel.parse(work.options.model or "")
     if model is None or not model.from_configuration or work.options.tiny:
         return None
+    return _size_on_meta(build, work)
+
+
+def _size_on_meta(build: Callable[[], Any], work: Work) -> Size | None:
     try:
         with torch.device("meta"):
-            return Size.of(build())
+            model = build()
+            return Size.of(model.to(dtype_of(work.options.dtype)) if work.options.dtype else model)
     except Exception:  # it asks for values, or is none that can be built: the build itself will say so
         return None
+
+
+def layers_that_fit(work: Work) -> str:
+    """`num_hidden_layers=20`: the `--config` with which the model fits into memory; empty if it has no such field or does
+    not fit with one layer."""
+    name = LibraryModel.parse(work.options.model or "")
+    given = dict(pair.partition("=")[::2] for pair in work.options.config)
+    if name is None or name.library in ("timm", "torchvision"):
+        return ""
+    for key in LAYERS:
+        sizes = []
+        for count in (1, 2):
+            config = tuple(f"{field}={value}" for field, value in {**given, key: str(count)}.items())
+            changed = replace(work, options=replace(work.options, config=config))
+            try:
+                sizes.append(_size_on_meta(imported(changed, changed.options.model or "")[1], changed))
+            except Exception:
+                sizes.append(None)
+        one, two = sizes
+        if one is None or two is None or two.bytes <= one.bytes or not memory.fits(one, work):
+            continue
+        free = memory.free_bytes(work.options.device) or 0
+        return f"{key}={1 + (free // memory.times_needed(work) - one.bytes) // (two.bytes - one.bytes)}"
+    return ""
 
 
 def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
@@ -111,7 +127,9 @@ def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
     if model.library == "diffusers":
         kind = getattr(package, model.name, None) or _class_of(work)
         return package, lambda: _of_diffusers(kind, work)
-    return package, lambda: _of_transformers(package, model.name, work)
+    build = functools.partial(_of_transformers, package, model.name, work)
+    setattr(build, BUILT_IN_DTYPE, True)
+    return package, build
 
 
 def inputs_of(model: Any, work: Work) -> LibraryInputs | None:
@@ -301,7 +319,20 @@ def _of_transformers(package: Any, name: str, work: Work) -> Any:
     changed |= {config.attribute_map.get(key, key): value for key, value in given.items()}
     if changed:
         config = type(config)(**({} if known else _cut(config, changed)), **changed)
-    return kind(config)
+    with default_dtype(work.options.dtype):
+        return kind(config)
+
+
+@contextlib.contextmanager
+def default_dtype(name: str | None) -> Iterator[None]:
+    """Floating tensors are created in that dtype, as `from_pretrained(dtype=...)` does; None changes nothing."""
+    before = torch.get_default_dtype()
+    if name is not None:
+        torch.set_default_dtype(dtype_of(name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _class_by_name(package: Any, name: str) -> Any:
@@ -330,7 +361,7 @@ def _smaller(config: Any) -> dict[str, Any]:
 def _cut(config: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
     """The other fields of a configuration; of a list with one entry a layer as many as there are layers left."""
     rest = {name: value for name, value in config.to_dict().items() if name not in changed}
-    for name in ("num_hidden_layers", "n_layer", "num_layers"):
+    for name in LAYERS:
         if name in changed:
             layers = getattr(config, name)
             rest = {

@@ -65,17 +65,31 @@ def autocast(context: Context) -> contextlib.AbstractContextManager[Any]:
     return cast
 
 
+def without_autocast(context: Context, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, called without autocast if the run has none, whatever surrounds it."""
+    if context.work.options.autocast:
+        return function
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(torch.device(context.work.options.device).type, enabled=False):
+            return function(*args, **kwargs)
+
+    return called
+
+
 TIMED_CALLS = 5
 QUICK = 1.0
-"""The counted call is measured up to so many times again, as many as this number of seconds allows: the first call under
-a dispatch mode pays for more than its operations, and others on the machine disturb some."""
+"""The counted call is measured up to so many times again, as many as this number of seconds allows (none, if one takes
+more than half of it): the first call under a dispatch mode pays for more than its operations, and others on the machine
+disturb some."""
 
 
 def time_again(context: Context, function: Callable[..., Any], case: Case, backend: CountingBackend) -> None:
     """Measure the times of a counted call a few times more; without it, if a call raises, its own times stand."""
     once = distributed.agreed(backend.counts.total.seconds_in_all, context.work)
+    number = min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS))) if once <= QUICK / 2 else 0
     with contextlib.suppress(Exception):  # it ran before
-        for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS)))):
+        for _ in range(number):
             call(context, function, case, backend.adopting(), backend.timing())
 
 
@@ -83,12 +97,6 @@ def settle(context: Context) -> None:
     """Wait for the device, which only then has done its work, and says what went wrong in it."""
     if context.work.options.device.startswith("cuda"):
         torch.cuda.synchronize(context.work.options.device)
-
-
-def eager_again(context: Context, case: Case) -> Any:
-    """The eager outputs of another build."""
-    with torch.compiler.set_stance("force_eager"):
-        return call(context, context.build(), case)
 
 
 def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -60,6 +61,8 @@ class Context:
     """Torch's callables before any of the user's code ran."""
     build: Callable[[], Any] = _not_built
     """A fresh model, or the function to compile itself; from the stage `build`, as are the cases."""
+    lent: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
+    """Lends the model that `build` copies, for a change that is undone afterwards; None where there is none."""
     build_as: Callable[[Mode, int], Any] = _not_built_as
     """A fresh model in a mode, from a seed; like what follows, from the stage `build` of a target."""
     draw: Callable[[int], tuple[Case, ...]] = _not_built_as

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, judge
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema.run import Training, TrainingPart
@@ -35,15 +36,6 @@ class Trained:
     gradients: dict[str, torch.Tensor | None]
     buffers: dict[str, torch.Tensor]
     random: bool
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How the gradients and buffers of two steps compare; a difference is named by parameter, input or buffer."""
-
-    gradients: int
-    buffers: int
-    differences: tuple[tuple[str, str], ...]
 
 
 def forward(
@@ -97,35 +89,29 @@ def train(
     )
 
 
-def agreement(expected: Trained, actual: Trained) -> Agreement:
-    """Compare gradients (None on one side alone is a difference) and buffers, by the tolerances of parity."""
-    found: list[tuple[str, str]] = []
-    gradients = buffers = 0
-    for name in dict.fromkeys([*expected.gradients, *actual.gradients]):
-        one, other = expected.gradients.get(name), actual.gradients.get(name)
-        if one is None and other is None:
-            continue
-        gradients += 1
-        if one is None or other is None:
-            side = "compiled code" if other is None else "eager code"
-            found.append((f"gradient of {name}", f"{side} leaves none"))
-        elif difference := compare(*_scaled(one, other)).difference:
-            found.append((f"gradient of {name}", difference.removeprefix("output 0: ")))
-    for name in dict.fromkeys([*expected.buffers, *actual.buffers]):
-        buffers += 1
-        if difference := compare(expected.buffers.get(name), actual.buffers.get(name)).difference:
-            found.append((f"buffer {name}", difference.removeprefix("output 0: ")))
-    return Agreement(gradients, buffers, tuple(found))
+def outcome_of_step(step: Trained) -> Outcome:
+    """Gradients (None where a leaf has none) and buffers of a step."""
+    named = [(f"gradient of {name}", gradient) for name, gradient in step.gradients.items()]
+    named += [(f"buffer {name}", buffer) for name, buffer in step.buffers.items()]
+    return Outcome(tuple(named), ())
 
 
-def _scaled(one: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both over the largest gradient of the first: beside an absolute tolerance, small gradients are all alike."""
-    if one.layout != torch.strided or not one.numel():
-        return one, other
-    largest = one.detach().abs().max()
-    if not (torch.isfinite(largest) and largest > 0):
-        return one, other
-    return one / largest, other / largest
+def judge_step(
+    context: Context,
+    case: Case,
+    expected: Trained,
+    actual: Trained,
+    compiled: Callable[[Any], Callable[..., Any]],
+) -> Agreement:
+    """Compare gradients and buffers of a step of eager code with those of what `compiled` makes of a model."""
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        if is_compiled:
+            dynamo.reset()
+        function = compiled(model) if is_compiled else model
+        return outcome_of_step(train(context, model, function, prepare(case), expected.loss))
+
+    return judge(context, outcome_of_step(expected), outcome_of_step(actual), Calls(run, cases=(case,)))
 
 
 class TrainingLog:
@@ -188,22 +174,28 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
         try:
             dynamo.reset()
             model = context.build()
-            actual = train(context, model, compile_callable(model, backend="eager"), case, step.loss)
+            actual = train(context, model, captured(model), case, step.loss)
         except Exception as error:
             why = f"the compiled step raised {one_line(error, context.work.root)}, the eager one did not"
             log.end("gradients", "fail", why)
             return "fail", why, "compile_error"
-        found = agreement(step, actual)
-        gradients += found.gradients
-        buffers += found.buffers
+        gradients += sum(each is not None for each in step.gradients.values())
+        buffers += len(step.buffers)
         log.add(gradients=gradients, buffers=buffers)
-        if found.differences:
-            state, why = judged(context, case, step, found)
+        found = judge_step(context, case, step, actual, captured)
+        if not found.ok:
+            state, why = judged(context, case, found)
             log.end("gradients", state, why)
             return state, why, "mismatch" if state == "fail" else "not_comparable"
     detail = counted(gradients, "gradient") + (f" and {counted(buffers, 'buffer')}" if buffers else "")
     log.end("gradients", "pass", f"{detail} within tolerance")
     return "pass", detail, None
+
+
+def captured(model: Any) -> Callable[..., Any]:
+    """What is compiled of a model whose graphs run as eager code does."""
+    compiled: Callable[..., Any] = compile_callable(model, backend="eager")
+    return compiled
 
 
 def _nothing(context: Context, log: TrainingLog, why: str) -> tuple[StageState, str, StageReason]:
@@ -229,22 +221,12 @@ def _any_grad(case: Case) -> bool:
     return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
 
 
-def steady_differences(
-    context: Context, case: Case, expected: Trained, found: Agreement
-) -> list[tuple[str, str]]:
-    """Those in which two eager steps agree."""
-    unsteady = {name for name, _ in agreement(expected, eager_step(context, case)).differences}
-    return [(name, why) for name, why in found.differences if name not in unsteady]
-
-
-def judged(context: Context, case: Case, expected: Trained, found: Agreement) -> tuple[StageState, str]:
-    """A difference counts unless two eager steps differ there as well."""
-    steady = steady_differences(context, case, expected, found)
-    where = f" (case {case.name})" if case.name else ""
-    if not steady:
-        return "not_run", f"eager differs from eager under the same seeds{where}: {found.differences[0][0]}"
-    named = tuple(f"{name}: {why}{where}" for name, why in steady)
+def judged(context: Context, case: Case, found: Agreement) -> tuple[StageState, str]:
+    """State and words of a step whose gradients or buffers do not agree; noted in the observation."""
+    if found.verdict == "not_comparable":
+        return "not_run", f"{UNSTEADY_WORDS}{case.label}: {found.text}"
     training = context.journal.observation.training or Training()
+    named = tuple(f"{text}{case.label}" for text in found.differences)
     context.journal.add(training=replace(training, differences=named[:NAMED]))
     more = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
     return "fail", f"{named[0]}{more}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from tcready.convention import Convention
@@ -25,6 +25,7 @@ from tcready.schema.paths import import_name, source_folders
 from tcready.target import Target
 
 SEED_BUILD = 0
+_Made = TypeVar("_Made")
 
 
 def source_path(target: Target, root: str) -> Path:
@@ -166,8 +167,7 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     """A fresh module (or the function or method to compile itself), on the device, in its mode.
 
     `value`: an nn.Module class, an instance (copied), a callable that gives one, or a method of it; `init` gives
-    arguments.
-    Raises what building raises.
+    arguments. Tensors that the constructor creates are on the default device. Raises what building raises.
     """
     if isinstance(value, Method):
         return getattr(build(value.owner, init, work, seed), value.name)
@@ -187,12 +187,32 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
         if work.options.checkpoint:
             load_weights(model, os.path.join(work.root, work.options.checkpoint), work.options.checkpoint)
         model = model.to(work.options.device)
-        if work.options.dtype:
+        if work.options.dtype and not getattr(value, BUILT_IN_DTYPE, False):
             model = model.to(dtype_of(work.options.dtype))
         return model.train(work.options.mode == "train")
     if callable(model) and model is value:
         return model
     raise RunError(f"{work.target}() gives a {type(model).__name__}, not an nn.Module")
+
+
+BUILT_IN_DTYPE = "tcready_built_in_dtype"
+"""Attribute of a callable that builds its model in the dtype of the run: it is not cast afterwards, which would also
+cast buffers that the library keeps in float32 (the frequencies of rotary embeddings)."""
+
+
+def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
+    """What `make` gives with `device` as the default device; if it raises there, what it gives on the CPU, and why it
+    raised. Raises what it raises on the CPU, and at once if the device has too little memory."""
+    if torch.device(device).type == "cpu":
+        return make(), None
+    try:
+        with torch.device(device):
+            return make(), None
+    except (RunError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
+    return make(), failure
 
 
 def _constructed(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
@@ -385,8 +405,10 @@ def _called(give: Any, where: str, seed: int, sizes: Sequence[Sizes]) -> Any:
     """What `give` is, or gives if it is callable. Raises RunError if it does not take the sizes."""
     wanted = callable(give) and not isinstance(give, torch.Tensor)
     if not sizes:
+        if not wanted:
+            return give
         torch.manual_seed(seed)
-        return give() if wanted else give
+        return give()
     if not wanted:
         raise RunError(f"{where} is no function: --lengths calls it with {sizes[0].name}")
     try:

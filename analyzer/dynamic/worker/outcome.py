@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,14 @@ class Outcome:
     leaves: tuple[tuple[str, Any], ...]
     """The first word of a label is its kind: `output 0`, `gradient of weight`."""
     structure: tuple[str, ...]
+
+
+def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """Several outcomes as one; each key is put behind the names of its leaves."""
+    return Outcome(
+        tuple((f"{name}{key}", leaf) for key, each in outcomes.items() for name, leaf in each.leaves),
+        tuple(text for each in outcomes.values() for text in each.structure),
+    )
 
 
 @dataclass(frozen=True)
@@ -81,27 +89,27 @@ def difference(
         return Difference(None, "the outputs have another structure")
     floors = _floors(expected)
     references = _references(expected, exact)
-    rounded = [each for each in (exact, *near) if each is not None and _labels(each) == _labels(expected)]
+    rounded = [each for each in (exact, *near) if each is not None and labels_of(each) == labels_of(expected)]
     found = Difference(None, None)
     for number, ((label, one), (_, other), reference) in enumerate(
         zip(expected.leaves, actual.leaves, references, strict=True)
     ):
         are_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
         if is_discrete(one) and (are_tensors or type(one) is type(other)):
-            this = _discrete_difference(one, other, [each.leaves[number][1] for each in rounded])
+            this = discrete_difference(one, other, [each.leaves[number][1] for each in rounded])
             found = replace(
                 _with_text(found, this.text and f"{label}: {this.text}", this.unsure),
                 share=_worse(found.share, this.share),
             )
         elif isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-            floor = floors.get(_kind(label), 0.0)
+            floor = floors.get(kind_of(label), 0.0)
             this = _tensor_difference(one, other, floor, tolerance, reference)
             found = replace(
                 _with_text(found, this.text and f"{label}: {this.text}", this.unsure),
                 share=_worse(found.share, this.share),
             )
             # An argument or a buffer that nobody wrote to is exact, and no measurement.
-            if this.error or this.expected_error or _kind(label) not in UNTOUCHED:
+            if this.error or this.expected_error or kind_of(label) not in UNTOUCHED:
                 found = replace(
                     found,
                     error=_worse(found.error, this.error),
@@ -124,7 +132,7 @@ def _with_text(found: Difference, text: str | None, unsure: bool = False) -> Dif
     return replace(found, text=text, unsure=unsure)
 
 
-def _kind(label: str) -> str:
+def kind_of(label: str) -> str:
     return label.split(" ", 1)[0]
 
 
@@ -133,7 +141,7 @@ def _floors(expected: Outcome) -> dict[str, float]:
     found: dict[str, float] = {}
     for label, leaf in expected.leaves:
         if isinstance(leaf, torch.Tensor):
-            found[_kind(label)] = max(found.get(_kind(label), 0.0), FLOOR * _largest(leaf))
+            found[kind_of(label)] = max(found.get(kind_of(label), 0.0), FLOOR * _largest(leaf))
     return found
 
 
@@ -143,7 +151,7 @@ def _worse(one: float | None, other: float | None) -> float | None:
 
 def _references(expected: Outcome, exact: Outcome | None) -> list[torch.Tensor | None]:
     """For each leaf its value in float64; None where there is none: it was computed in less after all."""
-    if exact is None or _labels(exact) != _labels(expected):
+    if exact is None or labels_of(exact) != labels_of(expected):
         return [None] * len(expected.leaves)
     return [
         other
@@ -158,20 +166,20 @@ def _references(expected: Outcome, exact: Outcome | None) -> list[torch.Tensor |
     ]
 
 
-def _labels(outcome: Outcome) -> list[str]:
+def labels_of(outcome: Outcome) -> list[str]:
     return [label for label, _ in outcome.leaves]
 
 
-def _discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Difference:
+def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Difference:
     """Of whole numbers or truth values; `rounded` is what `one` is under other rounding."""
     if not isinstance(one, torch.Tensor):
         text = None if one == other else f"{one!r} became {other!r}"
         return Difference(None, text, unsure=any(type(each) is type(one) and each != one for each in rounded))
-    if unlike := _unlike(one, other):
-        return Difference(math.inf, unlike)
+    if text := unlike(one, other):
+        return Difference(math.inf, text)
     if one.layout != torch.strided:
         return (
-            _discrete_difference(one.to_dense(), other.to_dense(), ())
+            discrete_difference(one.to_dense(), other.to_dense(), ())
             if one.is_sparse
             else Difference(None, None)
         )
@@ -180,7 +188,7 @@ def _discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Differ
         return Difference(0.0, None)
     hanging = torch.zeros_like(one, dtype=torch.bool)
     for each in rounded:
-        if isinstance(each, torch.Tensor) and not _unlike(one, each):
+        if isinstance(each, torch.Tensor) and not unlike(one, each):
             hanging |= one != each
     own = int(hanging.sum())
     text = f"{wrong} of {one.numel()} values of {one.dtype} differ"
@@ -189,7 +197,7 @@ def _discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Differ
     return Difference(1.0, text, unsure=wrong <= TIMES_OF_FEW * own)
 
 
-def _unlike(one: torch.Tensor, other: torch.Tensor) -> str:
+def unlike(one: torch.Tensor, other: torch.Tensor) -> str:
     """What became of its dtype, shape or layout; empty if these are the same."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{one.dtype} {tuple(one.shape)} became {other.dtype} {tuple(other.shape)}"
@@ -211,8 +219,8 @@ def _error(tensor: torch.Tensor, exact: torch.Tensor, floor: float) -> float | N
 def _tensor_difference(
     one: torch.Tensor, other: torch.Tensor, floor: float, tolerance: float, exact: torch.Tensor | None
 ) -> Difference:
-    if unlike := _unlike(one, other):
-        return Difference(math.inf, unlike)
+    if text := unlike(one, other):
+        return Difference(math.inf, text)
     if one.is_sparse:
         return _tensor_difference(one.to_dense(), other.to_dense(), floor, tolerance, exact)
     if one.layout != torch.strided or one.is_quantized:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.dynamic.worker.torch_internals.placement import writes
 
@@ -19,7 +20,7 @@ DEPTH = 6
 
 @dataclass(frozen=True)
 class Comparison:
-    """`difference` is the first one found, in one line, or None; `tensors` counts those compared."""
+    """`difference` is the first one found, in one line, or None; `tensors` counts those of the first."""
 
     tensors: int
     difference: str | None
@@ -30,14 +31,16 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
 
     None: by the tolerances of `torch.testing.assert_close` for their dtype.
     """
-    left, left_spec = flatten(expected)
-    right, right_spec = flatten(actual)
-    if left_spec != right_spec:
-        return Comparison(0, "the compiled output has another structure than the eager one")
-    tensors = 0
-    for index, (one, other) in enumerate(zip(left, right, strict=True)):
+    one, other = outcome_of(expected), outcome_of(actual)
+    return Comparison(tensors_in(one), by_tolerance(one, other, tolerance) or None)
+
+
+def by_tolerance(expected: Outcome, actual: Outcome, tolerance: tuple[float, float] | None = None) -> str:
+    """The first difference of two outcomes, in one line; empty if there is none."""
+    if expected.structure != actual.structure or len(expected.leaves) != len(actual.leaves):
+        return "the compiled output has another structure than the eager one"
+    for (label, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-            tensors += 1
             difference = _tensors(one, other, tolerance)
         elif isinstance(one, (bool, int, float, str)) and type(one) is type(other):
             same = one == other or (isinstance(one, float) and math.isclose(one, float(other), rel_tol=1e-5))
@@ -47,8 +50,8 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
                 None if type(one) is type(other) else f"{type(one).__name__} became {type(other).__name__}"
             )
         if difference:
-            return Comparison(tensors, f"output {index}: {difference}")
-    return Comparison(tensors, None)
+            return f"{label}: {difference}"
+    return ""
 
 
 def attributes_of(value: Any) -> dict[str, Any] | None:
@@ -103,6 +106,16 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
 
     opening(value, DEPTH)
     return flat, shape
+
+
+def outcome_of(value: Any, kind: str = "output") -> Outcome:
+    """The leaves of a pytree of outputs, named `output 0` and so on."""
+    leaves, structure = flatten(value)
+    return Outcome(tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure))
+
+
+def tensors_in(outcome: Outcome) -> int:
+    return sum(isinstance(leaf, torch.Tensor) for _, leaf in outcome.leaves)
 
 
 def written(tensor: torch.Tensor) -> Any:

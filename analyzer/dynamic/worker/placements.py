@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tcready.dynamic.worker import gradients
+from tcready.dynamic.worker.agreement import case_calls, differs, judge
 from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, time_again
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.parity import outcome_of, tensors_in
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
@@ -85,6 +86,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
     The backend is the counting one: graphs run as eager code does. What is raised is part of the answer.
     """
     found = Measured()
+    unequal: list[tuple[Case, Any, Any]] = []
     counts = Counts()
     by_case: list[tuple[Case, Counts]] = []
     model: Any = None
@@ -96,11 +98,22 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
                 placed = executed(code, model, backend)
                 found.keys = changed_keys(keys, placed)
                 with backend.adopting():
-                    _case(context, case, placed, backend, found, expected, index)
+                    output = _case(context, case, placed, backend, found)
+            if expected.outputs is not None:
+                one, other = outcome_of(expected.outputs[index]), outcome_of(output)
+                found.compared = found.compared or tensors_in(one) > 0
+                if context.work.options.processes or differs(one, other):
+                    unequal.append((case, one, other))
             counts.add(backend.counts)
             by_case.append((case, backend.counts))
             if expected.steps and found.difference is None:
                 _step(context, code, case, expected.steps[index], found)
+        for case, one, other in unequal:
+            if (
+                found.difference is None
+                and not (agrees := judge(context, one, other, case_calls(context, case, _placing(code)))).ok
+            ):
+                found.difference = agrees.text + case.label
     except Exception as error:
         found.error = compile_error(error, context)
         return found
@@ -128,9 +141,8 @@ def _case(
     placed: Any,
     backend: CountingBackend,
     found: Measured,
-    expected: Expected,
-    index: int,
-) -> None:
+) -> Any:
+    """Three calls, and more that are timed; what the first gave."""
     cold, second, warm = Record(), Record(), Record()
     started = time.perf_counter()
     output = call(context, placed, case, recording(cold))
@@ -149,11 +161,12 @@ def _case(
         found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)
     found.steady_seconds += steady
-    if expected.outputs is not None and found.difference is None:
-        compared = compare(expected.outputs[index], output, context.tolerance)
-        found.compared = found.compared or compared.tensors > 0
-        if compared.difference:
-            found.difference = compared.difference + case.label
+    return output
+
+
+def _placing(code: str) -> Callable[[Any], Callable[..., Any]]:
+    """What executes the lines of a placement over a model, whose graphs run as eager code does."""
+    return lambda model: executed(code, model, "eager")
 
 
 def steady_seconds(context: Context, function: Any, case: Case) -> float:
@@ -173,11 +186,10 @@ def _step(context: Context, code: str, case: Case, expected: gradients.Trained, 
     with fresh(context) as model:
         placed = executed(code, model, "eager")
         actual = gradients.train(context, model, placed, case, expected.loss)
-    agreement = gradients.agreement(expected, actual)
-    found.compared = found.compared or agreement.gradients > 0
-    if agreement.differences:
-        steady = gradients.steady_differences(context, case, expected, agreement)
-        found.difference = f"{steady[0][0]}: {steady[0][1]}{case.label}" if steady else None
+    found.compared = found.compared or any(each is not None for each in expected.gradients.values())
+    agrees = gradients.judge_step(context, case, expected, actual, _placing(code))
+    if agrees.verdict == "mistake":
+        found.difference = f"{agrees.text}{case.label}"
 
 
 def changed_keys(before: Mapping[str, int], placed: Any) -> tuple[str, ...]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
+import itertools
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -252,9 +253,7 @@ def nearby(
             moved = fresh(case)
             tensors: list[torch.Tensor] = list(model.parameters()) if isinstance(model, nn.Module) else []
             list(seen((moved.args, moved.kwargs), DEPTH, set(), tensors.append))
-            for number, tensor in enumerate(tensors):
-                with contextlib.suppress(Exception):  # it has no memory of its own, as an expanded one
-                    _round_otherwise(tensor, seed * len(tensors) + number)
+            moved_by_rounding(tensors, seed)
             found.append(called(context, model, model, moved, eager.loss, how).outcome)
     return tuple(found)
 
@@ -281,22 +280,81 @@ def in_float64(model: Any) -> Any:
 
 
 def case_in_float64(case: Case) -> Case:
-    """Copies of the inputs, also of tensors that stand in objects, as in a cache of keys and values. Raises what copying
-    them raises."""
+    return case_in(case, torch.float64)
+
+
+def case_in(case: Case, dtype: torch.dtype) -> Case:
+    """Copies of the inputs, their floating tensors in a wider dtype; those in objects too, as in a cache of keys and
+    values. Raises what copying them raises."""
     tensors: list[torch.Tensor] = []
     list(seen((case.args, case.kwargs), DEPTH, set(), tensors.append))
 
     def wide(tensor: torch.Tensor) -> torch.Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor.detach().clone()
-        kind = torch.complex128 if tensor.is_complex() else torch.float64
+        kind = wide_of(tensor, dtype)
         return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
     copies = {id(tensor): wide(tensor) for tensor in tensors}
     for sharing in _sharing(tensors):
-        copies |= zip(map(id, sharing), _views_in_float64(sharing), strict=True)
+        copies |= zip(map(id, sharing), _views_in(sharing, dtype), strict=True)
     args, kwargs = copy.deepcopy((case.args, case.kwargs), copies)
     return replace(case, args=args, kwargs=kwargs)
+
+
+def wide_of(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
+    """The dtype of a floating or complex tensor if floating ones are in `dtype`."""
+    if not tensor.is_complex():
+        return dtype
+    return torch.complex128 if dtype == torch.float64 else torch.complex64
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """Every tensor in a value, each once; of a module its parameters, its buffers and those in its attributes."""
+    found: dict[int, torch.Tensor] = {}
+
+    def add(tensor: torch.Tensor) -> None:
+        found[id(tensor)] = tensor
+
+    if not isinstance(value, nn.Module):
+        list(seen(value, DEPTH, set(), add))
+        return list(found.values())
+    for tensor in itertools.chain(value.parameters(), value.buffers()):
+        add(tensor)
+    for module in value.modules():
+        for name, attribute in vars(module).items():
+            if name not in OF_EVERY_MODULE:
+                list(seen(attribute, DEPTH, set(), add))
+    return list(found.values())
+
+
+OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
+
+@contextlib.contextmanager
+def call_in(context: Context, dtype: torch.dtype) -> Iterator[None]:
+    """Calls compute in a wide dtype meanwhile: tensors are created in it, without autocast and without TF32."""
+    work, matmul = context.work, torch.get_float32_matmul_precision()
+    convolution = torch.backends.cudnn.allow_tf32
+    before = torch.get_default_dtype()
+    context.work = replace(work, options=replace(work.options, autocast=None))
+    torch.set_default_dtype(dtype)
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        context.work = work
+        torch.set_default_dtype(before)
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = convolution
+
+
+def moved_by_rounding(tensors: Sequence[torch.Tensor], seed: int) -> None:
+    """Move floating tensors, in place, by one rounding up or down."""
+    for number, tensor in enumerate(tensors):
+        with contextlib.suppress(Exception):  # it has no memory of its own, as an expanded one
+            _round_otherwise(tensor, seed * len(tensors) + number)
 
 
 def _sharing(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
@@ -309,10 +367,10 @@ def _sharing(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     yield from (list(each.values()) for each in found.values() if len(each) > 1)
 
 
-def _views_in_float64(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+def _views_in(tensors: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
     first = tensors[0]
     whole = torch.empty(0, dtype=first.dtype, device=first.device).set_(first.untyped_storage())
-    wide = whole.double()
+    wide = whole.to(dtype)
     return [wide.as_strided(each.shape, each.stride(), each.storage_offset()) for each in tensors]
 
 
@@ -342,13 +400,8 @@ def _fits(context: Context, model: Any, case: Case) -> bool:
     device = torch.device(context.work.options.device)
     if device.type == "mps":
         return False  # it has no float64
-    if device.type == "cuda":
-        return bytes_needed <= int(torch.cuda.mem_get_info(device)[0])
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # not known here
-        return True
-    return bytes_needed <= free
+    free = memory.free_bytes(str(device))
+    return free is None or bytes_needed <= free
 
 
 def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:

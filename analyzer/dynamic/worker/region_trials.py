@@ -12,13 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import Calls, Prepare, differs, judge
 from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import compile_error
+from tcready.dynamic.worker.calling import compile_error, without_autocast
+from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.kept_calls import KeptCall, kept_calls
 from tcready.dynamic.worker.ops import CountingBackend
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.outcome import Outcome, joined
+from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.placements import fresh
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import (
@@ -304,6 +307,7 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Kep
     # What hooks see, and so what was kept, is this call: a class may have one of its own around it.
     functions = {name: functools.partial(nn.Module.__call__, module) for name, module in modules.items()}
     backend = CountingBackend(model, context.work.options.device)
+    unequal: list[tuple[str, KeptCall, Outcome]] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(restored(()))
         stack.enter_context(_put_back(modules.values()))
@@ -315,14 +319,16 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Kep
             for name, kept in calls.items():
                 for call in kept:
                     output = call.call(functions[name], recording(cold, every_guard=True))
-                    if found.difference is None:
-                        found.difference = compare(call.output, output, context.tolerance).difference
+                    if differs(outcome_of(call.output), actual := outcome_of(output)):
+                        unequal.append((name, call, actual))
             for name, kept in calls.items():
                 kept[0].call(functions[name], recording(warm, every_guard=True), backend.count())
         except Exception as error:
             found.error = compile_error(error, context)
             found.site = narrate.refusal(error, context.names)
             return found
+    if unequal:
+        found.difference = _difference(context, code, unequal)
     again = [event for event in cold.recompiles if event.kept]
     found.compilations = sum(1 for frame in cold.compiled if frame.ops)
     for event in [*again, *warm.recompiles]:
@@ -333,6 +339,34 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Kep
     if found.limit:  # the instances beyond it run eagerly, which is another matter
         found.captured = found.ops
     return found
+
+
+def _difference(context: Context, code: str, unequal: Sequence[tuple[str, KeptCall, Outcome]]) -> str | None:
+    """How outputs differ that are not equal; None if that is rounding."""
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        if is_compiled:
+            dynamo.reset()
+            executed(code, model, "eager")
+        outcomes = {}
+        with contextlib.nullcontext() if is_compiled else torch.compiler.set_stance("force_eager"):
+            for number, (name, call, _) in enumerate(unequal):
+                case = prepare(Case(None, call.args, dict(call.kwargs)))
+                function = functools.partial(nn.Module.__call__, model.get_submodule(name))
+                prepared = replace(call, args=case.args, kwargs=case.kwargs)
+                outcomes[_of_call(number)] = outcome_of(prepared.call(without_autocast(context, function)))
+        return joined(outcomes)
+
+    expected = {_of_call(number): outcome_of(call.output) for number, (_, call, _) in enumerate(unequal)}
+    actual = {_of_call(number): output for number, (_, _, output) in enumerate(unequal)}
+    cases = [Case(None, call.args, dict(call.kwargs)) for _, call, _ in unequal]
+    with restored(()):
+        found = judge(context, joined(expected), joined(actual), Calls(run, cases=cases))
+    return None if found.ok else found.text
+
+
+def _of_call(number: int) -> str:
+    return f" of call {number + 1}" if number else ""
 
 
 def _guard(reason: str) -> str:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import Calls, Prepare, differs, judge
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.parity import outcome_of, tensors_in
 from tcready.dynamic.worker.shape_axes import inputs_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import executed
@@ -62,6 +64,8 @@ class Made:
 
     call: ShapeCall
     broke: frozenset[tuple[str, int]] = frozenset()
+    outputs: tuple[tuple[int, Any], ...] = ()
+    """Outputs that have to be compared once the trial is over, since that compiles; with the numbers of their calls."""
 
 
 @dataclass
@@ -75,33 +79,40 @@ class Expected:
     error: str | None = None
     """What it raised; there are no outputs from there on."""
     outputs: list[Any] = field(default_factory=list)
-    _again: list[Any] | None = None
 
     def __post_init__(self) -> None:
         self.outputs = self._all()
-        if self.context.work.options.processes:
-            self._again = (
-                self._all()
-            )  # not when first asked for: every rank has to call as often as the others
 
     def takes(self, number: int) -> bool:
         """Whether eager made both calls of the pair of that number."""
         return 2 * number + 1 < len(self.outputs)
 
-    def difference(self, number: int, output: Any) -> tuple[bool | None, str | None]:
-        """Whether the output of a call is that of eager, None where that cannot be said; and how it differs."""
-        tolerance = self.context.tolerance
-        result = compare(self.outputs[number], output, tolerance)
-        if result.difference is None:
-            return (True if result.tensors else None), None
-        if self._again is None:
-            self._again = self._all()
-        if (
-            number >= len(self._again)
-            or compare(self.outputs[number], self._again[number], tolerance).difference
-        ):
+    def difference(self, setting: Setting, number: int, output: Any) -> tuple[bool | None, str | None]:
+        """Whether the output of a call is that of eager, None where that cannot be said; and how it differs.
+
+        To judge what is not equal, the calls up to that one are compiled again, from a reset.
+        """
+
+        def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+            if is_compiled:
+                dynamo.reset()
+                model = executed(setting.model_code, model, "eager")
+            function = with_arguments(setting.call_code, self.names, model)
+            for first, _ in [*_pairs(self.steps)][: number // 2 + 1]:
+                for repeat in range(2):
+                    found = call(self.context, function, prepare(first.case))
+                    if first is last and repeat == number % 2:
+                        break
+            return outcome_of(found)
+
+        last = [*_pairs(self.steps)][number // 2][0]
+        expected = outcome_of(self.outputs[number])
+        found = judge(self.context, expected, outcome_of(output), Calls(run, cases=(last.case,)))
+        if found.verdict == "not_comparable":
             return None, None
-        return False, result.difference
+        if not found.ok:
+            return False, found.text
+        return (True if tensors_in(expected) else None), None
 
     def _all(self) -> list[Any]:
         found: list[Any] = []
@@ -158,7 +169,7 @@ def calls_of(
         if failure is not None:
             yield replace(cold, call=_raised(context, model, cold.call, failure, CALLS[0]))
             return
-        cold = replace(cold, call=_compared(context, model, cold.call, expected, 2 * number, output))
+        cold = _with_output(cold, expected, 2 * number, output)
         backend.counts = Counts()
         record = Record()
         output, warm, failure = _timed(context, counting, step, recording(record, every_guard=True), backend)
@@ -176,9 +187,7 @@ def calls_of(
         if failure is not None:
             second = replace(second, call=_raised(context, model, second.call, failure, CALLS[1]))
         else:
-            second = replace(
-                second, call=_compared(context, model, second.call, expected, 2 * number + 1, output)
-            )
+            second = _with_output(second, expected, 2 * number + 1, output)
         yield from (cold, second) if again is not None else (second,)
         if failure is not None:
             return
@@ -254,17 +263,36 @@ def _raised(context: Context, model: Any, made: ShapeCall, failure: BaseExceptio
     return replace(_placed(context, made, place or _forward_of(model)), error=error, parity=None)
 
 
-def _compared(
-    context: Context, model: Any, made: ShapeCall, expected: Expected, number: int, output: Any
-) -> ShapeCall:
-    """With what the comparison of one more call says; the first difference stands."""
-    if made.difference:
-        return made
-    parity, difference = expected.difference(number, output)
-    if difference:
-        return replace(_placed(context, made, _forward_of(model)), parity=False, difference=difference)
+def _with_output(made: Made, expected: Expected, number: int, output: Any) -> Made:
+    """With the output of one more call: equal to that of eager, or to be compared later."""
+    eager = outcome_of(expected.outputs[number])
+    if expected.context.work.options.processes or differs(eager, outcome_of(output)):
+        return replace(made, outputs=(*made.outputs, (number, output)))
+    return replace(made, call=_with_parity(made.call, number, True if tensors_in(eager) else None))
+
+
+def _with_parity(made: ShapeCall, number: int, parity: bool | None) -> ShapeCall:
     repeated = number % 2 == 1 and not made.identical
     return replace(made, parity=parity and made.parity if repeated else parity)
+
+
+def compared(setting: Setting, made: Sequence[Made], expected: Expected) -> list[Made]:
+    """The calls of a trial that is over, with their outputs compared; the first difference of a call stands."""
+    place = _forward_of(expected.context.build())
+    found = []
+    for item in made:
+        call = item.call
+        for number, output in item.outputs:
+            if call.difference:
+                continue
+            parity, difference = expected.difference(setting, number, output)
+            if difference:
+                call = replace(_placed(expected.context, call, place), parity=False, difference=difference)
+            else:
+                call = _with_parity(call, number, parity)
+        found.append(replace(item, call=call, outputs=()))
+    dynamo.reset()
+    return found
 
 
 def _placed(context: Context, made: ShapeCall, place: narrate.RawFrame | None) -> ShapeCall:

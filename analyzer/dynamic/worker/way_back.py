@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import case_calls, judge
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.ops import CountingBackend
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.placements import fresh
 from tcready.dynamic.worker.torch_internals.placement import executed, logs_as_before, stance
 from torch import nn
@@ -69,7 +71,12 @@ def production_fails(context: Context, code: str, expected: Sequence[Any] | None
         return one_line(error, context.work.root)
     if not backend.counts.captured.ops.total():
         return "nothing ran in graphs"
-    return None if expected is None else compare(expected[0], first, context.tolerance).difference
+    if expected is None:
+        return None
+
+    calls = case_calls(context, case, lambda model: executed(code, model, "eager"))
+    found = judge(context, outcome_of(expected[0]), outcome_of(first), calls)
+    return None if found.ok else found.text
 
 
 def checkpoint(context: Context, code: str) -> str:
@@ -83,7 +90,7 @@ def checkpoint(context: Context, code: str) -> str:
         placed = executed(code, model, CountingBackend(model, context.work.options.device))
         call(context, placed, context.cases[0])
         saved = _saved(placed)
-    eager = context.build()
+    eager = copy.deepcopy(context.build())  # a model may share its parameters with others
     failures = [_loading(eager, saved, "saved compiled, loaded in eager", context)]
     with fresh(context) as model:
         placed = executed(code, model, CountingBackend(model, context.work.options.device))

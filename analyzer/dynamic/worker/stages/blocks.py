@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcready.dynamic.worker import distributed
+from tcready.dynamic.worker.agreement import case_calls, judge
 from tcready.dynamic.worker.calling import CALLS, call
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -49,11 +53,11 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
     calls = {name: Record() for name in CALLS}
     again: dict[Frame, None] = {}
     breaks: dict[Frame, None] = {}
-    difference: str | None = None
+    first: Outcome | None = None
     for name, record in calls.items():
         counting = [backend.count()] if name == CALLS[-1] else []
         output = call(context, model, case, recording(record), *counting)
-        difference = difference or compare(context.eager_outputs[0], output, context.tolerance).difference
+        first = first if first is not None else outcome_of(output)
         for site in narrate.break_sites(record, context.names, case.name):
             if not is_fsdp_hook(site):
                 breaks[Frame(site.path, site.line, site.symbol)] = None
@@ -63,6 +67,7 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
     counts = Counts()
     counts.add(backend.counts)
     share = coverage(counts, context.work.options.device)
+    difference = _difference(context, blocks, first)
     words = f"differs from eager: {difference}" if difference else f"{counted(len(blocks), 'block')} compiled"
     return BlocksRun(
         "fail" if difference else "pass",
@@ -74,7 +79,22 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
     )
 
 
-def _compile(module: nn.Module, backend: CountingBackend) -> None:
+def _difference(context: Context, blocks: tuple[str, ...], first: Outcome | None) -> str:
+    """How the outputs differ from those of eager code; empty if only by rounding."""
+
+    def compiled(model: Any) -> Any:
+        for name in blocks:
+            _compile(model.get_submodule(name), "eager")
+        return model
+
+    if first is None:
+        return ""
+    calls = case_calls(context, context.cases[0], compiled)
+    found = judge(context, outcome_of(context.eager_outputs[0]), first, calls)
+    return "" if found.ok else found.text
+
+
+def _compile(module: nn.Module, backend: Any) -> None:
     """`compile()` of a module whose forward is torch's own compiles nothing: its forward is handed over then."""
     code = getattr(type(module).forward, "__code__", None)
     if code is not None and is_user_file(code.co_filename):

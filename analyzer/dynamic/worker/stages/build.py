@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import inspect
-import weakref
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
-from tcready.dynamic.worker import by_name, distributed, synthesis
+from tcready.dynamic.worker import by_name, distributed, memory, synthesis
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of
+from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
+from tcready.dynamic.worker.model_store import ModelStore
 from tcready.dynamic.worker.originals import replaced
+from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.step import Step, failing
 from tcready.schema.observation import SYNTHESISED
 from tcready.schema.words import Mode
+
+_Given = TypeVar("_Given")
 
 
 def run(context: Context) -> None:
@@ -58,32 +60,36 @@ def _built(context: Context) -> None:
     if not callable(init):
         owner = context.value.owner if isinstance(context.value, Method) else context.value
         init = synthesis.init_of(owner) if made_up else None
-    with failing(context, "build", _announced(context)):
+    with failing(context, "build"):
+        journal.write(_announced(context) or "build")
         distributed.begin(work)
         spread = distributed.spreading(context)
 
-        model = build(context.value, init, work)
-        first: Callable[[], Any] = weakref.ref(model) if isinstance(model, torch.nn.Module) else lambda: None
+        def make(seed: int) -> Any:
+            return build(context.value, init, work, seed)
+
+        # Ranks shard parameters, a proof and a bench change those of the models that they ask for.
+        share = not work.options.processes and work.proof is None and work.bench is None
+        store = ModelStore(make, work.options.device, work.options.mode, share=share)
+        with _explaining_memory(context, make):
+            model = store.kept
 
         def build_as(mode: Mode, seed: int) -> Any:
-            made = build(context.value, init, replace(work, options=replace(work.options, mode=mode)), seed)
-            # A target that caches its model gives the same one every time: what one call leaves on it, others would see.
-            return spread(_copied_if_possible(made) if made is first() else made)
+            return spread(store.build(mode, seed))
 
         def build_anew() -> Any:
             return build_as(work.options.mode, SEED_BUILD)
 
-        named = by_name.inputs_of(model, work) if made_up and work.options.model else None
+        named = by_name.inputs_of(build_anew(), work) if made_up and work.options.model else None
         if named is not None:
             label, give = f"{named.label}, of {by_name.command(work.options)}", named.give
             journal.add(convention=label, inputs_from="library")
 
             def draw(seed: int) -> tuple[Case, ...]:
-                torch.manual_seed(seed)
-                return cases(give(), label, work)
+                return cases(_drawn(work, seed, give), label, work)
         elif made_up:
             journal.write("build, looking for inputs")
-            made = synthesis.synthesise(model, work, lambda error: one_line(error, work.root))
+            made = synthesis.synthesise(build_anew(), work, lambda error: one_line(error, work.root))
             journal.add(convention=f"{SYNTHESISED}{made.label}", inputs_from="made_up")
             journal.warn(f"nobody gave the inputs: made up were {made.label}")
 
@@ -96,8 +102,12 @@ def _built(context: Context) -> None:
 
             def draw(seed: int) -> tuple[Case, ...]:
                 sizes = work.options.sizes
+
+                def give() -> tuple[Any, str]:
+                    return inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
+
                 try:
-                    given = inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
+                    given = _drawn(work, seed, give)
                 except RunError:
                     raise
                 except Exception as error:  # whatever the user's own code raises
@@ -105,6 +115,7 @@ def _built(context: Context) -> None:
                 return cases(*given, work)
 
         context.build, context.build_as, context.draw = build_anew, build_as, draw
+        context.lent = None if work.options.processes else store.lent
         if work.options.parallel in ("fsdp", "tp"):
             build_anew()  # a plan that does not fit is no matter of a call
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
@@ -112,7 +123,8 @@ def _built(context: Context) -> None:
         device = f"; device auto: {work.options.device}" if context.device_found else ""
         unnamed = work.options.model and named is None  # else what is said of the inputs ends in the name
         built_from = f"; built from {by_name.command(work.options)}" if unnamed else ""
-        journal.end("pass", _size(model) + built_from + device)
+        how = "; ".join(["", *_how_built(store)])
+        journal.end("pass", _size(model) + built_from + device + how)
     if patched := replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
@@ -128,23 +140,42 @@ def _no_inputs(context: Context, error: Exception) -> str:
 
 
 def _announced(context: Context) -> str:
-    """What is told before a model of a library is built: how large it will be."""
-    size = by_name.size_to_be(context.value, context.work)
+    """The note shown while a model of a library is built: its size. Raises RunError if it does not fit."""
+    work = context.work
+    size = by_name.size_to_be(context.value, work)
     if size is None:
         return ""
+    if not memory.fits(size, work):
+        raise RunError(memory.too_large(size, work, by_name.layers_that_fit(work)))
     if size.bytes < by_name.LARGE:
         return f"build, {size}"
-    context.journal.warn(
-        f"{context.work.options.model} has {size}: --tiny builds a small one of the same code"
-    )
+    context.journal.warn(f"{work.options.model} has {size}: --tiny builds a small one of the same code")
     return f"build, {size} (--tiny builds a small one)"
 
 
-def _copied_if_possible(model: torch.nn.Module) -> torch.nn.Module:
+def _drawn(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
+    """Inputs drawn on the device if that works: what gives them may build a model for its configuration."""
+    torch.manual_seed(seed)
+    return make_on(work.options.device, give)[0]
+
+
+def _how_built(store: ModelStore) -> Iterator[str]:
+    if store.device_failure is not None:
+        yield f"built on the CPU and moved: on the device the constructor raises {store.device_failure}"
+    if not store.copies:
+        yield "built again for each phase: copies of it would refer to the first"
+
+
+@contextlib.contextmanager
+def _explaining_memory(context: Context, make: Callable[[int], Any]) -> Iterator[None]:
+    """Raises RunError with the size of the model if the device has too little memory for it."""
     try:
-        return copy.deepcopy(model)
-    except Exception:
-        return model
+        yield
+    except torch.OutOfMemoryError as error:
+        device = context.work.options.device
+        with contextlib.suppress(Exception), torch.device("meta"):
+            raise RunError(memory.too_large(memory.Size.of(make(SEED_BUILD)), context.work)) from error
+        raise RunError(f"the device {device} has too little memory for the model: {error}") from error
 
 
 def _size(model: Any) -> str:
@@ -152,7 +183,7 @@ def _size(model: Any) -> str:
         return f"method {model.__qualname__}"
     if not isinstance(model, torch.nn.Module):
         return f"function {getattr(model, '__name__', '')}"
-    return f"{type(model).__name__}, {by_name.Size.of(model)}"
+    return f"{type(model).__name__}, {memory.Size.of(model)}"
 
 
 STEP = Step("build", run, requires=("import",))

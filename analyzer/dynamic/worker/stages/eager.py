@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker import custom_ops
 from tcready.dynamic.worker.calling import call
-from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import one_line
@@ -29,25 +29,17 @@ def run(context: Context) -> None:
     with failing(context, "eager"):
         for case in context.cases:
             model = context.build()
-            with torch.compiler.set_stance("force_eager"):
-                with _naming_the_mode(context):
-                    output = call(context, model, case, _watching(context, lines))
-                _refuse_asynchronous(output)
-                context.eager_outputs.append(output)
+            with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
                 try:
-                    counting = counted_eager(model, counts)
-                    call(
-                        context,
-                        model,
-                        case,
-                        _watching(context, lines),
-                        counting,
-                        custom_ops.watching(context.custom_ops, case),
-                    )
-                except Exception as error:
+                    output = _counted(context, model, case, counts, lines)
+                except Exception as error:  # the model raises, or does not bear a mode around it
+                    model = context.build()
+                    output = call(context, model, case, _watching(context, lines))
                     context.journal.warn(
                         f"operations were not counted by module: {one_line(error, context.work.root)}"
                     )
+            _refuse_asynchronous(output)
+            context.eager_outputs.append(output)
         context.journal.add(
             executed=line_sets(lines, context.names),
             modules=module_tree(model, counts, context.names, False),
@@ -55,6 +47,21 @@ def run(context: Context) -> None:
         )
         context.journal.end("pass")
     custom_ops.tell(context)
+
+
+def _counted(context: Context, model: Any, case: Case, counts: Counts, lines: set[tuple[str, int]]) -> Any:
+    """The output of a call whose operations are counted for the module that makes them."""
+    own = Counts()
+    output = call(
+        context,
+        model,
+        case,
+        _watching(context, lines),
+        counted_eager(model, own),
+        custom_ops.watching(context.custom_ops, case),
+    )
+    counts.add(own)
+    return output
 
 
 @contextlib.contextmanager

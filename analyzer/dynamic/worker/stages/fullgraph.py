@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tcready.dynamic.worker import distributed
 from tcready.dynamic.worker.calling import call, compile_error
 from tcready.dynamic.worker.context import Context
@@ -22,6 +24,9 @@ def run(context: Context) -> None:
         why = f"the default run {whose}has breaks (--fullgraph tries all the same)"
         journal.end("not_run", why, "not_asked")
         return
+    if not asked and not distributed.on_any(not _captured_whole(context), context.work):
+        journal.end("pass", "as captured: one graph, no break")
+        return
     try:
         for case in context.cases:
             dynamo.reset()
@@ -35,6 +40,20 @@ def run(context: Context) -> None:
         journal.end("pass")
     finally:
         dynamo.reset()
+
+
+def _captured_whole(context: Context) -> bool:
+    """Whether the default run showed already what `fullgraph=True` asks for: each case in one graph, which holds every
+    operation, and nothing that Dynamo skipped."""
+    seen = context.journal.observation
+    graphs = Counter(graph.case for graph in seen.graphs)
+    return (
+        not seen.break_sites
+        and not seen.skipped_frames
+        and seen.coverage is not None
+        and seen.coverage.ops_total == seen.coverage.ops_captured
+        and all(graphs[case.name] == 1 for case in context.cases)
+    )
 
 
 def _asked(context: Context) -> bool:

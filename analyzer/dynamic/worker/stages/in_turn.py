@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker import compiled_calls
+from tcready.dynamic.worker.agreement import Calls, Prepare, judge
 from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.outcome import Outcome, joined
+from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -26,16 +29,15 @@ def run(context: Context) -> None:
     journal = context.journal
     try:
         with torch.compiler.set_stance("force_eager"):
-            expected, again = (_all_outputs(context, context.build()) for _ in range(2))
+            expected = _outputs(context, context.build(), _unchanged)
     except Exception as error:
         journal.begin("eager")
         journal.end("fail", f"the calls in turn raised {one_line(error, context.work.root)}", "error")
         raise StageFailedError from error
-    if any(compare(*pair, context.tolerance).difference for pair in zip(expected, again, strict=True)):
-        expected = []
     dynamo.reset()
-    compiled = compile_callable(context.build(), backend="eager", **context.compile_options)
-    for index, case in enumerate(context.cases):
+    compiled = _compiled(context, context.build())
+    actual: dict[str, Outcome] = {}
+    for case in context.cases:
         record = Record()
         try:
             output = call(context, compiled, case, recording(record, every_guard=True))
@@ -46,13 +48,29 @@ def run(context: Context) -> None:
             raise StageFailedError from error
         finally:
             compiled_calls.add(context, record, case, warm=False)
-        if index < len(expected) and context.in_turn is None:
-            difference = compare(expected[index], output, context.tolerance).difference
-            context.in_turn = f"{difference}{case.label}, called in turn" if difference else None
+        actual[case.label] = outcome_of(output)
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        if is_compiled:
+            dynamo.reset()
+        return _outputs(context, _compiled(context, model) if is_compiled else model, prepare)
+
+    found = judge(context, expected, joined(actual), Calls(run))
+    context.in_turn = f"{found.text}, called in turn" if found.verdict == "mistake" else None
 
 
-def _all_outputs(context: Context, function: Callable[..., Any]) -> list[Any]:
-    return [call(context, function, case) for case in context.cases]
+def _unchanged(case: Case) -> Case:
+    return case
+
+
+def _outputs(context: Context, function: Callable[..., Any], prepare: Prepare) -> Outcome:
+    """Those of all cases, called one after the other."""
+    return joined({case.label: outcome_of(call(context, function, prepare(case))) for case in context.cases})
+
+
+def _compiled(context: Context, model: Any) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = compile_callable(model, backend="eager", **context.compile_options)
+    return compiled
 
 
 def _asked(context: Context) -> bool:

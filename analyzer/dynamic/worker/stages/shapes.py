@@ -33,7 +33,7 @@ from tcready.dynamic.worker.shape_axes import (
     parameter_names,
     resized,
 )
-from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, sum_up
+from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -367,9 +367,10 @@ def _trial(
         found.append(made)
         if spent(study.context) and made.call.label != steps[-1].label:
             study.cut(f"{BUDGET_SPENT} in {varied} under {setting.name}, behind {made.call.label}")
-            study.add(trials=(*study.found.trials, sum_up(varied, setting, found)))
+            done = compared(setting, found, expected)
+            study.add(trials=(*study.found.trials, sum_up(varied, setting, done)))
             raise SpentError
-    trial = sum_up(varied, setting, found)
+    trial = sum_up(varied, setting, compared(setting, found, expected))
     study.add(trials=(*study.found.trials, trial))
     return trial
 

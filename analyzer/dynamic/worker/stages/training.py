@@ -18,12 +18,12 @@ from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.gradients import (
-    NAMED,
     PHASES,
+    Trained,
     TrainingLog,
-    agreement,
     eager_step,
     forward,
+    judge_step,
     judged,
     train,
     wanted_parameters,
@@ -47,6 +47,8 @@ OPTIMIZER_STEPS = 3
 STEP_FILE = "(the training step)"
 """How the file of `train_step` is named: it is tcready's own and lies in no file of the user's."""
 CUT = f"cut: {BUDGET_SPENT}"
+NAMED = 8
+"""Breaks that are named."""
 AFTER: tuple[StageName, ...] = ("plan", "backend", "shapes", "speed")
 """The stages that are still open when a training step is taken apart: it is no stage, and fails none."""
 
@@ -134,6 +136,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     total = captured = 0
     notes: list[str] = []
     wrong: list[str] = []
+    pending: list[tuple[Case, Trained, Trained]] = []
     differs = any(part.phase == "gradients" and part.state == "fail" for part in log.training.parts)
     for case in context.cases:
         expected = eager_step(context, case)
@@ -162,15 +165,12 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         graphs += _named(context, backend, record, case)
         met = narrate.break_sites(record, context.names, case.name)
         sites = narrate.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
-        found = agreement(expected, actual)
-        if found.differences and differs:
+        if actual.random and compare(expected.output, actual.output).difference:
+            notes.append("AOTAutograd draws other random numbers, so its gradients were not compared")
+        elif differs:
             notes.append("gradients differ as captured already")
-        elif found.differences:
-            if actual.random and compare(expected.output, actual.output).difference:
-                notes.append("AOTAutograd draws other random numbers, so its gradients were not compared")
-            else:
-                state, why = judged(context, case, expected, found)
-                (wrong if state == "fail" else notes).append(why)
+        else:
+            pending.append((case, expected, actual))
         try:
             in_all, in_graphs = _counted_backward(context, model, compiled, case, expected.loss, backend)
         except Exception as error:
@@ -178,6 +178,11 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         else:
             total, captured = total + in_all, captured + in_graphs
         log.add(graphs=tuple(graphs), aot_sites=sites)
+    for case, expected, actual in pending:
+        found = judge_step(context, case, expected, actual, _by_aot)
+        if not found.ok:
+            state, why = judged(context, case, found)
+            (wrong if state == "fail" else notes).append(why)
     if sites:
         why = f"AOTAutograd cannot trace what is captured, and Dynamo breaks there: {'; '.join(map(_at, sites[:NAMED]))}"
         log.end("forward", "fail", f"{_summary(graphs, 'forward')}; {why}")
@@ -194,6 +199,11 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     log.set("backward", "fail" if wrong else "pass", details)
     for why in wrong:
         context.journal.warn(f"training: compiled by AOTAutograd, the gradients differ from eager: {why}")
+
+
+def _by_aot(model: Any) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = compile_callable(model, backend=_AotBackend().backend())
+    return compiled
 
 
 def _at(site: BreakSite) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -93,3 +93,43 @@ def calling_frames() -> Iterator[types.FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+class WideningMode(TorchDispatchMode):  # type: ignore[misc]
+    """Operations that name one of the `narrow` dtypes compute in `wide` instead.
+
+    A model in float64 that casts to float32 for its softmax computes that in float64, too. `found` has the dtypes that
+    operations gave, `casts` counts those that named a more precise one than `own`, the dtype of the model.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, narrow: Collection[torch.dtype], wide: torch.dtype, own: torch.dtype) -> None:
+        super().__init__()
+        self.eps = torch.finfo(own).eps
+        self.casts = 0
+        self.wider = dict.fromkeys(narrow, wide)
+        if wide == torch.float64:
+            self.wider[torch.complex64] = torch.complex128
+        self.found: set[torch.dtype] = set()
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is not torch.ops.aten.view.dtype:  # reads the same bits as another type
+            args = tuple(self._widened(each) for each in args)
+            kwargs = {name: self._widened(each) for name, each in kwargs.items()}
+        result = func(*args, **kwargs)
+        for each in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex()):
+                self.found.add(each.dtype)
+        return result
+
+    def _widened(self, value: Any) -> Any:
+        if not isinstance(value, torch.dtype):
+            return value
+        self.casts += value.is_floating_point and torch.finfo(value).eps < self.eps
+        return self.wider.get(value, value)

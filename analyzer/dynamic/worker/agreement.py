@@ -1,0 +1,572 @@
+"""Whether two ways to compute the same outcome agree up to rounding.
+
+Rounding becomes smaller in a wider dtype, a mistake does not. So what differs is computed again in float64 (float32, if
+float64 needs too much memory), by eager and by compiled code: a difference that becomes as small as rounding does was
+rounding. What remains is compared in the model's own dtype: compiled code may be as far from the wide result as eager
+code is, and a little more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from tcready.dynamic.worker import distributed, memory
+from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.loading import fresh
+from tcready.dynamic.worker.model_store import copied, refers_to_itself
+from tcready.dynamic.worker.outcome import (
+    Outcome,
+    discrete_difference,
+    is_discrete,
+    kind_of,
+    labels_of,
+    unlike,
+)
+from tcready.dynamic.worker.parity import by_tolerance, outcome_of
+from tcready.dynamic.worker.precision import call_in, case_in, moved_by_rounding, tensors_of, wide_of
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.dispatch import WideningMode, unseen
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.schema.run import Compared
+from torch import nn
+
+SMALL = 1 << 30
+"""Bytes that a model in float64 may have, however small the model is in its own dtype."""
+FEW = 1000
+"""Values from which on the ratio of two errors says something about the code, not about chance."""
+EXCESS, EXCESS_OF_FEW = 2.5, 30.0
+"""How many times as far from the wide result as eager code compiled code may be, by root mean square, in tensors of many
+values and of few. PyTorch's benchmark runner allows 2 to 3; 17 models of transformers in bfloat16 and float16 whose
+traced path takes another attention kernel were between 0.997 and 1.004 (H200, torch 2.11)."""
+LESS = 1.1
+"""The same where compiled code lacks casts to a more precise dtype that eager code makes."""
+SENSITIVITY = 5.0
+"""Without a wide result, how many times as far from eager code compiled code may be as eager code is from itself when its
+inputs and weights are moved by one rounding."""
+UNSTEADY = 0.3
+"""The part of a difference that two runs of eager code show as well, from which on the difference says nothing."""
+MOVES = 2
+"""Runs of eager code with inputs and weights moved by one rounding."""
+FLOOR = 1e-3
+"""A tensor is not compared by less than this part of the largest of its kind: what should be zero is noise twice."""
+
+Verdict = Literal["equal", "rounding", "mistake", "not_comparable"]
+Prepare = Callable[[Case], Case]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls that are compared, so that they can be made again.
+
+    `run(model, prepare, compiled)` makes them with that model, or with what is compiled of it, on inputs that `prepare`
+    converts, and gives the outcome.
+    """
+
+    run: Callable[[Any, Prepare, bool], Outcome]
+    build: Callable[[], Any] | None = None
+    """A model for them; None for the one of the run."""
+    cases: Sequence[Case] = ()
+    """Whose tensors count for the memory that is needed."""
+    fused: bool = False
+    """Whether compiled code runs kernels of its own, so that its casts cannot be counted."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a comparison came to."""
+
+    verdict: Verdict
+    differences: tuple[str, ...] = ()
+    """What differs by more than rounding, each tensor or value in one line."""
+    compared: Compared | None = None
+    """The figures of the tensor that differs most; None if nothing differs."""
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict in ("equal", "rounding")
+
+    @property
+    def text(self) -> str:
+        """The first difference; empty if there is none."""
+        return self.differences[0] if self.differences else ""
+
+
+EQUAL = Agreement("equal")
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """What both sides give in a wide dtype."""
+
+    dtype: torch.dtype
+    eager: Outcome
+    compiled: Outcome | None
+    coarsest: torch.dtype
+    """The least precise dtype in which eager code computes even there: code may name a dtype."""
+    lost_casts: bool = False
+    """Whether compiled code casts to a more precise dtype less often than eager code."""
+
+
+def case_calls(
+    context: Context, case: Case, compiled: Callable[[Any], Callable[..., Any]] | None = None
+) -> Calls:
+    """One call of the model with the inputs of a case; `compiled` compiles it, by default as the stage `capture` does."""
+
+    def compiling(model: Any) -> Callable[..., Any]:
+        wrapped = distributed.wrapped(model, context.work)
+        found: Callable[..., Any] = compile_callable(wrapped, backend="eager", **context.compile_options)
+        return found
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        if is_compiled:
+            dynamo.reset()
+        function = (compiled or compiling)(model) if is_compiled else model
+        return outcome_of(call(context, function, prepare(case)))
+
+    return Calls(run, cases=(case,))
+
+
+def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
+    """Compare the outcome of compiled code with that of eager code, of the same calls.
+
+    Equal outcomes cost nothing; else the calls are made again: in a wide dtype, and in eager code. By the tolerance that
+    the user gave, if there is one. Every rank of a run takes the same path: calls may hold collectives.
+    """
+    work = context.work
+    if context.tolerance is not None:
+        text = by_tolerance(expected, actual, context.tolerance)
+        found = Agreement("mistake", (text,)) if text else EQUAL
+    else:
+        other = structure_differences(expected, actual)
+        unequal = () if other else unequal_leaves(expected, actual)
+        if not distributed.on_any(bool(other or unequal), work):
+            return EQUAL
+        if distributed.on_any(bool(other), work):
+            found = Agreement("mistake", other) if other else EQUAL
+        else:
+            wide, why = _in_wide_dtype(context, calls)
+            if distributed.on_any(wide is None, work) or wide is None:
+                found = _by_sensitivity(context, expected, actual, unequal, calls, why)
+            else:
+                found = _by_wide(context, expected, actual, unequal, calls, wide)
+    if distributed.on_any(not found.ok, work):
+        found = _unless_unsteady(context, expected, actual, calls, found)
+    return found
+
+
+def differs(expected: Outcome, actual: Outcome) -> bool:
+    """Whether anything is not equal, bit for bit (NaN equals NaN)."""
+    return bool(structure_differences(expected, actual) or unequal_leaves(expected, actual))
+
+
+def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
+    """The places of the leaves that are not equal, in two outcomes of one structure."""
+    return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not _equal(*pair))
+
+
+UNSTEADY_WORDS = "eager differs from eager under the same seeds"
+
+
+def rounding_words(compared: Compared) -> str:
+    """How large a difference that is rounding is, and beside what."""
+    text = f"{compared.name} differs by {share(compared.difference)}, which is rounding"
+    if compared.reference and compared.eager_error is not None and compared.compiled_error is not None:
+        text += f": {share(compared.compiled_error)} from {compared.reference}, eager code {share(compared.eager_error)}"
+    elif compared.eager_error is not None:
+        text += f": one rounding of inputs and weights moves eager code by {share(compared.eager_error)}"
+    return text
+
+
+def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
+    """Where `actual` has another structure, type, shape, dtype or text."""
+    if expected.structure != actual.structure or labels_of(expected) != labels_of(actual):
+        return ("the compiled output has another structure than the eager one",)
+    found = []
+    for (label, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+            if text := unlike(one, other):
+                found.append(f"{label}: {text}")
+        elif type(one) is not type(other):
+            found.append(f"{label}: {_type_of(one)} in eager code, {_type_of(other)} in compiled code")
+        elif isinstance(one, (str, bytes)) and one != other:
+            found.append(f"{label}: {one!r} became {other!r}")
+    return tuple(found)
+
+
+def _type_of(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _pairs(expected: Outcome, actual: Outcome) -> Iterator[tuple[Any, Any]]:
+    for (_, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
+        yield one, other
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor):
+        if isinstance(one, (bool, int, float, complex)):
+            return bool(one == other) or (one != one and other != other)
+        return True
+    if one.is_sparse:
+        return _equal(one.to_dense(), other.to_dense())
+    if one.layout != torch.strided or one.is_quantized:
+        return True  # what torch cannot compare
+    left, right = _real(one.detach()), _real(other.detach())
+    return bool(((left == right) | ((left != left) & (right != right))).all())
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+# In a wide dtype
+
+
+def _in_wide_dtype(context: Context, calls: Calls) -> tuple[_Wide | None, str]:
+    """What both sides give there; None, and why, if eager code does not run there."""
+    with contextlib.ExitStack() as stack:
+        try:
+            wide = stack.enter_context(_widened(context, calls))
+            dtype, narrow, model_of = wide.dtype, wide.narrow, wide.model_of
+            stack.enter_context(call_in(context, dtype))
+
+            def prepare(case: Case) -> Case:
+                with unseen():
+                    return case_in(case, dtype)
+
+            seen = WideningMode(narrow, dtype, wide.own)
+            with torch.compiler.set_stance("force_eager"), seen:
+                eager = calls.run(model_of(), prepare, False)
+        except _NotWideError as error:
+            return None, str(error)
+        except Exception as error:  # an operator without the dtype, a dtype that the code names, memory
+            return None, f"in a wider dtype eager code raises {type(error).__name__}"
+        coarsest = max(seen.found or {dtype}, key=_eps)
+        compiled: Outcome | None = None
+        seen_compiled = WideningMode(narrow, dtype, wide.own)
+        with contextlib.suppress(Exception), seen_compiled:
+            compiled = calls.run(model_of(), prepare, True)
+        lost = compiled is not None and not calls.fused and seen_compiled.casts < seen.casts
+        return _Wide(dtype, eager, compiled, coarsest, lost), ""
+
+
+class _NotWideError(Exception):
+    """Why the model cannot be had in a wider dtype."""
+
+
+@dataclass(frozen=True)
+class _Widened:
+    dtype: torch.dtype
+    narrow: frozenset[torch.dtype]
+    """The dtypes that are computed in `dtype`: float32, and those of the model and its inputs. A cast to any other is
+    part of what the code computes."""
+    own: torch.dtype
+    """The least precise dtype of the model and its inputs."""
+    model_of: Callable[[], Any]
+
+
+@contextlib.contextmanager
+def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
+    """A wider dtype for which the memory suffices, and what gives models of it. Raises _NotWideError if there is none."""
+    if calls.build is None and context.lent is not None:
+        # The model that all others are copies of: one in a wider dtype beside it would need three times its memory.
+        with context.lent() as model:
+            dtype, narrow = _wide_dtype(context, model, calls)
+            with _in_place(model, dtype):
+                yield _Widened(dtype, narrow, max(narrow, key=_eps), lambda: copied(model, share=True))
+        return
+    model = (calls.build or context.build)()
+    dtype, narrow = _wide_dtype(context, model, calls)
+    alone = refers_to_itself(model)
+    with _in_place(model, dtype):
+        yield _Widened(
+            dtype, narrow, max(narrow, key=_eps), lambda: model if alone else copied(model, share=True)
+        )
+
+
+@contextlib.contextmanager
+def _in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
+    """The floating tensors of a model have their values in a wider dtype meanwhile, which loses none of them."""
+    owner = getattr(model, "__self__", model)
+    tensors = [
+        (each, each.dtype)
+        for each in (tensors_of(owner) if isinstance(owner, nn.Module) else ())
+        if each.is_floating_point() or each.is_complex()
+    ]
+    try:
+        for each, _ in tensors:
+            each.data = each.data.to(wide_of(each, dtype))
+        yield
+    finally:
+        for each, own in tensors:
+            each.data = each.data.to(own)
+
+
+def _wide_dtype(context: Context, model: Any, calls: Calls) -> tuple[torch.dtype, frozenset[torch.dtype]]:
+    """The dtype in which the calls are made again, and those that it takes the place of. Raises _NotWideError."""
+    owner = getattr(model, "__self__", model)
+    tensors = tensors_of(owner) if isinstance(owner, nn.Module) else []
+    if any(type(each) not in (torch.Tensor, nn.Parameter) for each in tensors):
+        raise _NotWideError("its parameters are of a type of their own")
+    own: int = sum(each.numel() * each.element_size() for each in tensors)
+    floating = sum(each.numel() for each in tensors if each.is_floating_point() or each.is_complex())
+    inputs = [each for case in calls.cases or context.cases for each in tensors_of((case.args, case.kwargs))]
+    floating_inputs = sum(each.numel() for each in inputs if each.is_floating_point())
+    shared = [each.untyped_storage().data_ptr() for each in tensors if not isinstance(each, nn.Parameter)]
+    if len(set(filter(None, shared))) < len(list(filter(None, shared))):
+        raise _NotWideError("its buffers share memory")
+    narrow = {each.dtype for each in (*tensors, *inputs) if each.is_floating_point()}
+    kinds = [torch.float64]
+    if narrow - {torch.float32, torch.float64}:
+        kinds.append(torch.float32)
+    elif narrow == {torch.float64}:
+        raise _NotWideError("there is no wider dtype than float64")
+    device = torch.device(context.work.options.device).type
+    if device == "mps":
+        kinds = [kind for kind in kinds if kind != torch.float64]
+    free = memory.free_bytes(context.work.options.device)
+    for kind in kinds:
+        size = kind.itemsize
+        fits = free is None or size * (floating + 3 * floating_inputs) <= free + own
+        if fits and (size * floating <= max(SMALL, 2 * own)):
+            return kind, frozenset(narrow | {torch.float32})
+    raise _NotWideError("a copy in a wider dtype may not fit into memory")
+
+
+def _eps(dtype: torch.dtype) -> float:
+    return float(torch.finfo(dtype).eps)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _by_wide(
+    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, wide: _Wide
+) -> Agreement:
+    if labels_of(wide.eager) != labels_of(expected):
+        return _by_sensitivity(
+            context,
+            expected,
+            actual,
+            unequal,
+            calls,
+            f"in {_name(wide.dtype)} the output has another structure",
+        )
+    floors = _floors(wide.eager)
+    moved: list[Outcome] | None = None
+    worst: Compared | None = None
+    mistakes: list[str] = []
+    for at in unequal:
+        label, one = expected.leaves[at]
+        other, exact = actual.leaves[at][1], wide.eager.leaves[at][1]
+        again = (
+            None
+            if wide.compiled is None or labels_of(wide.compiled) != labels_of(expected)
+            else (wide.compiled.leaves[at][1])
+        )
+        if is_discrete(one):
+            if moved is None:
+                moved = [] if context.work.options.processes else _moved(context, calls)
+            own = [outcome.leaves[at][1] for outcome in (wide.eager, *moved) if len(outcome.leaves) > at]
+            found = discrete_difference(one, other, own)
+            text = found.text if found.text and not found.unsure else ""
+            if not text and again is not None and not _equal(exact, again):
+                text = f"differs in {_name(wide.dtype)} as well"
+            if text:
+                mistakes.append(f"{label}: {text}")
+            continue
+        if not isinstance(one, torch.Tensor):
+            one, other, exact = (torch.as_tensor(each) for each in (one, other, exact))
+            again = None if again is None else torch.as_tensor(again)
+        if text := _not_finite(one, other):
+            mistakes.append(f"{label}: {text}")
+            continue
+        floor = floors.get(kind_of(label), 0.0)
+        compared = _figures(label, one, other, exact, again, wide, floor)
+        text = _beyond(compared, one, wide)
+        if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
+            worst = compared
+        if text:
+            mistakes.append(f"{label} {text}")
+    return _agreement(mistakes, worst)
+
+
+def _agreement(mistakes: Sequence[str], worst: Compared | None) -> Agreement:
+    return Agreement("mistake" if mistakes else "rounding", tuple(mistakes), worst)
+
+
+def _figures(
+    label: str,
+    one: torch.Tensor,
+    other: torch.Tensor,
+    exact: torch.Tensor,
+    again: torch.Tensor | None,
+    wide: _Wide,
+    floor: float,
+) -> Compared:
+    size = max(_rms(exact), floor) or 1.0
+    return Compared(
+        label,
+        _name(one.dtype),
+        _distance(one, other) / size,
+        _name(wide.dtype),
+        _distance(one, exact) / size,
+        _distance(other, exact) / size,
+        None if again is None else _distance(exact, again) / size,
+    )
+
+
+def _beyond(compared: Compared, tensor: torch.Tensor, wide: _Wide) -> str:
+    """Why a difference is more than rounding; empty if it is not."""
+    if compared.remaining is not None:
+        # Halfway, on a scale of factors, between what rounding becomes and what a mistake remains.
+        kept = math.sqrt(min(1.0, _eps(wide.coarsest) / max(_eps(tensor.dtype), _eps(wide.dtype))))
+        noise = 64 * _eps(wide.coarsest)
+        if compared.remaining > max(kept * compared.difference, noise if kept < 1.0 else math.inf):
+            return (
+                f"differs by {share(compared.difference)}, and by {share(compared.remaining)} "
+                f"in {compared.reference} too"
+            )
+    own, error = compared.eager_error, compared.compiled_error
+    if own is None or error is None:
+        return ""
+    many = tensor.numel() >= FEW
+    if many and wide.lost_casts and error > LESS * max(own, _eps(tensor.dtype) / 8):
+        return f"{_errors(compared)}: compiled code lacks casts to a more precise dtype that eager code makes"
+    allowed = (EXCESS if many else EXCESS_OF_FEW) * max(own, _eps(tensor.dtype) / (8 if many else 2))
+    if error > allowed:
+        return f"{_errors(compared)}: compiled code computes less precisely"
+    return ""
+
+
+def _errors(compared: Compared) -> str:
+    return (
+        f"is {share(compared.compiled_error or 0.0)} from {compared.reference}, eager code "
+        f"{share(compared.eager_error or 0.0)}"
+    )
+
+
+def share(value: float) -> str:
+    """A part of the size of a tensor, as a percentage with two digits."""
+    return f"{100 * value:.2g} %"
+
+
+def _not_finite(one: torch.Tensor, other: torch.Tensor) -> str:
+    """Where compiled code gives NaN or infinity and eager code a number; empty if nowhere."""
+    lost = torch.isfinite(_real(one)) & ~torch.isfinite(_real(other))
+    count = int(lost.sum())
+    return f"{count} of {lost.numel()} finite values became NaN or infinite" if count else ""
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The root mean square of what differs, where both are finite."""
+    left, right = _wide(one), _wide(other)
+    if left.shape != right.shape:
+        return math.inf
+    both = torch.isfinite(left) & torch.isfinite(right)
+    return _rms(torch.where(both, left - right, 0.0)) if left.numel() else 0.0
+
+
+def _rms(tensor: torch.Tensor) -> float:
+    wide = _wide(tensor)
+    wide = torch.where(torch.isfinite(wide), wide, 0.0)
+    return float(wide.square().mean().sqrt()) if wide.numel() else 0.0
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    if dense.layout != torch.strided or dense.is_quantized:
+        return torch.zeros(0, device=tensor.device)
+    return _real(dense).to(torch.float32 if dense.device.type == "mps" else torch.float64)
+
+
+def _floors(outcome: Outcome) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for label, leaf in outcome.leaves:
+        if isinstance(leaf, torch.Tensor) and not is_discrete(leaf):
+            found[kind_of(label)] = max(found.get(kind_of(label), 0.0), FLOOR * _rms(leaf))
+    return found
+
+
+# By eager code alone
+
+
+def _moved(context: Context, calls: Calls) -> list[Outcome]:
+    """What eager code gives with inputs and weights moved by one rounding; none of what raises."""
+    found = []
+    for seed in range(MOVES):
+        with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
+            model = copied((calls.build or context.build)(), share=False)
+            owner = getattr(model, "__self__", model)
+            if isinstance(owner, nn.Module):
+                moved_by_rounding(tensors_of(owner), seed)
+
+            def prepare(case: Case, seed: int = seed) -> Case:
+                case = fresh(case)
+                moved_by_rounding(tensors_of((case.args, case.kwargs)), seed + MOVES)
+                return case
+
+            found.append(calls.run(model, prepare, False))
+    return found
+
+
+def _by_sensitivity(
+    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, why: str
+) -> Agreement:
+    """Compare a difference with what one rounding of inputs and weights makes of eager code."""
+    moved = [each for each in _moved(context, calls) if labels_of(each) == labels_of(expected)]
+    floors = _floors(expected)
+    worst: Compared | None = None
+    mistakes: list[str] = []
+    for at in unequal:
+        label, one = expected.leaves[at]
+        other = actual.leaves[at][1]
+        own = [each.leaves[at][1] for each in moved]
+        if is_discrete(one):
+            found = discrete_difference(one, other, own)
+            if found.text and not found.unsure:
+                mistakes.append(f"{label}: {found.text}")
+            continue
+        if not isinstance(one, torch.Tensor):
+            one, other, *own = (torch.as_tensor(each) for each in (one, other, *own))
+        if text := _not_finite(one, other):
+            mistakes.append(f"{label}: {text}")
+            continue
+        size = max(_rms(one), floors.get(kind_of(label), 0.0)) or 1.0
+        difference = _distance(one, other) / size
+        spread = max((_distance(one, each) / size for each in own), default=0.0)
+        compared = Compared(label, _name(one.dtype), difference, "", spread or None, None, None, why)
+        worst = compared if worst is None or difference > worst.difference else worst
+        if difference > SENSITIVITY * max(spread, _eps(one.dtype) / 2):
+            how = f"one rounding of inputs and weights moves eager code by {share(spread)}" if own else why
+            mistakes.append(f"{label} differs by {share(difference)}: {how}")
+    return _agreement(mistakes, worst)
+
+
+def _unless_unsteady(
+    context: Context, expected: Outcome, actual: Outcome, calls: Calls, found: Agreement
+) -> Agreement:
+    """A difference says nothing if two runs of eager code differ as much."""
+    with torch.compiler.set_stance("force_eager"):
+        again = calls.run((calls.build or context.build)(), lambda case: case, False)
+    unsteady = structure_differences(expected, again)
+    if unsteady or structure_differences(expected, actual):
+        return replace(found, verdict="not_comparable") if unsteady and not found.ok else found
+    for one, other, twice in (
+        (one, other, twice)
+        for (one, other), (_, twice) in zip(_pairs(expected, actual), _pairs(expected, again), strict=True)
+        if not _equal(one, other) and not _equal(one, twice)
+    ):
+        if not isinstance(one, torch.Tensor) or is_discrete(one):
+            return replace(found, verdict="not_comparable")
+        if _not_finite(one, twice) or _distance(one, twice) >= UNSTEADY * _distance(one, other):
+            return replace(found, verdict="not_comparable")
+    return found

@@ -1,0 +1,77 @@
+"""How much memory a model needs, and how much a device has."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+from tcready.dynamic.worker.request import Work
+
+COPIES_IN_TRAINING = 3
+"""A training run holds the model that is copied, a copy, and the gradients of that."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a model is."""
+
+    parameters: int
+    bytes: int
+
+    @classmethod
+    def of(cls, model: torch.nn.Module) -> Size:
+        every = list(model.parameters())
+        return cls(sum(p.numel() for p in every), sum(p.numel() * p.element_size() for p in every))
+
+    def __str__(self) -> str:
+        return f"{self.parameters:,} parameters, {shown(self.bytes)}"
+
+
+def shown(count: int) -> str:
+    """`14.5 GB`, in powers of 1000."""
+    units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+    return next((f"{count / of:.1f} {unit}" for of, unit in units if count >= of), f"{count} bytes")
+
+
+def free_bytes(device: str) -> int | None:
+    """Memory that can still be had on the device; None if that is not known."""
+    kind = torch.device(device).type
+    if kind == "cuda":
+        free, _ = torch.cuda.mem_get_info(torch.device(device))
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    if kind != "cpu":
+        return None
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def times_needed(work: Work) -> int:
+    """How many times its own size a run of the model needs at least, activations aside."""
+    return COPIES_IN_TRAINING if work.options.mode == "train" else 1
+
+
+def fits(size: Size, work: Work) -> bool:
+    """Whether the device has the memory for a run of a model of that size; also if that is not known."""
+    free = free_bytes(work.options.device)
+    return free is None or size.bytes * times_needed(work) <= free
+
+
+def too_large(size: Size, work: Work, layers: str = "") -> str:
+    """The message for a model that does not fit, with what would; `layers` is a `--config` that fits."""
+    needed = shown(size.bytes * times_needed(work))
+    free = free_bytes(work.options.device)
+    has = f", which has {shown(free)} free" if free is not None else ""
+    instead = ["--tiny builds a small one of the same code"] if work.options.model else []
+    instead += [f"--config {layers} fits"] if layers else []
+    instead.append("--device meta needs no memory")
+    return f"the model has {size} and needs {needed} on {work.options.device}{has}: {', '.join(instead)}"

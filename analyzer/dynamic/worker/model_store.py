@@ -1,0 +1,199 @@
+"""The models of one run: the target is built once, on its device, and copied after that."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.loading import SEED_BUILD, make_on
+from tcready.dynamic.worker.torch_internals.placement import writes
+from tcready.schema.words import Mode
+from torch import nn
+
+
+class ModelStore:
+    """Gives models as the constructor makes them; all but the first are copies of one that is never called.
+
+    `make` builds a model with the weights of a seed, on whatever device is the default one. `share`: in inference the
+    copies share the memory of the parameters, which are 16 GB of an 8B model in bfloat16. Calls that write to shared
+    parameters are noticed the next time a model is wanted: it is built anew then, and nothing is shared from there on.
+    """
+
+    def __init__(self, make: Callable[[int], Any], device: str, mode: Mode, *, share: bool) -> None:
+        self._make = make
+        self._device = device
+        self._mode = mode
+        self._share = share and mode == "infer"
+        self._kept: Any = None
+        self._values: list[Any] = []
+        """What tells whether the parameters of the kept model were written to."""
+        self.copies = True
+        """Whether models are copies; else each is built, since copies would refer to the first."""
+        self.device_failure: str | None = None
+        """Why the constructor does not run on the device: models are built on the CPU and moved."""
+
+    def build(self, mode: Mode, seed: int) -> Any:
+        """A model in a mode. Raises what building it raises."""
+        if seed != SEED_BUILD or not self.copies:
+            return _in_mode(self._built(seed), mode)
+        self._refresh()
+        try:
+            made = copied(self.kept, share=self._share and mode == "infer")
+        except Exception:  # an attribute that cannot be copied, such as a lock
+            self.copies, self._kept = False, None
+            made = self._built(seed)
+        return _in_mode(made, mode)
+
+    def keep(self, model: Any) -> None:
+        """Take `model`, which was just built and never called, as the one that is copied."""
+        self._kept = model
+        self.copies = not refers_to_itself(model)
+        self._values = _values(model) if self._share else []
+        if not self.copies:
+            self._kept = None
+
+    @property
+    def kept(self) -> Any:
+        """The model that is copied, built if there is none yet; it must not be called."""
+        if self._kept is None:
+            model = self._built(SEED_BUILD)
+            self.keep(model)
+            return model
+        return self._kept
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Any]:
+        """The model that is copied, for a change that is undone afterwards; it must not be called."""
+        if not self.copies:
+            yield self._built(SEED_BUILD)
+            return
+        self._refresh()
+        try:
+            yield self.kept
+        finally:
+            self._values = _values(self._kept) if self._share else []
+
+    def _refresh(self) -> None:
+        """Build the model anew if a call wrote to the parameters that it shares."""
+        if self._share and self._kept is not None and not _same(self._values, _values(self._kept)):
+            self._share = False
+            self.keep(self._built(SEED_BUILD))
+
+    def _built(self, seed: int) -> Any:
+        device = self._device if self.device_failure is None else "cpu"
+        model, failure = make_on(device, functools.partial(self._make, seed))
+        self.device_failure = self.device_failure or failure
+        return model
+
+
+def _in_mode(model: Any, mode: Mode) -> Any:
+    owner = getattr(model, "__self__", model)
+    if isinstance(owner, nn.Module):
+        owner.train(mode == "train")
+    return model
+
+
+def copied(model: Any, *, share: bool) -> Any:
+    """A deep copy of a model or of a method of one; a function is returned unchanged.
+
+    `share`: its parameters are new objects over the memory of those of `model`. Raises what copying raises.
+    """
+    owner = getattr(model, "__self__", model)
+    if not isinstance(owner, nn.Module):
+        return model
+    memo: dict[int, Any] = {}
+    if share:
+        # A parameter of a subclass may hold more than one tensor: it is copied as it says itself.
+        plain = (each for each in owner.parameters() if type(each) is nn.Parameter)
+        memo = {id(each): _over_the_same_memory(each) for each in plain}
+    return copy.deepcopy(model, memo)
+
+
+def _over_the_same_memory(parameter: nn.Parameter) -> nn.Parameter:
+    """A parameter of its own: `module.to()` and the like replace the data of a parameter, not the object."""
+    made = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
+    vars(made).update(vars(parameter))
+    return made
+
+
+def refers_to_itself(model: Any) -> bool:
+    """Whether a function among the attributes of a model refers to one of its modules, as the closure of
+    `self.act = lambda x: self.scale * x` does: `copy.deepcopy` does not copy functions, so the one in a copy would call
+    the original."""
+    owner = getattr(model, "__self__", model)
+    if not isinstance(owner, nn.Module):
+        return False
+    own = {id(module) for module in owner.modules()}
+
+    def refers(value: Any, depth: int = 3) -> bool:
+        if id(value) in own:
+            return True
+        if isinstance(value, types.MethodType):
+            return id(value.__self__) in own
+        if not depth:
+            return False
+        return any(refers(each, depth - 1) for each in _held_by(value))
+
+    functions = (
+        value
+        for module in owner.modules()
+        for attribute in vars(module).values()
+        for value in _with_items(attribute)
+        if isinstance(inspect.unwrap(value) if callable(value) else value, types.FunctionType)
+    )
+    return any(refers(each) for each in functions)
+
+
+def _with_items(value: Any) -> Iterator[Any]:
+    """The value and, of a plain container, what is in it: hooks are kept in dicts."""
+    yield value
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, (list, tuple)):
+        yield from value
+
+
+def _held_by(value: Any) -> Iterator[Any]:
+    """What a function holds: cells of its closure, defaults, and what it wraps."""
+    if isinstance(value, types.FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # not set yet
+                continue
+        yield from value.__defaults__ or ()
+        yield from vars(value).values()
+    elif isinstance(value, functools.partial):
+        yield from itertools.chain((value.func,), value.args, value.keywords.values())
+
+
+def _values(model: Any) -> list[Any]:
+    """Changes if a parameter is written to: its version counter, and its norm for writes through `.data`."""
+    owner = getattr(model, "__self__", model)
+    if not isinstance(owner, nn.Module):
+        return []
+    found: list[Any] = []
+    with torch.no_grad():
+        for parameter in owner.parameters():
+            found.append(writes(parameter))
+            if parameter.is_floating_point() and parameter.layout == torch.strided and not parameter.is_meta:
+                # float32 accumulates without a copy in float32
+                wide = torch.float64 if parameter.dtype == torch.float64 else torch.float32
+                found.append(torch.linalg.vector_norm(parameter, dtype=wide))
+    return found
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    return len(one) == len(other) and all(
+        torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))
+        if isinstance(left, torch.Tensor)
+        else left == right
+        for left, right in zip(one, other, strict=True)
+    )
