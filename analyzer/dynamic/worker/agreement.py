@@ -39,13 +39,12 @@ from torch import nn
 
 SMALL = 1 << 30
 """Bytes that a model in float64 may have, however small the model is in its own dtype."""
-FEW = 1000
-"""Values from which on the ratio of two errors says something about the code, not about chance."""
-EXCESS, EXCESS_OF_FEW = 2.5, 30.0
-"""How many times as far from the wide result as eager code compiled code may be, by root mean square, in tensors of many
-values and of few. PyTorch's benchmark runner allows 2 to 3; 17 models of transformers in bfloat16 and float16 whose
-traced path takes another attention kernel were between 0.997 and 1.004 (H200, torch 2.11)."""
-LESS = 1.1
+EXCESS = ((1000, 2.5), (32, 5.0), (0, 30.0))
+"""How many times as far from the wide result as eager code compiled code may be, by root mean square, in tensors of at
+least so many values: the fewer there are, the more chance decides. PyTorch's benchmark runner allows 2 to 3; 17 models
+of transformers in bfloat16 and float16 whose traced path takes another attention kernel were between 0.997 and 1.004
+(H200, torch 2.11)."""
+LESS = ((1000, 1.1), (0, 5.0))
 """The same where compiled code lacks casts to a more precise dtype that eager code makes."""
 SENSITIVITY = 5.0
 """Without a wide result, how many times as far from eager code compiled code may be as eager code is from itself when its
@@ -438,13 +437,17 @@ def _beyond(compared: Compared, tensor: torch.Tensor, wide: _Wide) -> str:
     own, error = compared.eager_error, compared.compiled_error
     if own is None or error is None:
         return ""
-    many = tensor.numel() >= FEW
-    if many and wide.lost_casts and error > LESS * max(own, _eps(tensor.dtype) / 8):
+    values = tensor.numel()
+    least = _eps(tensor.dtype) / (8 if values >= EXCESS[0][0] else 2)
+    if wide.lost_casts and error > _times(LESS, values) * max(own, least):
         return f"{_errors(compared)}: compiled code lacks casts to a more precise dtype that eager code makes"
-    allowed = (EXCESS if many else EXCESS_OF_FEW) * max(own, _eps(tensor.dtype) / (8 if many else 2))
-    if error > allowed:
+    if error > _times(EXCESS, values) * max(own, least):
         return f"{_errors(compared)}: compiled code computes less precisely"
     return ""
+
+
+def _times(table: tuple[tuple[int, float], ...], values: int) -> float:
+    return next(times for least, times in table if values >= least)
 
 
 def _errors(compared: Compared) -> str:

@@ -99,7 +99,7 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
     """Operations that name one of the `narrow` dtypes compute in `wide` instead.
 
     A model in float64 that casts to float32 for its softmax computes that in float64, too. `found` has the dtypes that
-    operations gave, `casts` counts those that named a more precise one than `own`, the dtype of the model.
+    operations gave, `casts` counts those that named a narrow one more precise than `own`, the dtype of the model.
     """
 
     supports_higher_order_operators = True
@@ -131,5 +131,6 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
     def _widened(self, value: Any) -> Any:
         if not isinstance(value, torch.dtype):
             return value
-        self.casts += value.is_floating_point and torch.finfo(value).eps < self.eps
-        return self.wider.get(value, value)
+        wider = self.wider.get(value, value)
+        self.casts += wider != value and torch.finfo(value).eps < self.eps
+        return wider
