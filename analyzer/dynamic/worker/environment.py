@@ -7,6 +7,7 @@ import importlib.metadata
 import platform
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -59,6 +60,21 @@ def environment(work: Work) -> dict[str, Any]:
         found["gpu"] = torch.cuda.get_device_name(torch.device(work.options.device))
         found["driver"] = driver_version()
     return found
+
+
+def with_peaks(found: Mapping[str, Any] | None, work: Work) -> Mapping[str, Any] | None:
+    """The environment with the most memory that the run has used so far, in bytes: of this process, and on the device."""
+    if found is None:
+        return None
+    peaks: dict[str, int] = {}
+    with contextlib.suppress(ImportError, OSError):  # Windows has no such module
+        import resource
+
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peaks["peak_host_bytes"] = kilobytes * (1 if sys.platform == "darwin" else 1024)
+    if work.options.device.startswith("cuda") and torch.cuda.is_initialized():
+        peaks["peak_device_bytes"] = torch.cuda.max_memory_allocated(torch.device(work.options.device))
+    return {**found, **peaks}
 
 
 def _version(name: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcready.dynamic.worker import distributed
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.environment import with_peaks
 from tcready.dynamic.worker.journal import RunEndedError, StageFailedError
 from tcready.dynamic.worker.stages import (
     backend,
@@ -74,5 +75,6 @@ def run(context: Context) -> StageFailedError | None:
     else:
         if failure is None:
             distributed.end(context.work)
+    context.journal.add(environment=with_peaks(context.journal.observation.environment, context.work))
     context.journal.close()
     return failure
