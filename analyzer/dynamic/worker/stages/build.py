@@ -14,9 +14,10 @@ from tcready.dynamic.worker import by_name, distributed, synthesis
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
-from tcready.dynamic.worker.journal import StageFailedError, one_line
+from tcready.dynamic.worker.journal import NO_VALUES, StageFailedError, one_line
 from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of
 from tcready.dynamic.worker.originals import replaced
+from tcready.dynamic.worker.stand_ins import on_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.schema.observation import SYNTHESISED
 from tcready.schema.words import Mode
@@ -35,7 +36,8 @@ def _copied(context: Context) -> None:
     """The caller gave the object, and what copies it: one copy is tried."""
     journal = context.journal
     journal.begin("build")
-    missing = missing_device(context.work.options.device)
+    device = context.work.options.device
+    missing = f"{NO_VALUES}: the object is not checked there" if on_meta(device) else missing_device(device)
     if missing:
         journal.end("fail", missing, "device_missing")
         raise StageFailedError
@@ -129,6 +131,8 @@ def _no_inputs(context: Context, error: Exception) -> str:
 
 def _announced(context: Context) -> str:
     """What is told before a model of a library is built: how large it will be."""
+    if on_meta(context.work.options.device):
+        return ""
     size = by_name.size_to_be(context.value, context.work)
     if size is None:
         return ""

@@ -44,4 +44,6 @@ def run(context: Context) -> None:
         journal.end("pass", f"{', '.join(equal)} within tolerance")
 
 
-STEP = Step("parity", run, requires=("capture", "in_turn"), asked=lambda context: context.compares)
+STEP = Step(
+    "parity", run, requires=("capture", "in_turn"), asked=lambda context: context.compares, needs_values=True
+)
