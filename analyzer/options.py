@@ -245,14 +245,14 @@ class RunOptions:
         default="cpu",
         metadata=ask(
             "text",
-            "Where to run, as torch calls it, or auto.",
-            takes="a string: cpu, cuda, cuda:1, mps or auto",
+            "Where to run: cpu, cuda, cuda:1, mps, meta or auto. On meta nothing has values and nothing takes memory.",
+            takes="a string: cpu, cuda, cuda:1, mps, meta or auto",
             project=True,
             table=True,
             worker=True,
         ),
     )
-    """As torch calls it (`cpu`, `cuda:1`), or `auto`."""
+    """As torch calls it (`cpu`, `cuda:1`, `meta`), or `auto`."""
     dtype: str | None = field(
         default=None,
         metadata=ask(

@@ -268,7 +268,7 @@ def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[
         if site.cost is not None:
             lost = outside.setdefault((site.path, site.line, site.symbol), [0, 0.0])
             lost[0] += site.cost.ops
-            lost[1] += site.cost.seconds
+            lost[1] += site.cost.seconds or 0.0
     rest = [
         max((root.ops or 0) - (root.ops_captured or 0) - sum(lost[0] for lost in outside.values()), 0),
         _seconds_left(root, outside),

@@ -670,7 +670,8 @@ def cost_sentence(finding: Finding) -> str:
     if finding.cost is None:
         return ""
     count = number(int(finding.cost.get("operations", 0)), "operation")
-    return f"{count} outside of graphs, {duration(finding.cost.get('seconds', 0.0))} in a warm call"
+    seconds = finding.cost.get("seconds")
+    return f"{count} outside of graphs{'' if seconds is None else f', {duration(seconds)}'} in a warm call"
 
 
 def shape_sentence(finding: Finding) -> str:

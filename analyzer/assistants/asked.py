@@ -30,7 +30,7 @@ OneMode = Annotated[
         description="infer: eval() without gradients, the default; train: train() with loss, backward and optimiser."
     ),
 ]
-Device = Annotated[str | None, Field(description="cpu (the default), cuda, cuda:1, mps or auto.")]
+Device = Annotated[str | None, Field(description="cpu (the default), cuda, cuda:1, mps, meta or auto.")]
 Timeout = Annotated[
     float | None, Field(description="Seconds after which the run is ended; 600 by default.", gt=0)
 ]

@@ -136,7 +136,9 @@ def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
     costs = [item.cost for item in shown if item.cost is not None]
     if not costs:
         return None
-    return {"operations": sum(c.ops for c in costs), "seconds": sum(c.seconds for c in costs)}
+    found: dict[str, float] = {"operations": sum(c.ops for c in costs)}
+    seconds = [c.seconds for c in costs if c.seconds is not None]
+    return {**found, "seconds": sum(seconds)} if seconds else found
 
 
 def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | None:

@@ -77,6 +77,9 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     causes = [f"{stage.stage} failed: {first_line(stage.detail)}" for stage in failed]
     for stage in run.stages.values():
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
+            if stage.reason == "no_values" and run.troubles.words():
+                causes.append(f"{stage.stage} failed: {first_line(stage.detail)}")
+                continue  # what was seen before that holds
             words = f"{stage.stage} failed, which says nothing of compiling"
             return "unknown", "; ".join([words, *causes])
     if run.state("capture") == "not_run":

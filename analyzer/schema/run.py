@@ -25,8 +25,9 @@ class Cost:
     """What ran outside of graphs on account of one break, in the warm call whose operations are counted."""
 
     ops: int
-    seconds: float
-    """Of those operations, each measured by itself: on the device's clock on CUDA, on the host's elsewhere."""
+    seconds: float | None
+    """Of those operations, each measured by itself: on the device's clock on CUDA, on the host's elsewhere; None if no
+    time was measured, as on the device `meta`."""
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,7 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
                 for each in target.break_sites:
                     if (each.path, each.line) == (first.path, first.line) and each.cost is not None:
                         site.operations += each.cost.ops
-                        site.seconds += each.cost.seconds
+                        site.seconds += each.cost.seconds or 0.0
             for frame in troubles.frames:
                 reason = frame.reason.partition("\n")[0]
                 site = at((frame.path, frame.line), frame.symbol, frame.origin, "", reason, observed=True)

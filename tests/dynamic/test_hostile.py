@@ -214,13 +214,6 @@ class Model(nn.Module):
     assert [(site.line, site.action) for site in seen.break_sites] == [(21, "resume")]
 
 
-def test_a_device_without_values_is_not_run(tmp_path: Path) -> None:
-    body = "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
-    seen = run(tmp_path, body, device="meta")
-    assert stage(seen, "capture").state == "not_run"
-    assert stage(seen, "parity").state == "not_run"
-
-
 ROOM = """
 import gc
 import time

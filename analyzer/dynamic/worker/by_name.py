@@ -21,6 +21,7 @@ from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.loading import BUILT_IN_DTYPE, cases, dtype_of, import_target, target_in
 from tcready.dynamic.worker.memory import Size
 from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.stand_ins import tried
 from tcready.options import RunOptions
 from tcready.target import LIGHTNING, LibraryModel, Target, quoted
 
@@ -146,7 +147,7 @@ def _takes(model: torch.nn.Module, inputs: LibraryInputs, work: Work) -> bool:
     training = model.training
     try:
         (case,) = cases(inputs.give(), inputs.label, work)
-        with torch.no_grad():
+        with torch.no_grad(), tried(work.options.device):
             model.eval()(*case.args, **case.kwargs)
     except Exception:  # whatever keeps the model from these, others may be right
         return False

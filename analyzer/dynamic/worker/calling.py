@@ -35,6 +35,8 @@ def call(
     inputs = fresh(case)
     seed_generators()
     with contextlib.ExitStack() as stack:
+        if context.stand_ins is not None:
+            stack.enter_context(context.stand_ins.taken())
         for watcher in watchers:
             stack.enter_context(watcher)
         if context.work.options.mode == "infer":

@@ -14,6 +14,10 @@ class NoInputsError(RunError):
     """Nobody gives what the model is built or called with, and it could not be made up."""
 
 
+class NoValuesError(RunError):
+    """Something needs values, which tensors on the device `meta` do not have."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One set of inputs; `name` is None where the inputs name no cases."""

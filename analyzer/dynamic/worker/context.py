@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcready.convention import Convention
 from tcready.dynamic.worker.case import Case, RunError
@@ -15,6 +15,9 @@ from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.observed_calls import SeenCalls
 from tcready.dynamic.worker.request import Work
 from tcready.schema.words import Mode
+
+if TYPE_CHECKING:
+    from tcready.dynamic.worker.stand_ins import StandIns
 
 
 def _not_built() -> Any:
@@ -73,6 +76,8 @@ class Context:
     compiled_outputs: list[Any] = field(default_factory=list)
     in_turn: str | None = None
     """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
+    stand_ins: StandIns | None = None
+    """What is taken in place of values on the device `meta`; None on every other."""
     custom_ops: SeenCalls = field(default_factory=SeenCalls)
     """Operators and functions of others that were met."""
 

@@ -18,6 +18,8 @@ def coverage(counts: Counts, device: str) -> Coverage | None:
     if not total:
         return None
     clock = Clock(device).name
+    if clock is None:
+        return Coverage(total, captured, captured / total)
     return Coverage(
         total, captured, captured / total, time_share, spent, clock, timed_calls=counts.timed_calls
     )
@@ -50,8 +52,9 @@ def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> 
 def with_cost(sites: tuple[BreakSite, ...], case: str | None, counts: Counts) -> tuple[BreakSite, ...]:
     """The sites, those of `case` with what ran outside of graphs on their account in the counted call."""
     ops, seconds = counts.outside.ops, counts.outside.seconds
+    timed = bool(counts.total.seconds)
     return tuple(
-        replace(site, cost=Cost(ops[site.path, site.line], seconds[site.path, site.line]))
+        replace(site, cost=Cost(ops[site.path, site.line], seconds[site.path, site.line] if timed else None))
         if site.case == case
         else site
         for site in sites

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.calling_line import calling_line
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import is_user_file, user_stack
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen, SeenCalls
 from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, observed_call, skeleton
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
-from tcready.events import narrate
 from tcready.schema.run import CustomOp
 
 MANY_ELEMENTS = 2**20
@@ -31,7 +29,7 @@ def watching(found: SeenCalls, case: Case) -> Iterator[None]:
     """Note each operator of others that is dispatched meanwhile, once per place."""
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        place, in_graph, around = _caller(dispatch.calling_frames())
+        place, in_graph, around = calling_line(dispatch.calling_frames())
         name = operators.operator_name(operator)
         key = (name, place[0], place[1])
         known = found.seen.get(key)
@@ -46,32 +44,6 @@ def watching(found: SeenCalls, case: Case) -> Iterator[None]:
 
     with dispatch.OperatorMode(saw):
         yield
-
-
-def _caller(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str], bool, str | None]:
-    """The user's line that calls, whether a graph does it, and the autograd.Function around it."""
-    for frame in frames:
-        code = frame.f_code
-        stack = dispatch.graph_node_stack(frame)
-        if stack is not None:
-            found = user_stack(narrate.parse_stack(stack))
-            return (found[0] if found else (code.co_filename, frame.f_lineno, code.co_name)), True, None
-        if is_user_file(code.co_filename):
-            return (code.co_filename, frame.f_lineno, code.co_name), False, autograd_function(frame)
-    return ("<unknown>", 1, ""), False, None
-
-
-def autograd_function(frame: types.FrameType) -> str | None:
-    """The name of the autograd.Function whose `forward` or `backward` the frame is, found by its code."""
-    code = frame.f_code
-    if code.co_name not in ("forward", "backward"):
-        return None
-    for value in list(frame.f_globals.values()):
-        if isinstance(value, type) and issubclass(value, torch.autograd.Function):
-            method = getattr(value, code.co_name, None)
-            if getattr(method, "__code__", None) is code:
-                return value.__name__
-    return None
 
 
 def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:

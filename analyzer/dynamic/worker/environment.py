@@ -29,8 +29,6 @@ def device_of(name: str) -> str:
 def missing_device(name: str) -> str | None:
     """Why the device cannot be used here, or None."""
     kind, _, number = name.partition(":")
-    if kind == "meta":
-        return "device meta holds no values: nothing can be compared there"
     if kind == "cpu" and number not in ("", "0"):
         return f"device {name} is not available here: there is one CPU"
     try:

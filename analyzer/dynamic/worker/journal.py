@@ -17,6 +17,7 @@ from tcready.schema.words import InputsSource, StageName, StageReason, StageStat
 
 NOT_ASKED = "not asked for"
 NOT_MEASURED = "no part of a check: `tcready bench` measures it"
+NO_VALUES = "the device meta holds no values"
 BUDGET_SPENT = "the budget was spent"
 BUDGETED: frozenset[StageName] = frozenset({"fullgraph", "shapes", "plan", "backend"})
 """The stages that share a budget."""

@@ -17,9 +17,12 @@ from typing import Any, TypeVar
 
 import torch
 from tcready.convention import Convention
+from tcready.dynamic.worker import meta_build
 from tcready.dynamic.worker.case import Case, NoInputsError, RunError
 from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.stand_ins import on_meta
 from tcready.dynamic.worker.torch_internals import pytree
+from tcready.dynamic.worker.torch_internals.known_values import keep_values
 from tcready.schema.bench import Sizes
 from tcready.schema.paths import import_name, source_folders
 from tcready.target import Target
@@ -175,16 +178,18 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     if isinstance(value, torch.nn.Module):
         model: Any = copy.deepcopy(value)
     elif inspect.isclass(value) and issubclass(value, torch.nn.Module):
-        args, kwargs = _init_arguments(init)
-        model = _constructed(value, args, kwargs)
+        with meta_build.constructing(work):
+            args, kwargs = _init_arguments(init)
+            model = _constructed(value, args, kwargs)
     elif callable(value):
-        model = value if takes_inputs(value) else value()
+        with meta_build.constructing(work):
+            model = value if takes_inputs(value) else value()
     else:
         raise RunError(
             f"{work.target} is a {type(value).__name__}, neither a module nor a callable giving one"
         )
     if isinstance(model, torch.nn.Module):
-        if work.options.checkpoint:
+        if work.options.checkpoint and not on_meta(work.options.device):
             load_weights(model, os.path.join(work.root, work.options.checkpoint), work.options.checkpoint)
         model = model.to(work.options.device)
         if work.options.dtype and not getattr(value, BUILT_IN_DTYPE, False):
@@ -205,6 +210,9 @@ def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
     raised. Raises what it raises on the CPU, and at once if the device has too little memory."""
     if torch.device(device).type == "cpu":
         return make(), None
+    if on_meta(device):
+        with torch.device(device):
+            return make(), None
     try:
         with torch.device(device):
             return make(), None
@@ -347,12 +355,10 @@ def placed(value: Any, work: Work) -> Any:
     """The tensors in it on the device, in the dtype that was asked for."""
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
+        if work.options.dtype and tensor.is_floating_point():
+            tensor = tensor.to(dtype_of(work.options.dtype))
         moved = tensor.to(work.options.device)
-        return (
-            moved.to(dtype_of(work.options.dtype))
-            if work.options.dtype and moved.is_floating_point()
-            else moved
-        )
+        return keep_values(moved, tensor) if on_meta(work.options.device) else moved
 
     if work.options.device == "cpu" and not work.options.dtype:
         return value

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 import torch
 from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.calling_line import autograd_function
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.custom_ops import autograd_function, observed
+from tcready.dynamic.worker.custom_ops import observed
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.observed_calls import Seen, SeenCalls
 from tcready.dynamic.worker.torch_internals.recording import break_id

@@ -101,15 +101,16 @@ class Clock:
     """Measures dispatches: by events on the device where it is CUDA, by the host's clock elsewhere."""
 
     def __init__(self, device: str) -> None:
-        self.on_device = torch.device(device).type == "cuda"
+        kind = torch.device(device).type
+        self.on_device = kind == "cuda"
+        self.name = None if kind == "meta" else "cuda" if self.on_device else "host"
+        """None where nothing is computed, so that there is no time to measure."""
         self._pending: list[tuple[Any, Any, list[tuple[Tally, Any]]]] = []
-
-    @property
-    def name(self) -> str:
-        return "cuda" if self.on_device else "host"
 
     def begin(self, into: list[tuple[Tally, Any]]) -> Callable[[], None]:
         """Starts to measure one dispatch for some tallies and their keys; what it gives ends the measurement."""
+        if self.name is None:
+            return lambda: None
         if not self.on_device:
             start = time.perf_counter()
 
@@ -368,16 +369,17 @@ def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tup
     """
     if not isinstance(model, nn.Module):
         return ()
+    timed = compiled and bool(counts.total.seconds)
     return tuple(
         ModuleShare(
             name,
             type(module).__name__,
             below(counts.total.ops, name),
             below(counts.captured.ops, name) if compiled else None,
-            below(counts.total.seconds, name) if compiled else None,
+            below(counts.total.seconds, name) if timed else None,
             *_forward_place(module, names),
             counts.total.ops[name],
-            below(counts.captured.seconds, name) if compiled else None,
+            below(counts.captured.seconds, name) if timed else None,
         )
         for name, module in model.named_modules()
     )

@@ -7,9 +7,16 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tcready.dynamic.worker.case import NoInputsError, RunError
+from tcready.dynamic.worker.case import NoInputsError, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import NOT_ASKED, NOT_MEASURED, RunEndedError, StageFailedError, one_line
+from tcready.dynamic.worker.journal import (
+    NO_VALUES,
+    NOT_ASKED,
+    NOT_MEASURED,
+    RunEndedError,
+    StageFailedError,
+    one_line,
+)
 from tcready.schema.words import STAGES, StageName, StageReason
 
 
@@ -31,6 +38,8 @@ class Step:
     """Steps that must not have failed; one that was not asked for has not."""
     asked: Callable[[Context], bool] = always
     """Whether it is wanted at all: else the stage is `not_run`."""
+    needs_values: bool = False
+    """Whether it compares or measures what tensors hold: on the device `meta` the stage is `not_run`."""
 
 
 def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
@@ -48,6 +57,10 @@ def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
         if step.run is None or not step.asked(context):
             if stage is not None:
                 context.journal.skip(stage, NOT_ASKED if step.run else NOT_MEASURED, "not_asked")
+            continue
+        if step.needs_values and context.stand_ins is not None:
+            if stage is not None:
+                context.journal.skip(stage, NO_VALUES, "no_values")
             continue
         try:
             step.run(context)
@@ -76,12 +89,18 @@ def failing(
     except (StageFailedError, RunEndedError):
         raise
     except RunError as error:
-        journal.end("fail", str(error), "no_inputs" if isinstance(error, NoInputsError) else reason)
+        journal.end("fail", str(error), _reason_of(error, reason))
         raise StageFailedError from error
     except BaseException as error:
         left = isinstance(error, SystemExit)
         journal.end("fail", one_line(error, context.work.root), "exit" if left else reason)
         raise StageFailedError from error
+
+
+def _reason_of(error: RunError, otherwise: StageReason) -> StageReason:
+    if isinstance(error, NoInputsError):
+        return "no_inputs"
+    return "no_values" if isinstance(error, NoValuesError) else otherwise
 
 
 def _name_sources(context: Context) -> None:

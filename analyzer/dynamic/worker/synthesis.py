@@ -23,7 +23,9 @@ import torch
 from tcready.dynamic.worker.case import NoInputsError
 from tcready.dynamic.worker.loading import SEED_BUILD, dtype_of
 from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.stand_ins import tried
 from tcready.dynamic.worker.torch_internals import layers
+from tcready.dynamic.worker.torch_internals.known_values import keep_values
 from torch import nn
 from torch.nn.modules import module as hooks
 
@@ -212,7 +214,7 @@ class _Search:
             made = torch.randint(0, max(guess.high, 1), guess.shape)
         else:
             made = torch.ones(guess.shape, dtype=torch.bool if guess.kind == "bool" else torch.int64)
-        made = made.to(self.device)
+        made = keep_values(made.to(self.device), made)
         return [made] if guess.several else made
 
     def attempt(self, guesses: Guesses) -> Try:
@@ -239,7 +241,7 @@ class _Search:
             hooks.register_module_forward_hook(leave),
         ]
         try:
-            with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            with torch.no_grad(), torch.compiler.set_stance("force_eager"), tried(self.device):
                 self.model(*args, **kwargs)
         except Exception as error:
             seen.error = error

@@ -230,4 +230,10 @@ def _compared(
     return found
 
 
-STEP = Step("backend", run, requires=("capture",), asked=lambda context: context.work.options.backend)
+STEP = Step(
+    "backend",
+    run,
+    requires=("capture",),
+    asked=lambda context: context.work.options.backend,
+    needs_values=True,
+)

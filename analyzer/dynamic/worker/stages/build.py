@@ -12,11 +12,12 @@ from tcready.dynamic.worker import by_name, distributed, memory, synthesis
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
-from tcready.dynamic.worker.journal import StageFailedError, one_line
+from tcready.dynamic.worker.journal import NO_VALUES, StageFailedError, one_line
 from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
 from tcready.dynamic.worker.model_store import ModelStore
 from tcready.dynamic.worker.originals import replaced
 from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.stand_ins import on_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.schema.observation import SYNTHESISED
 from tcready.schema.words import Mode
@@ -37,7 +38,8 @@ def _copied(context: Context) -> None:
     """The caller gave the object, and what copies it: one copy is tried."""
     journal = context.journal
     journal.begin("build")
-    missing = missing_device(context.work.options.device)
+    device = context.work.options.device
+    missing = f"{NO_VALUES}: the object is not checked there" if on_meta(device) else missing_device(device)
     if missing:
         journal.end("fail", missing, "device_missing")
         raise StageFailedError
@@ -142,6 +144,8 @@ def _no_inputs(context: Context, error: Exception) -> str:
 def _announced(context: Context) -> str:
     """The note shown while a model of a library is built: its size. Raises RunError if it does not fit."""
     work = context.work
+    if on_meta(work.options.device):
+        return ""
     size = by_name.size_to_be(context.value, work)
     if size is None:
         return ""
@@ -156,7 +160,8 @@ def _announced(context: Context) -> str:
 def _drawn(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
     """Inputs drawn on the device if that works: what gives them may build a model for its configuration."""
     torch.manual_seed(seed)
-    return make_on(work.options.device, give)[0]
+    # Small inputs have their values on the device meta too: they are drawn on the CPU.
+    return make_on("cpu" if on_meta(work.options.device) else work.options.device, give)[0]
 
 
 def _how_built(store: ModelStore) -> Iterator[str]:

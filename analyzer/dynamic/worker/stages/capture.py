@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from tcready.dynamic.worker import compiled_calls, custom_ops, distributed
-from tcready.dynamic.worker.calling import CALLS, call, compile_error, time_again
-from tcready.dynamic.worker.case import Case, RunError
+from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, time_again
+from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.owners import compiled_again, owners
+from tcready.dynamic.worker.stand_ins import speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo, tracing
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -47,7 +48,11 @@ def run(context: Context) -> None:
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
             context.journal.write(f"{NOTE}{case.label}", *many)
-            _case(context, case, found)
+            try:
+                _case(context, case, found)
+            finally:
+                if context.stand_ins is not None:
+                    context.stand_ins.report(context.journal)
         context.journal.add(
             coverage=weighted(coverage(found.counts, context.work.options.device), found.by_case),
             ddp=distributed.observed(found.model, context.work, found.splits, context),
@@ -87,7 +92,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                     context, compiled, case, recording(record, every_guard=True), splitting, *watchers
                 )
             except Exception as error:
-                raise RunError(compile_error(error, context, name)) from error
+                _raise(context, case, error, name, cold)
             finally:
                 compiled_calls.add(context, record, case, warm=name == CALLS[-1])
             found.traced |= record.traced
@@ -99,7 +104,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             else:
                 again = backend.owners.again | compiled_again(record)
                 backend.owners = replace(backend.owners, again=again)
-    if context.measures:
+    if context.measures and context.stand_ins is None:
         time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
     journal.add(
@@ -108,6 +113,19 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     )
     found.counts.add(backend.counts)
     found.by_case.append((case, backend.counts))
+
+
+def _raise(context: Context, case: Case, error: Exception, name: str, cold: Record) -> NoReturn:
+    """Raises RunError, or NoValuesError if it may be that values are missing; the graphs before it are kept then."""
+    why, stand_ins = compile_error(error, context, name), context.stand_ins
+    eager = context.journal.done.get("eager")
+    if stand_ins is None or (not speaks_of_meta(error) and (eager is None or eager.state == "pass")):
+        raise RunError(why) from error
+    journal = context.journal
+    graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, {})
+    journal.add(graphs=(*journal.observation.graphs, *graphs))
+    place = error_place(error)
+    raise NoValuesError(f"{why}; {stand_ins.unknown_from(place[:2] if place else None)}") from error
 
 
 def _explained(found: Any) -> Explain:

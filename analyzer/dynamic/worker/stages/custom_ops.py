@@ -73,4 +73,4 @@ def _first_line(error: Any) -> str:
     return ": ".join([type(error).__name__, *lines[:1]])[:300]
 
 
-STEP = Step("custom_ops", run, requires=("eager",))
+STEP = Step("custom_ops", run, requires=("eager",), needs_values=True)

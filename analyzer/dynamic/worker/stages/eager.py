@@ -14,9 +14,10 @@ from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.intents import intents
-from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.ops import Counts, counted_eager, module_tree
+from tcready.dynamic.worker.stand_ins import StandIns, speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.events.narrate import line_sets
 
@@ -26,9 +27,15 @@ def run(context: Context) -> None:
     lines: set[tuple[str, int]] = set()
     counts = Counts()
     context.eager_outputs = []
+    unknown = ""
     with failing(context, "eager"):
         for case in context.cases:
             model = context.build()
+            if context.stand_ins is not None:
+                model, unknown = _without_values(context, context.stand_ins, case, lines, counts)
+                if unknown:
+                    break
+                continue
             with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
                 try:
                     output = _counted(context, model, case, counts, lines)
@@ -45,7 +52,10 @@ def run(context: Context) -> None:
             modules=module_tree(model, counts, context.names, False),
             intents=intents(model, lines, context.names),
         )
-        context.journal.end("pass")
+        if unknown:
+            context.journal.end("fail", unknown, "no_values")
+        else:
+            context.journal.end("pass")
     custom_ops.tell(context)
 
 
@@ -62,6 +72,34 @@ def _counted(context: Context, model: Any, case: Case, counts: Counts, lines: se
     )
     counts.add(own)
     return output
+
+
+def _without_values(
+    context: Context, stand_ins: StandIns, case: Case, lines: set[tuple[str, int]], counts: Counts
+) -> tuple[Any, str]:
+    """The model after one eager call on the device `meta`, and why the call did not end there; empty if it did.
+
+    What compiles begins with the same code: the run goes on for what breaks before that line. Raises what the call
+    raised if no value was asked for.
+    """
+    model: Any = None
+
+    def once() -> Any:
+        nonlocal model
+        model = context.build()
+        with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
+            return _counted(context, model, case, counts, lines)
+
+    try:
+        output = stand_ins.first(once)
+    except Exception as error:
+        if not stand_ins.found and not speaks_of_meta(error):
+            raise
+        return model, f"{one_line(error, context.work.root)}; {stand_ins.unknown_from(user_place(error))}"
+    finally:
+        stand_ins.report(context.journal)
+    _refuse_asynchronous(output)
+    return model, ""
 
 
 @contextlib.contextmanager

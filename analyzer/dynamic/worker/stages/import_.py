@@ -6,10 +6,11 @@ from tcready.dynamic.worker import by_name, distributed
 from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import device_of, environment, missing_device
-from tcready.dynamic.worker.journal import RunEndedError
+from tcready.dynamic.worker.journal import NO_VALUES, RunEndedError
 from tcready.dynamic.worker.loading import import_target, named, open_path, target_in
 from tcready.dynamic.worker.originals import snapshot
 from tcready.dynamic.worker.request import with_device
+from tcready.dynamic.worker.stand_ins import StandIns, on_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.target import Target
 
@@ -22,6 +23,10 @@ def run(context: Context) -> None:
     journal = context.journal
     journal.add(environment=environment(work))
     missing = missing_device(work.options.device)
+    if on_meta(work.options.device):
+        if work.proof is not None or work.bench is not None:
+            missing = f"{NO_VALUES}: nothing can be compared or measured there"
+        context.stand_ins = StandIns(context.names)
     if missing:
         journal.skip("import", missing, "device_missing")
         journal.rest = (missing, "device_missing")

@@ -52,4 +52,6 @@ def run(context: Context) -> None:
         journal.end("pass", "; ".join([f"{', '.join(equal)} within tolerance", *notes]))
 
 
-STEP = Step("parity", run, requires=("capture", "in_turn"), asked=lambda context: context.compares)
+STEP = Step(
+    "parity", run, requires=("capture", "in_turn"), asked=lambda context: context.compares, needs_values=True
+)

@@ -510,4 +510,6 @@ def _summary(plan: Plan | None) -> str:
     return f"{placements} tried: {best}; {counted(proved, 'region')} proved, {refuted} refuted"
 
 
-STEP = Step("plan", run, requires=("eager",), asked=lambda context: context.work.options.plan)
+STEP = Step(
+    "plan", run, requires=("eager",), asked=lambda context: context.work.options.plan, needs_values=True
+)

@@ -381,4 +381,6 @@ def _ranks(case: Case, axis: Axis) -> dict[str, int]:
     return {name: leaves[leaf].dim() for name, (leaf, _) in zip(names, axis.places, strict=True)}
 
 
-STEP = Step("shapes", run, requires=("capture",), asked=lambda context: context.work.options.shapes)
+STEP = Step(
+    "shapes", run, requires=("capture",), asked=lambda context: context.work.options.shapes, needs_values=True
+)

@@ -371,4 +371,4 @@ def _apart(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
     return tuple(found)
 
 
-STEP = Step("training", run, requires=("parity",))
+STEP = Step("training", run, requires=("parity",), needs_values=True)

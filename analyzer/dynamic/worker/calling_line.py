@@ -1,0 +1,37 @@
+"""The user's line behind an operator that is dispatched, in eager code or inside a graph."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+
+import torch
+from tcready.dynamic.worker.frames import is_user_file, user_stack
+from tcready.dynamic.worker.torch_internals import dispatch
+from tcready.events import narrate
+
+
+def calling_line(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str], bool, str | None]:
+    """The user's line that calls, whether a graph does it, and the autograd.Function around it."""
+    for frame in frames:
+        code = frame.f_code
+        stack = dispatch.graph_node_stack(frame)
+        if stack is not None:
+            found = user_stack(narrate.parse_stack(stack))
+            return (found[0] if found else (code.co_filename, frame.f_lineno, code.co_name)), True, None
+        if is_user_file(code.co_filename):
+            return (code.co_filename, frame.f_lineno, code.co_name), False, autograd_function(frame)
+    return ("<unknown>", 1, ""), False, None
+
+
+def autograd_function(frame: types.FrameType) -> str | None:
+    """The name of the autograd.Function whose `forward` or `backward` the frame is, found by its code."""
+    code = frame.f_code
+    if code.co_name not in ("forward", "backward"):
+        return None
+    for value in list(frame.f_globals.values()):
+        if isinstance(value, type) and issubclass(value, torch.autograd.Function):
+            method = getattr(value, code.co_name, None)
+            if getattr(method, "__code__", None) is code:
+                return value.__name__
+    return None
