@@ -193,15 +193,8 @@ LAUNCHES = Column("launches", lambda arm, _: _of(arm.kernel_launches, lambda cou
 BREAKS = Column("breaks", lambda arm, _: _of(arm.breaks, str))
 RECOMPILES = Column("recompiles", lambda arm, _: _of(arm.recompiles, str))
 PARITY = Column("parity", lambda arm, _: _of(arm.parity, lambda same: "same" if same else "differs"))
-TIMES = (
-    VERDICT,
-    CALL,
-    SPEEDUP,
-    P50,
-    P95,
-    P99,
-    Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number)),
-)
+CALLS = Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number))
+TIMES = (VERDICT, CALL, SPEEDUP, P50, P95, P99)
 WORK = (
     Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
     LAUNCHES,
@@ -251,8 +244,35 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
 
 
 def case_title(case: BenchCase) -> str:
-    """`prefill, 25 % of the weight`."""
-    return case.case + (f", {percent(case.weight)} of the weight" if case.weight is not None else "")
+    """`prefill, 25 % of the weight; tokens: 4 x 512 input_ids`: the unit is the one that tables show first."""
+    weight = f", {percent(case.weight)} of the weight" if case.weight is not None else ""
+    return case.case + weight + (f"; {case.items[0].label}" if case.items else "")
+
+
+def throughput_columns(case: BenchCase) -> tuple[Column, ...]:
+    """A column for each unit of a case, the main one first: `tokens/s`."""
+
+    def column(unit: str) -> Column:
+        def cell(arm: ArmBench, _: ArmBench | None) -> str:
+            return next((plain_number(each.per_second) for each in arm.rates if each.unit == unit), UNKNOWN)
+
+        return Column(f"{unit}/s", cell)
+
+    return tuple(column(each.unit) for each in case.items)
+
+
+def with_throughput(case: BenchCase, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with the main throughput of the case beside the time of one call, where that is one of them."""
+    if CALL not in columns:
+        return tuple(columns)
+    at = columns.index(CALL) + 1
+    return (*columns[:at], *throughput_columns(case)[:1], *columns[at:])
+
+
+def columns_of_times(case: BenchCase) -> tuple[Column, ...]:
+    """The columns of a warm call, with every unit of the case. In training calls are steps."""
+    calls = () if any(each.unit == "steps" for each in case.items) else (CALLS,)
+    return (*TIMES, *calls, *throughput_columns(case))
 
 
 def summary(bench: Bench) -> BenchCase | None:
