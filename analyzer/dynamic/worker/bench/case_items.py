@@ -49,5 +49,6 @@ def _names_of_parameters(value: Any) -> list[str]:
         names = parameter_names(getattr(value.owner, value.name))
         return names[1:] if inspect.isclass(value.owner) else names
     if inspect.isclass(value):
-        return parameter_names(value.forward)[1:] if issubclass(value, torch.nn.Module) else []
+        cls: Any = value
+        return parameter_names(cls.forward)[1:] if issubclass(cls, torch.nn.Module) else []
     return parameter_names(value) if isinstance(value, torch.nn.Module) or takes_inputs(value) else []
