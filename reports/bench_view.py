@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
-from tcready.reports.view import PHASE_WORD, number, percent, sentence
+from tcready.reports.view import PHASE_WORD, number, percent, sentence, visible
 from tcready.schema.words import EAGER
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""
 MANY_CASES = 4
+LONGEST_UNIT = 30
+"""Characters of a unit in a heading; a worker accepts no longer one, but a file may hold any text."""
 _FAR = 10.0
 """How many times as large as a median, or as small, a bound may be to be told in its unit."""
 _FAR_APART = 100.0
@@ -256,7 +258,8 @@ def throughput_columns(case: BenchCase) -> tuple[Column, ...]:
         def cell(arm: ArmBench, _: ArmBench | None) -> str:
             return next((plain_number(each.per_second) for each in arm.rates if each.unit == unit), UNKNOWN)
 
-        return Column(f"{unit}/s", cell)
+        shown = visible(unit)
+        return Column(f"{shown if len(shown) <= LONGEST_UNIT else f'{shown[: LONGEST_UNIT - 1]}…'}/s", cell)
 
     return tuple(column(each.unit) for each in case.items)
 
