@@ -118,7 +118,8 @@ def check_object(
     Args:
         value: The module or function.
         inputs: What it is called with: a tensor, a tuple of arguments, a dict of keyword arguments, `(args, kwargs)`,
-            or `{"cases": {name: any of these}, "weights": {name: number}}`. Left out, it is called without arguments.
+            or `{"cases": {name: any of these}, "weights": {name: number}, "items": {"unit": text, "count": number}}`.
+            Left out, it is called without arguments.
         cases: Named inputs, in place of `inputs`.
         mode: "infer" is `eval()` without gradients, "train" is `train()` with loss, backward and optimiser, on copies.
         bench: True, or options of `tcready bench` by the names of their flags (`{"quick": True, "arm": ["default"]}`):

@@ -8,11 +8,11 @@ from tcready.reports.bench_charts import case_charts, charts
 from tcready.reports.bench_view import (
     CHECK_WORD,
     COSTS,
-    TIMES,
     WORK,
     Table,
     answer,
     case_title,
+    columns_of_times,
     facts,
     new_notes,
     noise_of,
@@ -20,7 +20,7 @@ from tcready.reports.bench_view import (
     ways,
 )
 from tcready.reports.drawing import Chart
-from tcready.schema.bench import Bench, CheckItem
+from tcready.schema.bench import Bench, BenchCase, CheckItem
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,14 @@ class BenchView:
 
 
 def bench_page(bench: Bench) -> BenchView:
-    named = (("A warm call", TIMES), ("Its work", WORK), ("What compiling costs", COSTS))
+    def tables(case: BenchCase) -> tuple[tuple[str, Table], ...]:
+        named = (
+            ("A warm call", columns_of_times(case)),
+            ("Its work", WORK),
+            ("What compiling costs", COSTS),
+        )
+        return tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings)
+
     return BenchView(
         bench=bench,
         word=answer(bench),
@@ -58,7 +65,7 @@ def bench_page(bench: Bench) -> BenchView:
         cases=tuple(
             CaseView(
                 case_title(case),
-                tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings),
+                tables(case),
                 notes,
                 case_charts(case),
                 noise_of(bench, case),

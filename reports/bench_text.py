@@ -11,7 +11,10 @@ from tcready.quantities import UNKNOWN
 from tcready.reports.bench_view import (
     CHECK_WORD,
     FOR_A_TERMINAL,
+    P95,
+    P99,
     REPEAT,
+    Column,
     Table,
     answer,
     case_title,
@@ -21,13 +24,14 @@ from tcready.reports.bench_view import (
     summary,
     table,
     ways,
+    with_throughput,
 )
 from tcready.reports.cells import cell_len
 from tcready.reports.view import STAGE_SIGN, visible
 from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
-    from tcready.schema.bench import Bench, CheckState
+    from tcready.schema.bench import Bench, BenchCase, CheckState
 
 MANY_CELLS = 24
 """A longer name of an arm has a line of its own."""
@@ -65,7 +69,7 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
         yield Line("", "")
         yield Line("    ", case_title(case), "bold")
         for columns in FOR_A_TERMINAL if whole in (None, case) else FOR_A_TERMINAL[:1]:
-            yield from _table(table(case, columns), width)
+            yield from _table(table(case, _that_fit(case, columns, width)), width)
         if own := noise_of(bench, case):
             yield Line("      ", own, "dim")
         failed = {arm.arm for arm in case.arms if arm.verdict in ("failed", "regression")}
@@ -86,15 +90,38 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
         yield Line(lead, body, "dim" if missing else "", _CHECK_STYLE[item.state], whole=missing)
 
 
-def _table(shown: Table, width: int) -> Iterator[Line]:
-    """The table, parted into as many beneath each other as the width asks for, each with the arms at its left."""
-    names = [visible(row.arm) for row in shown.rows]
-    name_wide = max((cell_len(name) for name in names if cell_len(name) <= MANY_CELLS), default=0)
+def _that_fit(case: BenchCase, columns: Sequence[Column], width: int) -> Sequence[Column]:
+    """The columns with the throughput of the case, in no more lines than without it: percentiles make way if there is no
+    room."""
+
+    def count_parts(shown: Sequence[Column]) -> int:
+        _, widths, room = _layout(table(case, shown), width)
+        return len(list(_parts(widths, room)))
+
+    most = count_parts(columns)
+    for left_out in ((), (P95,), (P95, P99)):
+        shown = [column for column in with_throughput(case, columns) if column not in left_out]
+        if count_parts(shown) <= most:
+            break
+    return shown
+
+
+def _layout(shown: Table, width: int) -> tuple[int, list[int], int]:
+    """The cells of the names of arms, of each column, and the room for all columns together."""
+    names = [cell_len(visible(row.arm)) for row in shown.rows]
+    name_wide = max((wide for wide in names if wide <= MANY_CELLS), default=0)
     widths = [
         max(cell_len(heading), *(cell_len(row.cells[at]) for row in shown.rows))
         for at, heading in enumerate(shown.headings)
     ]
-    for part in _parts(widths, width - name_wide - 8):
+    return name_wide, widths, width - name_wide - 8
+
+
+def _table(shown: Table, width: int) -> Iterator[Line]:
+    """The table, parted into as many beneath each other as the width asks for, each with the arms at its left."""
+    names = [visible(row.arm) for row in shown.rows]
+    name_wide, widths, room = _layout(shown, width)
+    for part in _parts(widths, room):
 
         def laid_out(cells: Sequence[str], part: range = part) -> str:
             return "  ".join(f"{cells[at]:>{widths[at]}}" for at in part)

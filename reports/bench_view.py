@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
-from tcready.reports.view import PHASE_WORD, number, percent, sentence
+from tcready.reports.view import PHASE_WORD, number, percent, sentence, visible
 from tcready.schema.words import EAGER
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""
 MANY_CASES = 4
+LONGEST_UNIT = 30
+"""Characters of a unit in a heading; a worker accepts no longer one, but a file may hold any text."""
 _FAR = 10.0
 """How many times as large as a median, or as small, a bound may be to be told in its unit."""
 _FAR_APART = 100.0
@@ -193,15 +195,8 @@ LAUNCHES = Column("launches", lambda arm, _: _of(arm.kernel_launches, lambda cou
 BREAKS = Column("breaks", lambda arm, _: _of(arm.breaks, str))
 RECOMPILES = Column("recompiles", lambda arm, _: _of(arm.recompiles, str))
 PARITY = Column("parity", lambda arm, _: _of(arm.parity, lambda same: "same" if same else "differs"))
-TIMES = (
-    VERDICT,
-    CALL,
-    SPEEDUP,
-    P50,
-    P95,
-    P99,
-    Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number)),
-)
+CALLS = Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number))
+TIMES = (VERDICT, CALL, SPEEDUP, P50, P95, P99)
 WORK = (
     Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
     LAUNCHES,
@@ -251,8 +246,36 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
 
 
 def case_title(case: BenchCase) -> str:
-    """`prefill, 25 % of the weight`."""
-    return case.case + (f", {percent(case.weight)} of the weight" if case.weight is not None else "")
+    """`prefill, 25 % of the weight; tokens: 4 x 512 input_ids`: the unit is the one that tables show first."""
+    weight = f", {percent(case.weight)} of the weight" if case.weight is not None else ""
+    return case.case + weight + (f"; {case.items[0].label}" if case.items else "")
+
+
+def throughput_columns(case: BenchCase) -> tuple[Column, ...]:
+    """A column for each unit of a case, the main one first: `tokens/s`."""
+
+    def column(unit: str) -> Column:
+        def cell(arm: ArmBench, _: ArmBench | None) -> str:
+            return next((plain_number(each.per_second) for each in arm.rates if each.unit == unit), UNKNOWN)
+
+        shown = visible(unit)
+        return Column(f"{shown if len(shown) <= LONGEST_UNIT else f'{shown[: LONGEST_UNIT - 1]}…'}/s", cell)
+
+    return tuple(column(each.unit) for each in case.items)
+
+
+def with_throughput(case: BenchCase, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with the main throughput of the case beside the time of one call, where that is one of them."""
+    if CALL not in columns:
+        return tuple(columns)
+    at = columns.index(CALL) + 1
+    return (*columns[:at], *throughput_columns(case)[:1], *columns[at:])
+
+
+def columns_of_times(case: BenchCase) -> tuple[Column, ...]:
+    """The columns of a warm call, with every unit of the case. In training calls are steps."""
+    calls = () if any(each.unit == "steps" for each in case.items) else (CALLS,)
+    return (*TIMES, *calls, *throughput_columns(case))
 
 
 def summary(bench: Bench) -> BenchCase | None:

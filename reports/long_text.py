@@ -73,6 +73,7 @@ from tcready.reports.view import (
     static_evidence,
     status_counts,
     status_phrase,
+    time_sentence,
     training_rows,
     trial_phrase,
     verdict_sentence,
@@ -380,6 +381,8 @@ class LongText:
         if rest:
             lead = f"  {STAGE_SIGN['not_run']} not run   "
             self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
+        if took := time_sentence(target):
+            self.wrapped("  time        ", took, style="dim")
         self.line()
         self.trace(target, MANY_ROWS)
         self.measured(target)

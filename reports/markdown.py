@@ -18,6 +18,7 @@ from tcready.reports.bench_view import (
     summary,
     table,
     ways,
+    with_throughput,
 )
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.sweep_view import (
@@ -188,7 +189,7 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
     folded: list[str] = []
     whole = summary(bench)
     for case, notes in new_notes(bench):
-        found = table(case, IN_SHORT)
+        found = table(case, with_throughput(case, IN_SHORT))
         rows = [
             f"| {plain(case_title(case))} | {' | '.join(map(plain, found.headings))} |",
             "|---" * (len(found.headings) + 1) + "|",

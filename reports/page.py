@@ -164,6 +164,8 @@ class TargetView:
     word: str
     sentence: str
     ladder: tuple[Stage, ...]
+    time: str
+    """What the time of the run was spent on; empty if that is not known."""
     troubles: Troubles
     explain: str | None
     disagrees: bool
@@ -494,6 +496,7 @@ def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) 
         word=view.VERDICT_WORD[target.verdict],
         sentence=view.verdict_sentence(target),
         ladder=view.ladder(target),
+        time=view.time_sentence(target),
         troubles=troubles,
         explain=view.explain_sentence(target),
         disagrees=view.explain_disagrees(target),

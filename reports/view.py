@@ -22,6 +22,7 @@ from tcready.schema.words import (
     PLACEMENT_WORDS,
     STAGES,
     RegionState,
+    StageName,
     Status,
     TrainingPhase,
     Verdict,
@@ -99,6 +100,16 @@ _TRAINING_ROWS: tuple[tuple[TrainingPhase, ...], ...] = (
     ("optimizer",),
     ("step",),
 )
+TIME_GROUPS: tuple[tuple[str, tuple[StageName, ...]], ...] = (
+    ("import", ("import",)),
+    ("build", ("build",)),
+    ("eager", ("eager",)),
+    ("Dynamo", ("capture", "fullgraph", "shapes", "plan")),
+    ("comparison", ("parity",)),
+    ("Inductor", ("backend",)),
+)
+"""What the time of a run is spent on, and the stages that belong to it. A training step belongs to Dynamo too; the rest
+is `other`: the start and the end of the process, and what lies between stages."""
 _MANY_NAMES = 4
 _REGION_WORD: dict[RegionState, str] = {
     "predicted": "predicted, not run",
@@ -228,6 +239,29 @@ def ladder(target: TargetReport) -> tuple[Stage, ...]:
     """Every stage once, in the order of climbing; one the report does not speak of did not run."""
     known = {stage.stage: stage for stage in target.stages}
     return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
+
+
+def time_sentence(target: TargetReport) -> str:
+    """`12.3 s: import 30 %, Dynamo 50 %, other 20 %`: the time of a run with the shares of its stages by TIME_GROUPS.
+
+    Empty if the time is not known.
+    """
+    seen = target.observation
+    if not seen.seconds:
+        return ""
+    spent = {stage.stage: stage.seconds or 0.0 for stage in target.stages}
+    # These parts of a training step follow the stage `parity`, which has the others in it.
+    parts = seen.training.parts if seen.training else ()
+    training = sum(part.seconds or 0.0 for part in parts if part.phase not in ("loss", "gradients"))
+    groups = [(name, sum(spent.get(stage, 0.0) for stage in stages)) for name, stages in TIME_GROUPS]
+    groups = [(name, seconds + (training if name == "Dynamo" else 0.0)) for name, seconds in groups]
+    other = seen.seconds - sum(seconds for _, seconds in groups)
+    shares = [
+        f"{name} {percent(seconds / seen.seconds)}"
+        for name, seconds in (*groups, ("other", other))
+        if seconds > 0
+    ]
+    return f"{duration(seen.seconds)}: {', '.join(shares)}"
 
 
 def region_word(region: Region, target: TargetReport) -> str:

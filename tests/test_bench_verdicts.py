@@ -26,6 +26,7 @@ from tcready.schema.bench import (
     BenchRequest,
     CheckItem,
     ColdStart,
+    Items,
     LoaderShare,
     MemoryUse,
     ParityMeasured,
@@ -475,6 +476,48 @@ def test_the_headline_names_what_failed_and_why() -> None:
     assert both.reason.endswith(
         "; reduce-overhead failed: its outputs differ from eager: output 0 differs by 3"
     )
+
+
+def test_throughput_is_in_the_units_that_every_case_has() -> None:
+    def tokens(count: int, case: str | None = None) -> Items:
+        return Items("tokens", count, f"tokens: {count}", case)
+
+    def counted(ran: Sequence[BenchProcess], *items: Items) -> list[BenchProcess]:
+        return [replace(each, answer=replace(each.answer, items=items)) for each in ran]
+
+    one = of(
+        counted(steady({EAGER: 20 * MS, "default": 10 * MS}), tokens(2048), Items("samples", 4, "samples: 4"))
+    )
+    assert one.cases[0].items[0] == tokens(2048)
+    assert {each.unit: each.per_second for each in arm(one).rates} == {
+        "tokens": pytest.approx(204_800, rel=0.05),
+        "samples": pytest.approx(400, rel=0.05),
+    }
+    assert arm(one, EAGER).rates[0].per_second == pytest.approx(102_400, rel=0.05)
+    prefill = steady({EAGER: 20 * MS, "default": 10 * MS}, case="prefill")
+    decode = steady({EAGER: 10 * MS, "default": 5 * MS}, case="decode")
+    both = [
+        replace(
+            one,
+            answer=replace(
+                one.answer,
+                measured=(*one.answer.measured, *other.answer.measured),
+                weights=(("prefill", 1.0), ("decode", 3.0)),
+                items=(tokens(800, "prefill"), Items("samples", 4, "", "prefill"), tokens(4, "decode")),
+            ),
+        )
+        for one, other in zip(prefill, decode, strict=True)
+    ]
+    bench = of(both)
+    assert [[each.unit for each in case.items] for case in bench.cases] == [
+        ["tokens", "samples"],
+        ["tokens"],
+        ["tokens"],
+    ]
+    # (800 + 3 * 4) tokens in (20 + 3 * 10) ms
+    assert arm(bench, EAGER).rates[0].per_second == pytest.approx(812 / 0.05, rel=0.05)
+    assert from_json(Bench, as_json(bench)) == bench
+    assert arm(of(GAIN)).rates == ()
 
 
 def test_of_notes_of_one_kind_the_first_stands() -> None:

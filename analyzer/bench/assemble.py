@@ -21,9 +21,11 @@ from tcready.schema.bench import (
     BenchPurpose,
     ColdStart,
     Figure,
+    Items,
     MemoryUse,
     Noise,
     Profile,
+    Throughput,
 )
 from tcready.schema.words import EAGER
 
@@ -48,6 +50,7 @@ def assembled(
     if all(arm.name != EAGER for arm in arms):
         arms = (Arm(EAGER, ""), *arms)
     names = _case_names(processes)
+    items = _first(process.answer.items or None for process in processes) or ()
     given = dict(_first(process.answer.weights or None for process in processes) or ())
     weights = {name: given.get(name or "", 1.0) for name in names}
     total = sum(weights.values())
@@ -60,12 +63,13 @@ def assembled(
             {name: weights[name]},
             wanted,
             weights[name] if name in given else None,
+            _items_of(items, {name: 1.0}),
             cold=len(names) == 1,
         )
         for name in names
     ]
     if len(names) > 1:
-        cases.append(_case(processes, arms, weights, wanted, None, cold=True))
+        cases.append(_case(processes, arms, weights, wanted, None, _items_of(items, weights), cold=True))
     loader = _first(process.answer.loader for process in processes)
     soak = _first(process.answer.soak for process in processes)
     failures = tuple(_failures(processes))
@@ -218,15 +222,46 @@ def _case(
     weights: Mapping[str | None, float],
     wanted: BenchWanted,
     weight: float | None,
+    items: tuple[Items, ...],
     *,
     cold: bool,
 ) -> BenchCase:
-    """`weights`: of the cases that it is made of. `cold`: whether cold starts are its own."""
+    """`weights`: of the cases that it is made of. `items`: what one call processes. `cold`: whether cold starts are its
+    own."""
     name = _together(weights) if len(weights) > 1 else next(iter(weights)) or ALL_CASES
     plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
     own = _noise(processes, weights, wanted)
-    judged = tuple(_judged(processes, plain[arm.name], plain[EAGER], weights, wanted, own) for arm in arms)
-    return BenchCase(name, judged, weight, recommended_of(judged), own)
+    judged = tuple(
+        replace(
+            _judged(processes, plain[arm.name], plain[EAGER], weights, wanted, own),
+            rates=_rates(plain[arm.name].seconds, items),
+        )
+        for arm in arms
+    )
+    return BenchCase(name, judged, weight, recommended_of(judged), own, items)
+
+
+def _items_of(items: Sequence[Items], weights: Mapping[str | None, float]) -> tuple[Items, ...]:
+    """What one call processes in the cases that `weights` names (their shares, which add up to 1): of several the mean of
+    the units that all of them have, in the order of the first."""
+    counts = [{each.unit: each for each in items if each.case == case} for case in weights]
+    if len(counts) == 1:
+        return tuple(replace(each, case=None) for each in counts[0].values())
+    return tuple(
+        Items(
+            unit,
+            sum(share * found[unit].count for share, found in zip(weights.values(), counts, strict=True)),
+            f"{unit}: mean of the cases by their weights",
+        )
+        for unit in counts[0]
+        if all(unit in found for found in counts)
+    )
+
+
+def _rates(seconds: Figure | None, items: Sequence[Items]) -> tuple[Throughput, ...]:
+    if seconds is None:
+        return ()
+    return tuple(Throughput(each.unit, each.count / seconds.median) for each in items)
 
 
 def _together(names: Iterable[str | None]) -> str:

@@ -165,6 +165,7 @@ def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _
     root = os.path.realpath(request.root)
     deadline = time.monotonic() + request.options.timeout
     failed_cases: dict[str, Stage] = {}
+    seconds = 0.0
     while True:
         work = replace(_work(request, root), leave_out=tuple(failed_cases))
         once = request
@@ -172,6 +173,8 @@ def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _
             options = replace(request.options, timeout=max(deadline - time.monotonic(), POLL))
             once = replace(request, options=options)
         seen, state = _once(once, work, progress)
+        seconds += seen.seconds or 0.0
+        seen = replace(seen, seconds=round(seconds, 4))
         failed = next(
             (stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None
         )
@@ -344,12 +347,14 @@ def _once(
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
+        began = time.monotonic()
         ending = _run(request, work.root, room, progress)
+        seconds = round(time.monotonic() - began, 4)
         state = _state(room)
         processes = request.options.processes
         if not processes:
             place = _fault_place(room / "faults.txt", work.root)
-            return _observation(request, state, ending, place and f"at {place}", None), state
+            return _observation(request, state, ending, place and f"at {place}", None, seconds), state
         endings = {suffix(rank): rank for rank in range(processes)}
         places = {end: _fault_place(room / f"faults.txt{end}", work.root) for end in endings}
         place = where([(rank, places[end]) for end, rank in endings.items()])
@@ -357,9 +362,9 @@ def _once(
         left = left_in(room, processes, places)
         dead = left[ending.dead].state if ending.dead is not None else None
         if (cut := ended_by(dead, state)) is not None:
-            seen = _observation(request, cut, ending, place, None)
+            seen = _observation(request, cut, ending, place, None, seconds)
         else:
-            seen = _observation(request, state, ending, place, _first_failure(room))
+            seen = _observation(request, state, ending, place, _first_failure(room), seconds)
 
     def origin(path: str) -> Origin:
         return origin_of(path, work.root, request.own_packages)
@@ -753,11 +758,19 @@ def _fault_place(faults: Path, root: str) -> str | None:
 
 
 def _observation(
-    request: RunRequest, state: State | None, ending: Ending, place: str | None, other: RankFailure | None
+    request: RunRequest,
+    state: State | None,
+    ending: Ending,
+    place: str | None,
+    other: RankFailure | None,
+    seconds: float,
 ) -> Observation:
-    """What the worker left behind; a stage it was in, or never came to, fails with the reason for its end."""
+    """What the worker left behind; a stage it was in, or never came to, fails with the reason for its end.
+
+    `seconds`: from the start of its process to the end.
+    """
     found = _blank(request) if state is None else state.observation
-    found = replace(found, warnings=(*found.warnings, *ending.warnings))
+    found = replace(found, warnings=(*found.warnings, *ending.warnings), seconds=seconds)
     settled = state.settled if state is not None else ()
     done = {stage.stage: stage for stage in found.stages if stage.stage in settled}
     doing = state.doing if state is not None else "parse"
@@ -788,7 +801,9 @@ def _observation(
         detail += f", while in stage {doing}"
     if place:
         detail += f" ({place})"
-    done[doing] = Stage(doing, "fail", detail, reason=reason)
+    since = state.since if state is not None else None
+    took = round(max(seconds - since, 0.0), 4) if since is not None else None
+    done[doing] = Stage(doing, "fail", detail, took, reason)
     return replace(found, stages=stages_after(done, *LEFT))
 
 

@@ -34,6 +34,29 @@ class Sizes:
         return ", ".join(f"{name} {value}" for name, value in self.values)
 
 
+@dataclass(frozen=True)
+class Items:
+    """How much of one unit a call of a case processes."""
+
+    unit: str
+    """In the plural: `tokens`, `samples`, `images`, `steps`, or what the inputs name."""
+    count: float
+    """In one call; in training in one step, over all its forwards."""
+    label: str
+    """How the count was found: `tokens: 4 x 512 input_ids`."""
+    case: str | None = None
+    """None if the inputs name no cases, and in what belongs to a case already."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """How much of one unit an arm processes in a second."""
+
+    unit: str
+    """As in `Items`."""
+    per_second: float
+
+
 # What a process is asked
 
 
@@ -241,6 +264,8 @@ class BenchAnswer:
     measured: tuple[ArmMeasured, ...] = ()
     weights: tuple[tuple[str, float], ...] = ()
     """Of the named cases, as the inputs give them."""
+    items: tuple[Items, ...] = ()
+    """What a call of each case processes, the main unit of a case first."""
     soak: Soak | None = None
     loader: LoaderShare | None = None
     stack: tuple[tuple[str, str], ...] = ()
@@ -342,6 +367,8 @@ class ArmBench:
     """Why there is no energy."""
     throughput: float | None = None
     """Calls a second."""
+    rates: tuple[Throughput, ...] = ()
+    """The throughput in the units of the case, the main one first, from the median of `seconds`."""
     graphs: int | None = None
     breaks: int | None = None
     recompiles: int | None = None
@@ -370,6 +397,9 @@ class BenchCase:
     recommended: str | None = None
     noise: Noise | None = None
     """Of eager in this case; in all of them together, in the one that takes the most time by its weight."""
+    items: tuple[Items, ...] = ()
+    """What one call processes, the main unit first; of all cases together the units that each of them has, as the mean by
+    their weights."""
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,9 @@ class Observation:
     it is not known, or no command line does."""
     brought_from: str = ""
     """The file of the travelling worker that the run was read from; empty if it was made here."""
+    seconds: float | None = None
+    """From the start of the worker to its end, what lies between its stages included; of several workers of one run their
+    sum. None of a trace, and of a run that an older tcready made."""
     schema_version: int = SCHEMA_VERSION
 
     @property

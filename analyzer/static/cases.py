@@ -42,7 +42,7 @@ def cases_in(value: Value, interpreter: Interpreter) -> tuple[Case, ...]:
 def _cases(value: Value, interpreter: Interpreter) -> Iterator[Case | None]:
     if isinstance(value, Mapping):
         named = dict(value.entries).get("cases")
-        if isinstance(named, Mapping) and {key for key, _ in value.entries} <= {"cases", "weights"}:
+        if isinstance(named, Mapping) and {key for key, _ in value.entries} <= {"cases", "weights", "items"}:
             for _, each in named.entries:
                 yield from (_case(option, interpreter) for option in options(each))
             if named.element is not None:

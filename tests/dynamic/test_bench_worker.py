@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tcready.dynamic import RunRequest, bench
 from tcready.options import RunOptions
-from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest
+from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest, Items
 
 MODEL = """\
 import torch
@@ -62,6 +62,24 @@ def two():
 
 def one():
     return torch.randn(4, 16)
+
+
+class Embedding(Net):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(8, 16)
+
+    def forward(self, ids):
+        return super().forward(self.table(ids))
+
+
+def ids():
+    return torch.zeros(4, 8, dtype=torch.long)
+
+
+def with_items():
+    cases = {"counted": torch.randn(2, 16), "derived": torch.randn(8, 16)}
+    return {"cases": cases, "items": {"counted": {"unit": "rows", "count": 2}}}
 
 
 def with_cache():
@@ -180,6 +198,19 @@ def test_a_training_step_is_measured_and_its_loss_is_made(measure: Measure) -> N
     assert [each.error for each in found] == ["", ""]
     assert [len(each.blocks) for each in found] == [2, 2]
     assert found[1].graphs == 1
+
+
+def test_what_a_call_processes_is_named_by_the_inputs_or_derived_from_them(measure: Measure) -> None:
+    request = BenchRequest("steady", (EAGER,), blocks=1, warm_least=1, warm_most=1, seconds=0.5, accumulate=2)
+    assert measure("Net", "with_items", request).items == (
+        Items("rows", 2, "rows: 2, given with the inputs", "counted"),
+        Items("samples", 8, "samples: 8, the first dimension of x", "derived"),
+    )
+    assert measure("Embedding", "ids", request, mode="train").items == (
+        Items("tokens", 64, "tokens: 4 x 8 ids, 2 forwards a step"),
+        Items("samples", 8, "samples: 4, the first dimension of ids, 2 forwards a step"),
+        Items("steps", 1, "steps: one a call"),
+    )
 
 
 @pytest.mark.slow

@@ -72,6 +72,66 @@ def test_a_case_that_hangs_has_its_share_of_the_time(tmp_path: Path) -> None:
     assert {site.case for site in seen.break_sites} == {"good", "other"}
 
 
+def test_a_stage_that_ended_the_process_has_its_seconds(tmp_path: Path) -> None:
+    seen = run(tmp_path, "import time; time.sleep(0.5); os.kill(os.getpid(), 9)")
+    took = stage(seen, "eager").seconds
+    assert stage(seen, "eager").reason == "crash"
+    assert took is not None
+    assert took > 0.5
+    # Two workers: the second one ran the cases that were left, and is what the other stages are of.
+    assert seen.seconds is not None
+    assert seen.seconds > sum(each.seconds or 0.0 for each in seen.stages)
+
+
+@pytest.mark.parametrize(
+    ("items", "why"),
+    [
+        (
+            "2048",
+            "items is 2048: expected {'unit': 'tokens', 'count': 2048}, or one such mapping for each case",
+        ),
+        ("{'unit': 'tokens'}", "items: the keys are unit: expected unit and count"),
+        ("{'unit': '', 'count': 1}", "items: the unit is '': expected a short text such as 'tokens'"),
+        ("{'unit': 'tokens', 'count': True}", "items: the count is True: expected a number above 0"),
+        (
+            "{'one': {'unit': 'tokens', 'count': torch.ones(1)}}",
+            "items of the case one: the count is a Tensor: expected a number above 0",
+        ),
+        (
+            "{'on': {'unit': 'tokens', 'count': 1}}",
+            "items names the case on, which the inputs do not: did you mean one?",
+        ),
+    ],
+)
+def test_items_that_say_nothing_are_refused_in_one_line(items: str, why: str) -> None:
+    import torch
+    from tcready.dynamic.worker.case import RunError
+    from tcready.dynamic.worker.loading import cases
+    from tcready.dynamic.worker.request import Work
+    from tcready.options import RunOptions
+
+    given = {"cases": {"one": torch.ones(2)}, "items": eval(items, {"torch": torch})}
+    with pytest.raises(RunError) as raised:
+        cases(given, "--inputs", Work("model.py", RunOptions(), "/"))
+    assert str(raised.value) == why
+
+
+def test_items_are_of_all_cases_or_of_each() -> None:
+    import torch
+    from tcready.dynamic.worker.loading import cases
+    from tcready.dynamic.worker.request import Work
+    from tcready.options import RunOptions
+    from tcready.schema.bench import Items
+
+    def found(items: object) -> list[Items | None]:
+        given = {"cases": {"one": torch.ones(2), "two": torch.ones(3)}, "items": items}
+        return [case.items for case in cases(given, "--inputs", Work("model.py", RunOptions(), "/"))]
+
+    tokens = Items("tokens", 2048, "tokens: 2,048, given with the inputs")
+    assert found({"unit": "tokens", "count": 2048}) == [tokens, tokens]
+    assert found({"two": {"unit": "tokens", "count": 2048}}) == [None, tokens]
+
+
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_case_that_hangs_while_it_is_compiled_says_nothing_of_compiling(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from tcready.schema.bench import (
     BenchCase,
     CheckItem,
     Figure,
+    Items,
     LoaderShare,
     Noise,
     Soak,
     SoakPoint,
+    Throughput,
 )
 
 VENDOR = 'torch.compile(model, backend="<vendor & co>")'
@@ -126,7 +128,9 @@ def _failed() -> ArmBench:
     )
 
 
-def _case(name: str, eager: float, launches: int, weight: float | None) -> BenchCase:
+def _case(
+    name: str, eager: float, launches: int, weight: float | None, items: tuple[Items, ...] = ()
+) -> BenchCase:
     compiled = eager / 1.43
     arms = (
         _eager(eager, launches * 5),
@@ -134,7 +138,22 @@ def _case(name: str, eager: float, launches: int, weight: float | None) -> Bench
         _undecided(eager / 1.012),
         _failed(),
     )
-    return BenchCase(name, arms, weight, "default")
+    counted = tuple(
+        dataclasses.replace(
+            arm, rates=tuple(Throughput(each.unit, each.count / arm.seconds.median) for each in items)
+        )
+        if arm.seconds is not None
+        else arm
+        for arm in arms
+    )
+    return BenchCase(name, counted, weight, "default", items=items)
+
+
+def _tokens(batch: int, length: int) -> tuple[Items, ...]:
+    return (
+        Items("tokens", batch * length, f"tokens: {batch} x {length} input_ids"),
+        Items("samples", batch, f"samples: {batch}, the first dimension of input_ids"),
+    )
 
 
 def _point(at: int) -> SoakPoint:
@@ -155,9 +174,18 @@ def full_bench() -> Bench:
         "real_gain",
         "default is 1.43x as fast as eager over all cases (1.41 to 1.45), with a fifth of its kernels",
         (
-            _case("prefill", 0.00412, 96, 0.25),
-            _case("decode <step>", 0.000731, 74, 0.75),
-            dataclasses.replace(_case("all cases", 0.00158, 80, None)),
+            _case("prefill", 0.00412, 96, 0.25, _tokens(4, 512)),
+            _case("decode <step>", 0.000731, 74, 0.75, _tokens(4, 1)),
+            _case(
+                "all cases",
+                0.00158,
+                80,
+                None,
+                (
+                    Items("tokens", 515.0, "tokens: mean of the cases by their weights"),
+                    Items("samples", 4.0, "samples: mean of the cases by their weights"),
+                ),
+            ),
         ),
         "default",
         "model = torch.compile(model)",
@@ -212,6 +240,7 @@ def hostile_bench(everything: str) -> Bench:
         cold_seconds=figure,
         cold_phases=((everything, 0.5),),
         throughput=float("nan"),
+        rates=(Throughput(everything, 2.0),),
         parity=False,
         parity_detail=everything,
         break_even_calls=figure,
@@ -222,7 +251,7 @@ def hostile_bench(everything: str) -> Bench:
     return Bench(
         "regression",
         everything,
-        (BenchCase(everything, (eager, arm), 1.0, everything),),
+        (BenchCase(everything, (eager, arm), 1.0, everything, items=(Items(everything, 1.0, everything),)),),
         everything,
         everything,
         everything,

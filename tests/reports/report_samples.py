@@ -444,6 +444,7 @@ def _broken_run() -> TargetReport:
             },
             seconds={"import": 2.04, "build": 0.01, "eager": 0.006, "capture": 1.31},
         ),
+        seconds=3.9,
         environment=ENVIRONMENT,
         break_sites=(
             BreakSite(

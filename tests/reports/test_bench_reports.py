@@ -18,6 +18,7 @@ from tcready.reports.bench_view import (
     COSTS,
     TIMES,
     calls_interval,
+    columns_of_times,
     facts,
     loader_sentence,
     phases,
@@ -27,7 +28,7 @@ from tcready.reports.bench_view import (
     time_interval,
 )
 from tcready.reports.drawing import Scale
-from tcready.schema.bench import ArmBench, Bench, BenchCase, Figure, LoaderShare, Noise
+from tcready.schema.bench import ArmBench, Bench, BenchCase, Figure, Items, LoaderShare, Noise
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import Comparison
 from tcready.schema.report import Report
@@ -67,6 +68,31 @@ def test_resident_memory_stands_beside_that_of_a_device() -> None:
 
     assert shown(9_000_000)
     assert not shown(5_000_000)
+
+
+def test_throughput_makes_no_report_longer_or_wider() -> None:
+    bench = full_bench()
+    without = dataclasses.replace(
+        bench, cases=tuple(dataclasses.replace(case, items=()) for case in bench.cases)
+    )
+    for width in range(70, 140, 5):
+        found, before = (
+            render(with_bench(each), "text", width=width).splitlines() for each in (bench, without)
+        )
+        assert len(found) <= len(before), width
+        assert max(map(cell_len, found)) <= max(width, *map(cell_len, before))
+        shown = [line for line in found if "tokens/s" in line]
+        assert len(shown) == len(bench.cases), width
+
+
+def test_every_unit_is_on_the_page_and_the_first_one_in_markdown() -> None:
+    found = columns_of_times(full_bench().cases[0])
+    assert [column.heading for column in found][-3:] == ["calls a second", "tokens/s", "samples/s"]
+    steps = dataclasses.replace(full_bench().cases[0], items=(Items("steps", 1.0, "steps: one a call"),))
+    assert [column.heading for column in columns_of_times(steps)][-2:] == ["p99", "steps/s"]
+    markdown = render(benched(), "markdown")
+    assert "prefill, 25 % of the weight; tokens: 4 x 512 input" in markdown.replace("\\", "")
+    assert "497,000" in markdown
 
 
 # Units

@@ -24,13 +24,14 @@ from report_samples import (
 from rich.cells import cell_len
 from tcready import reports
 from tcready.reports.long_text import source_window
-from tcready.reports.view import kind_of, number, percent, reflowed, shape_sentence, visible
+from tcready.reports.view import kind_of, number, percent, reflowed, shape_sentence, time_sentence, visible
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.frame import Frame
+from tcready.schema.observation import Stage
 from tcready.schema.report import Report
-from tcready.schema.run import Coverage, Plan
+from tcready.schema.run import Coverage, Plan, Training, TrainingPart
 from tcready.schema.static import Finding, FindingTarget
-from tcready.schema.words import lines_of
+from tcready.schema.words import STAGES, lines_of
 
 
 def render(made: Report, form: str, **options: object) -> str:
@@ -483,3 +484,27 @@ def test_shares_by_operations_and_by_time_say_of_which_calls_they_are() -> None:
     assert "third call" not in text(None, verbose=True), "an older tcready did not say"
 
     assert "To prove" not in render(sample("clean"), "text")
+
+
+def test_the_time_of_a_run_has_the_shares_of_its_stages() -> None:
+    spent = {
+        "import": 2.0,
+        "build": 0.5,
+        "eager": 0.5,
+        "capture": 1.0,
+        "plan": 2.0,
+        "parity": 1.0,
+        "backend": 2.0,
+    }
+    stages = tuple(
+        Stage(name, "pass" if name in spent else "not_run", "", spent.get(name)) for name in STAGES
+    )
+    training = Training(
+        parts=(TrainingPart("loss", "pass", "", 0.4), TrainingPart("step", "pass", "", 0.5)),
+    )
+    target = changed(broken().targets[0], stages=stages, training=training, seconds=10.0)
+    # The loss is part of parity; 0.5 s lie between stages.
+    assert time_sentence(target) == (
+        "10.0 s: import 20 %, build 5 %, eager 5 %, Dynamo 35 %, comparison 10 %, Inductor 20 %, other 5 %"
+    )
+    assert time_sentence(changed(target, seconds=None)) == ""

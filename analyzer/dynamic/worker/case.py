@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tcready.schema.bench import Items
+
 
 class RunError(Exception):
     """A stage failed for a reason that one line says."""
@@ -27,6 +29,8 @@ class Case:
     kwargs: dict[str, Any]
     weight: float = 1.0
     """How much of the calls this case stands for, in any unit."""
+    items: Items | None = None
+    """What the inputs say that one call processes; None: they say nothing."""
 
     @property
     def label(self) -> str:

@@ -46,7 +46,10 @@ class Journal:
         self.state_path = state_path
         self.done: dict[StageName, Stage] = {}
         self.doing: StageName | None = None
+        self.began = time.perf_counter()
+        """When the worker began."""
         self.started = 0.0
+        """When the stage under way began."""
         self.note = ""
         self.counted: tuple[int | None, int | None] = None, None
         self.ends: float | None = None
@@ -123,7 +126,9 @@ class Journal:
     def write(self, note: str, done: int | None = None, of: int | None = None) -> None:
         """What goes on, and how many of how many are done of it; a stage that is over has no note."""
         self.note, self.counted = note, (done, of)
-        self.observation = replace(self.observation, stages=stages_after(self.done, *self.rest))
+        seconds = round(time.perf_counter() - self.began, 4)
+        stages = stages_after(self.done, *self.rest)
+        self.observation = replace(self.observation, stages=stages, seconds=seconds)
         if self.state_path is not None:
             state = State(
                 self.doing,
@@ -137,6 +142,7 @@ class Journal:
                 of,
                 self.ends if self.doing in BUDGETED else None,
                 self.arm,
+                None if self.doing is None else round(self.started - self.began, 4),
             )
             write_json(self.state_path, state)
 

@@ -23,12 +23,14 @@ from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stand_ins import on_meta
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.dynamic.worker.torch_internals.known_values import keep_values
-from tcready.schema.bench import Sizes
+from tcready.schema.bench import Items, Sizes
 from tcready.schema.paths import import_name, source_folders
 from tcready.target import Target
 
 SEED_BUILD = 0
 _Made = TypeVar("_Made")
+LONGEST_UNIT = 30
+"""Characters of a unit that inputs name: it is part of a column of a table."""
 
 
 def source_path(target: Target, root: str) -> Path:
@@ -292,27 +294,37 @@ def dtype_of(name: str) -> torch.dtype:
 def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
     """The named cases of what `--inputs` or a convention gives, moved to the device. Raises RunError."""
     given: Mapping[str, Any] = {}
+    items: dict[str, Items] = {}
     if _names_cases(value):
         found = tuple(as_case(str(name), item, where) for name, item in value["cases"].items())
         if not found:
             raise RunError(f"{where} gives no case")
         given = value.get("weights") or {}
+        items = _items(value.get("items", {}), found)
     else:
         found = (as_case(None, value, where),)
     weights = _weights({**given, **dict(work.options.weights)}, found)
 
     def ready(case: Case) -> Case:
         args, kwargs = placed((case.args, case.kwargs), work)
-        return Case(case.name, args, kwargs, weights.get(case.name or "", 1.0))
+        name = case.name or ""
+        return Case(case.name, args, kwargs, weights.get(name, 1.0), items.get(name))
 
     return tuple(map(ready, found))
 
 
 def _names_cases(value: Any) -> bool:
-    """Whether it is `{"cases": {name: ...}}`, with `"weights": {name: number}` or without."""
-    if not isinstance(value, Mapping) or not {"cases"} <= set(value) <= {"cases", "weights"}:
+    """Whether it is `{"cases": {name: ...}}`, with `"weights": {name: number}` and `"items": {...}` or without.
+
+    `items` that are a number or a text count too: no model takes them beside a mapping `cases`, and `_items` says what
+    is expected.
+    """
+    if not isinstance(value, Mapping) or not {"cases"} <= set(value) <= {"cases", "weights", "items"}:
         return False
-    return all(isinstance(part, Mapping) for part in value.values())
+    return all(
+        isinstance(part, Mapping) or (key == "items" and isinstance(part, (int, float, str)))
+        for key, part in value.items()
+    )
 
 
 def _weights(given: Mapping[str, Any], found: tuple[Case, ...]) -> dict[str, float]:
@@ -326,6 +338,48 @@ def _weights(given: Mapping[str, Any], found: tuple[Case, ...]) -> dict[str, flo
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
             raise RunError(f"the weight of the case {name} is {weight!r}: expected a number above 0")
     return {str(name): float(weight) for name, weight in given.items()}
+
+
+def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
+    """The items by the name of their case, from one `{"unit": ..., "count": ...}` for all or from one for each case.
+
+    Raises RunError for a case that is not there, an unknown key, a unit that is no short text, or a count that is no
+    number above 0.
+    """
+    names = [case.name for case in found if case.name]
+    if not isinstance(given, Mapping):
+        raise RunError(
+            f"items is {_shown(given)}: expected {{'unit': 'tokens', 'count': 2048}}, or one such mapping for each case"
+        )
+    if not all(isinstance(each, Mapping) for each in given.values()):
+        item = _item(given, "items")
+        return dict.fromkeys(names, item)
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(names)}"
+            raise RunError(f"items names the case {name}, which the inputs do not: {hint}")
+    return {str(name): _item(each, f"items of the case {name}") for name, each in given.items()}
+
+
+def _item(given: Mapping[str, Any], where: str) -> Items:
+    """What one `{"unit": ..., "count": ...}` says. Raises RunError."""
+    if set(given) != {"unit", "count"}:
+        keys = ", ".join(map(str, given)) or "none"
+        raise RunError(f"{where}: the keys are {keys}: expected unit and count")
+    unit, count = given["unit"], given["count"]
+    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable() or len(unit) > LONGEST_UNIT:
+        raise RunError(f"{where}: the unit is {_shown(unit)}: expected a short text such as 'tokens'")
+    if isinstance(count, bool) or not isinstance(count, (int, float)) or not 0 < count < float("inf"):
+        raise RunError(f"{where}: the count is {_shown(count)}: expected a number above 0")
+    return Items(unit.strip(), float(count), f"{unit.strip()}: {count:,}, given with the inputs")
+
+
+def _shown(value: Any) -> str:
+    """A number or text as Python writes it, of anything else its type: the text of a tensor has several lines."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    return f"a {type(value).__name__}"
 
 
 def as_case(name: str | None, value: Any, where: str = "the inputs") -> Case:

@@ -78,6 +78,8 @@ class State:
     """When the budget is spent, by `time.monotonic`, while a stage that has one is under way."""
     arm: str | None = None
     """The arm of a bench whose code is under way."""
+    since: float | None = None
+    """Seconds from the start of the worker to that of the stage under way."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def feed_of(case: Case, step: Callable[[Iterator[Inputs]], Any], accumulate: int
 def case_of(case: Case) -> Case:
     """The case with a copy of its inputs: what one arm leaves on them, others do not see."""
     args, kwargs = _copy(case)
-    return Case(case.name, args, kwargs, case.weight)
+    return Case(case.name, args, kwargs, case.weight, case.items)
 
 
 def _copy(case: Case) -> Inputs:

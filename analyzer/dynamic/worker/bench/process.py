@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from tcready.dynamic.worker.bench import cold, loader, parity, profile, soak, steady
 from tcready.dynamic.worker.bench.arms import Unmeasured
+from tcready.dynamic.worker.bench.case_items import case_items
 from tcready.dynamic.worker.bench.load import load
 from tcready.dynamic.worker.bench.stack import stack_of
 from tcready.dynamic.worker.context import Context
@@ -43,7 +44,9 @@ def run(context: Context, request: BenchRequest, room: Path) -> None:
 
     def keep(measured: BenchAnswer) -> None:
         nonlocal answer
-        answer = replace(measured, weights=answer.weights, stack=answer.stack, notes=answer.notes)
+        answer = replace(
+            measured, weights=answer.weights, items=answer.items, stack=answer.stack, notes=answer.notes
+        )
         write_json(path, answer)
 
     try:
@@ -54,6 +57,7 @@ def run(context: Context, request: BenchRequest, room: Path) -> None:
         answer = replace(
             answer,
             weights=tuple((case.name, case.weight) for case in context.cases if case.name is not None),
+            items=case_items(context, request.accumulate),
             stack=(*stack_of(context, request), *busy),
             notes=notes,
         )

@@ -1,0 +1,54 @@
+"""The items that each case of a bench processes in a call: as the inputs say, else derived from the tensors in them."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.bench.items import TensorArgument, TensorKind, derive_items, for_a_step
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.loading import Method, takes_inputs
+from tcready.dynamic.worker.shape_axes import inputs_of, parameter_names
+from tcready.schema.bench import Items
+
+
+def case_items(context: Context, accumulate: int) -> tuple[Items, ...]:
+    """What a call of each case processes, in training a step of `accumulate` forwards; each with the name of its case."""
+    mode = context.work.options.mode
+    names = _names_of_parameters(context.value)
+    found: list[Items] = []
+    for case in context.cases:
+        if case.items is not None:
+            items = for_a_step([case.items], mode, accumulate)
+        else:
+            items = derive_items(tensor_arguments(case, names), mode, accumulate)
+        found += [replace(each, case=case.name) for each in items]
+    return tuple(found)
+
+
+def tensor_arguments(case: Case, names: list[str]) -> list[TensorArgument]:
+    """The strided tensors with dimensions, in the order of the call; `names` are those of the positional parameters."""
+    return [
+        TensorArgument(each.name, tuple(each.tensor.shape), _kind(each.tensor.dtype))
+        for each in inputs_of(case, names)
+    ]
+
+
+def _kind(dtype: torch.dtype) -> TensorKind:
+    if dtype.is_floating_point:
+        return "floating"
+    return "other" if dtype.is_complex or dtype is torch.bool else "integer"
+
+
+def _names_of_parameters(value: Any) -> list[str]:
+    """The positional parameters of a target, without building it; none of a callable that gives a model."""
+    if isinstance(value, Method):
+        names = parameter_names(getattr(value.owner, value.name))
+        return names[1:] if inspect.isclass(value.owner) else names
+    if inspect.isclass(value):
+        cls: Any = value
+        return parameter_names(cls.forward)[1:] if issubclass(cls, torch.nn.Module) else []
+    return parameter_names(value) if isinstance(value, torch.nn.Module) or takes_inputs(value) else []
