@@ -248,7 +248,8 @@ def _report(
     tables = (_with_tables(chosen).tables or ()) if may_run else ()
     version = _torch_of(chosen)
     mode = plan.reading_mode(names, chosen, tables)
-    reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
+    dtype, autocast = plan.reading_types(names, chosen, tables or chosen.tables or ())
+    reading = dataclasses.replace(chosen.read, mode=mode, torch=version, dtype=dtype, autocast=autocast)
     readable = tuple(name for name in names if name not in unread)
     read = driver.read(
         readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs, progress=progress
@@ -300,7 +301,7 @@ def _report(
             for each in report.targets
         ),
     )
-    how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
+    how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)), reading.dtype or "")
     report, notes = narrow.narrowed(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
     )

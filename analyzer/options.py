@@ -201,6 +201,15 @@ class ReadOptions:
         default=None, metadata=given_by("for programs that read as another interpreter would import")
     )
     """Where installed packages are looked for; None for this interpreter's path."""
+    dtype: str | None = field(
+        default=None, metadata=given_by("`dtype` of the run, which a target's table may give as well")
+    )
+    """The type that models and their floating inputs are cast to (`float16`); None: they are not cast, and compute in
+    float32 if nothing else is said."""
+    autocast: str | None = field(
+        default=None, metadata=given_by("`autocast` of the run, which a target's table may give as well")
+    )
+    """The type of `torch.autocast` around the call; None: there is none."""
     third_party: bool | None = field(
         default=None,
         metadata=given_by("follows from what is named: --third-party says what is shown and fails"),

@@ -203,6 +203,22 @@ def reading_mode(targets: Sequence[str], settings: Settings, tables: Sequence[Ta
     return "both" if len(modes) > 1 else modes.pop() if modes else usual
 
 
+def reading_types(
+    targets: Sequence[str], settings: Settings, tables: Sequence[TargetTable]
+) -> tuple[str | None, str | None]:
+    """The dtype that the sources are read in, and that of autocast: those of the targets' tables, none if they differ."""
+    found = {
+        tuple(settings.with_table(table).values[name] for name in ("dtype", "autocast"))
+        for target in targets
+        for table in matching(target, tables, settings.root)
+    } or {(settings.values["dtype"], settings.values["autocast"])}
+    if len(found) > 1:
+        return None, None
+    dtype, autocast = found.pop()
+    # as a report names it; what torch has no such type for, the run says
+    return dtype.removeprefix("torch.") if dtype is not None else None, autocast
+
+
 def due(
     targets: Sequence[str],
     run: bool | None,

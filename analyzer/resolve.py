@@ -80,7 +80,7 @@ class Settings:
 
     @property
     def read(self) -> ReadOptions:
-        names = [each.field for each in declared(ReadOptions)]
+        names = [each.field for each in declared(ReadOptions)] + ["dtype", "autocast"]
         return ReadOptions(root=self.root, **{name: self.values[name] for name in names})
 
     @property

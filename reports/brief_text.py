@@ -35,7 +35,7 @@ from tcready.reports.view import (
 from tcready.schema.frozen import dataclass
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
-from tcready.schema.words import lines_of
+from tcready.schema.words import in_words, lines_of
 
 SHOWN_REGIONS = 4
 SHOWN_PLACES = 6
@@ -164,7 +164,7 @@ class BriefText(LongText):
             " ",
             (f"{visible(code_of(finding))} {finding.level}", LEVEL_STYLE[finding.level]),
             f" {visible(finding.message)} ",
-            (f"({finding.status.replace('_', ' ')}) {visible(self.names[finding.fingerprint])}", "dim"),
+            (f"({_known(finding)}) {visible(self.names[finding.fingerprint])}", "dim"),
         )
         if code:
             self.source(finding, caret=False)
@@ -233,3 +233,11 @@ class BriefText(LongText):
         if proof := how_to_prove(target, self.given):
             self.wrapped("    ", proof, style="dim")
         self.line()
+
+
+def _known(finding: Finding) -> str:
+    """How it is known, and in which types alone it is met."""
+    status = finding.status.replace("_", " ")
+    return (
+        f"{status} in {in_words(finding.dtypes)} only" if finding.dtypes and status == "predicted" else status
+    )

@@ -76,6 +76,7 @@ from tcready.reports.view import (
     time_sentence,
     training_rows,
     trial_phrase,
+    types_sentence,
     verdict_sentence,
     visible,
     was_shown,
@@ -724,6 +725,8 @@ class LongText:
         if proofs:
             holding = f"{sum(proofs)} {'holds' if sum(proofs) == 1 else 'hold'}"
             self.wrapped("", f"Of {number(len(proofs), 'change')} put to the proof, {holding}.")
+        if in_other_types := types_sentence(self.given):
+            self.wrapped("", in_other_types[0].upper() + in_other_types[1:] + ".")
         if hidden := narrowed_sentence(self.given):
             self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
 

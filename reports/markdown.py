@@ -52,6 +52,7 @@ from tcready.reports.view import (
     shape_cells,
     shape_rows,
     shortened,
+    types_sentence,
     visible,
 )
 from tcready.schema.report import Report, TargetReport
@@ -82,6 +83,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
     unread = shown.skipped and not shown.targets
     nothing = "Nothing could be read." if unread else "No findings in your code."
     parts.append(f"**{level_counts(own)}** in your code." if own else nothing)
+    if in_other_types := types_sentence(shown):
+        parts.append(plain(f"{in_other_types[0].upper()}{in_other_types[1:]}."))
     if hidden := narrowed_sentence(shown):
         parts.append(plain(f"{hidden[0].upper()}{hidden[1:]}."))
     other = [f for f in shown.findings if f.origin == "third_party"]

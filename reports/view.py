@@ -26,6 +26,7 @@ from tcready.schema.words import (
     Status,
     TrainingPhase,
     Verdict,
+    in_words,
     lines_of,
 )
 from tcready.schema.words import visible as visible
@@ -464,7 +465,8 @@ def status_phrase(finding: Finding, ran: bool) -> str:
     if finding.status == "runtime_only":
         return f"seen only in the run{seen}; no rule predicts it"
     if finding.status == "predicted":
-        return "predicted; this run could not show it" if ran else "predicted; no run"
+        types = f" in {in_words(finding.dtypes)} only" if finding.dtypes else ""
+        return f"predicted{types}; " + ("this run could not show it" if ran else "no run")
     lines = run_evidence(finding)
     return f"predicted; {lines[0] if lines else _NOT_SHOWN[finding.status]}"
 
@@ -697,6 +699,19 @@ def narrowed_sentence(report: Report) -> str:
     if left_out is not None and left_out.diff_base is not None:
         parts.append(f"{number(left_out.unchanged, 'finding')} on lines unchanged since {left_out.diff_base}")
     return f"not shown: {'; '.join(parts)}" if parts else ""
+
+
+def types_sentence(report: Report) -> str:
+    """How many places break in other types alone than the models were read or run in; empty if none does."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for finding in report.findings:
+        if finding.dtypes and not was_shown(finding):
+            counts[finding.dtypes] += 1
+    return "; ".join(
+        f"breaks in {in_words(types)} only: {number(count, 'place')} (--dtype {types[0]} follows "
+        f"{'it' if count == 1 else 'them'})"
+        for types, count in sorted(counts.items())
+    )
 
 
 def cost_sentence(finding: Finding) -> str:

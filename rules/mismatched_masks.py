@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Value, tensor_of
+from tcready.static.engine.values import Value, number_kind, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 OF_LAYER = (("src_mask", 1), ("src_key_padding_mask", 2))
@@ -52,7 +52,7 @@ def check(fact: Call) -> Claim | None:
     if method not in ("__call__", "forward"):
         return None
     for pair in PAIRS.get(module, ()):
-        kinds = {tensor.dtype for value in _given(fact, pair) if (tensor := tensor_of(value))}
+        kinds = {number_kind(tensor.dtype) for value in _given(fact, pair) if (tensor := tensor_of(value))}
         if kinds == {"bool", "float"}:
             return Claim(f"`nn.{module}` warns of masks of two kinds: the graph ends here")
     return None

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import sizes
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Value, tensor_of
+from tcready.static.engine.values import FLOATING, Value, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def read(value: Value) -> bool:
 def _is_kept_fraction(value: Value) -> bool:
     """A buffer of fractions: these are read, where a whole number of before the call comes in with its value."""
     tensor = tensor_of(value)
-    return tensor is not None and tensor.leaf and not tensor.parameter and tensor.dtype == "float"
+    return tensor is not None and tensor.leaf and not tensor.parameter and tensor.dtype in FLOATING
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:

@@ -226,6 +226,8 @@ OTHER: dict[str, Any] = {
     "torch": (2, 9),
     "third_party": True,
     "lenient": True,
+    "dtype": "float16",
+    "autocast": "bfloat16",
 }
 """Another value of each option that decides results; `exclude` decides which units there are."""
 

@@ -132,7 +132,7 @@ def test_the_command_line_wins_over_the_table_and_that_over_the_project(tmp_path
     assert (run.mode, settings.modes, settings.sources["mode"]) == ("train", ("train",), MINE)
     assert (run.dtype, settings.sources["dtype"]) == ("float16", PROJECT)
     assert (run.timeout, settings.sources["timeout"]) == (600, DEFAULT)
-    assert settings.read == ReadOptions(tmp_path, mode="train")
+    assert settings.read == ReadOptions(tmp_path, mode="train", dtype="float16")
     assert settings.report == ReportOptions()
     assert settings.work == WorkOptions()
 

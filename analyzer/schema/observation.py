@@ -138,3 +138,9 @@ class Observation:
             stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass")
             for stage in self.stages
         )
+
+
+def cast_to(seen: Observation) -> str:
+    """The type that a run cast the model to; empty if it did not, or to the one that models have by default."""
+    dtype = str((seen.environment or {}).get("dtype") or "").removeprefix("torch.")
+    return "" if dtype in ("float32", "float") else dtype

@@ -181,6 +181,8 @@ class Reading:
     """Whether a model that takes its targets was read as called without them."""
     torch: str = ""
     """The version whose Dynamo is predicted: `2.13`."""
+    dtype: str = ""
+    """The type that models were read as cast to: `float16`; empty if they were not cast."""
 
     def differs(self, then: Reading, modes: tuple[Mode, ...] = ()) -> str | None:
         """Why something that the reading `then` found may be missed by this one, in a few words; None if not.
@@ -196,6 +198,9 @@ class Reading:
             return "read with --plain-call " + ("before and without now" if then.plain_call else "now alone")
         if then.torch != self.torch:
             return f"read for torch {then.torch} before and {self.torch} now"
+        if then.dtype != self.dtype:
+            before, now = (f"--dtype {each.dtype}" if each.dtype else "no --dtype" for each in (then, self))
+            return f"read with {before} before and {now} now"
         return None
 
 

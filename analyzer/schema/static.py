@@ -103,6 +103,9 @@ class Finding:
     """Symbols from the compiled entry down to the function this stands in: how it is reached."""
     break_effect: BreakEffect | None = field(default=None, metadata={"json": "shape"})
     """What the break does to the functions around it; None for what is no break."""
+    dtypes: tuple[str, ...] = ()
+    """If nothing else is said no call comes by it, and one does if the model computes in one of these types: `float16`;
+    empty if its type does not decide that."""
     modes: tuple[Mode, ...] = ()
     """The modes in which the static pass finds it, if it was asked about both; empty if about one."""
     also: tuple[str, ...] = ()
@@ -144,6 +147,8 @@ class StaticTarget:
     modules: tuple[StaticModule, ...]
     modes: tuple[Mode, ...] = ("infer",)
     """What it was read in; over several, `breaks` are those of any."""
+    dtype: str = ""
+    """The type that the model was read as cast to: `float16`; empty if it was not cast."""
 
 
 @dataclass(frozen=True)

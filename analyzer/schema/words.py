@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 SCHEMA_VERSION = 1
@@ -121,6 +121,12 @@ INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
 
 class TcreadyError(Exception):
     """What the user can mend: told in one line, exit 2, never a traceback."""
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Several names as one of them is meant: `float16`, `float16 or bfloat16`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def lines_of(text: str) -> list[str]:

@@ -203,6 +203,8 @@ class _Examination:
             None if mode is None else mode == "train",
             options.low,
             plain_call=options.plain_call,
+            dtype=options.dtype,
+            autocast=options.autocast,
             torch=options.torch,
             edited=edited is not None,
             before=edited.before.recorded.get((mode, number)) if edited is not None else None,

@@ -18,7 +18,7 @@ from tcready.schema.edit import Edit
 from tcready.schema.fix import Fix
 from tcready.schema.paths import display_path, is_installed
 from tcready.schema.static import Evidence, Finding
-from tcready.schema.words import BREAKING, Confidence, Effect, Level, Origin
+from tcready.schema.words import BREAKING, Confidence, Effect, Level, Origin, in_words
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at, is_apart
 from tcready.static.engine.facts import (
@@ -37,7 +37,18 @@ from tcready.static.engine.facts import (
     extent,
     undecided,
 )
-from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
+from tcready.static.engine.values import (
+    FLOATS,
+    NONE,
+    Choice,
+    Const,
+    FloatType,
+    Tensor,
+    Unknown,
+    likely,
+    options,
+    tensor_of,
+)
 from tcready.static.graph import Way
 from tcready.static.index import FunctionInfo, own_nodes
 from tcready.static.parts import CONFIDENCES
@@ -84,6 +95,8 @@ class Judged:
     confidence: Confidence
     hidden: bool = False
     """An earlier break ends the trace before this one is met."""
+    types: tuple[FloatType, ...] = ()
+    """It is improbable only because the model does not compute in one of these types."""
 
     @property
     def effect(self) -> Effect:
@@ -171,9 +184,14 @@ def claims(
             cause = cause_at(fact, claim.effect or rule.effect, function)
             contexts[fact.where.context] = contexts.get(fact.where.context) or cause
             known = found.by_place.get(place)
-            if known is None or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence):
+            types = _types_of(reach, fact, claim, rule) if confidence == "low" else ()
+            if (
+                known is None
+                or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence)
+                or (types and known.confidence == "low" and not known.types)
+            ):
                 interpreter.program.library.go_on()
-                found.by_place[place] = Judged(rule, claim, fact, confidence)
+                found.by_place[place] = Judged(rule, claim, fact, confidence, types=types)
     taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
     for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
@@ -184,6 +202,22 @@ def claims(
     if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
         _lower_what_is_not_met(interpretation, found, following=True)
     return found
+
+
+def _types_of(reach: _Reach, fact: Fact, claim: Claim, rule: Rule) -> tuple[FloatType, ...]:
+    """In which types a break is met that no call comes by if nothing else is said; nothing if more than the type that the
+    model computes in keeps calls from it."""
+    if (claim.effect or rule.effect) not in BREAKING:
+        return ()
+    way = reach.way(fact.where.context, fact.where)
+    conditions = (*(way.conditions if way is not None else ()), *fact.where.conditions)
+    unusual = [condition.types for condition in conditions if condition.usual is False]
+    found = tuple(name for name in FLOATS if unusual and all(name in types for types in unusual))
+    if not found:
+        return ()
+    there = dataclasses.replace(fact, where=dataclasses.replace(fact.where, confidence="high"))
+    sure = min(confidence_of(there, claim, rule), reach(fact.where), key=CONFIDENCES.index)
+    return found if sure != "low" else ()
 
 
 def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims:
@@ -515,7 +549,7 @@ def findings(
 
 
 def _is_told(judged: Judged, options: ReadOptions) -> bool:
-    return judged.confidence != "low" or options.low
+    return judged.confidence != "low" or options.low or bool(judged.types and not judged.hidden)
 
 
 def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
@@ -582,6 +616,7 @@ def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], ori
             settings={judged.claim.unless: True} if judged.claim.unless else {},
         ),
         evidence=tuple(Evidence("static", text) for text in _evidence(judged, spot.written, conditions)),
+        dtypes=() if judged.hidden or judged.confidence != "low" else judged.types,
     )
 
 
@@ -715,6 +750,7 @@ def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -
     for condition in list(dict.fromkeys(open_ones))[-MAX_CONDITIONS:]:
         word = "only if" if condition.holds else "unless"
         why = "not so by default" if condition.usual is False else DECIDED_BY[condition.about]
+        why = f"only in {in_words(condition.types)}" if condition.types else why
         yield f"reached {word} `{condition.test}`" + (f" ({why})" if why else "")
 
 

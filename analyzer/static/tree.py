@@ -65,7 +65,9 @@ def static_targets(
             modules = [
                 _static_module(interpretation, node, below[node.name], reached, breaking) for node in nodes
             ]
-        yield StaticTarget(analysis.target, tuple(modules), modes)
+        yield StaticTarget(
+            analysis.target, tuple(modules), modes, dtype=interpretation.interpreter.dtype or ""
+        )
 
 
 @dataclass(frozen=True)

@@ -838,7 +838,7 @@ def test_a_recurrent_module_is_told_where_it_is_found(tmp_path: Path) -> None:
 LATER = {
     "a module": ("self.part = nn.Linear(size, 3)", "Linear | None"),
     "by way of a name": ("made = nn.Linear(size, 3)\nself.part = made", "Linear | None"),
-    "a tensor": ("self.part = torch.zeros(size)", "None | tensor[float]"),
+    "a tensor": ("self.part = torch.zeros(size)", "None | tensor[float32]"),
     "a number": ("self.part = size", "None | unknown"),
     "what is passed": ("self.part = other", "None | unknown"),
 }

@@ -61,7 +61,7 @@ VALUES = {
     "dict of tensors": ("see(d['k'], 'a')", "tensor", "self, d: dict[str, Tensor]"),
     "star arguments": ("see(args[1], 'a')", "tensor?", "self, x, *args"),
     "keyword only": ("see(m, 'a')", "tensor?", "self, x, *, m"),
-    "numbers keep their type": ("see(torch.tensor(0.0), 'a'); see(torch.tensor(0), 'b')", "tensor[float]"),
+    "numbers keep their type": ("see(torch.tensor(0.0), 'a'); see(torch.tensor(0), 'b')", "tensor[float32]"),
 }
 
 
@@ -239,7 +239,7 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "generator expression": ("see(sum(y.argmax() for y in x), 'a')", {"a": "tensor[int]"}),
     "global": ("global G\nG = x\nsee(x, 'a')", {"a": "tensor?"}),
     "assert with message": ("assert n, see(x, 'b')\nsee(x, 'a')", {"a": "tensor?"}),
-    "import in a function": ("import torch as t\nsee(t.sigmoid(x), 'a')", {"a": "tensor[float]"}),
+    "import in a function": ("import torch as t\nsee(t.sigmoid(x), 'a')", {"a": "tensor[floating]"}),
     "local class": (
         "class A:\n    def f(self, y):\n        return y.argmax()\nsee(A().f(x), 'a')",
         {"a": "tensor[int]"},
@@ -428,7 +428,7 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "aliased module": (
         "import torch.nn.functional as G",
         "see(G.softmax(x, -1), 'a')",
-        {"a": "tensor[float]"},
+        {"a": "tensor[floating]"},
     ),
     "aliased function": ("from torch import argmax as am", "see(am(x), 'a')", {"a": "tensor[int]"}),
     "callable": (
@@ -634,7 +634,7 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "",
         "self.act = getattr(F, 'sigmoid')",
         "see(self.act(x), 'a')",
-        {"a": "tensor[float]"},
+        {"a": "tensor[floating]"},
     ),
     "method": ("", "self.n = 4", "see(self.extra_repr() is None, 'a')", {"a": "True"}),
 }

@@ -29,6 +29,7 @@ LAYERS = {
         "engine.text",
         "engine.chains",
         "engine.knowledge",
+        "engine.precision",
         "engine.python_classes",
         "engine.torch_classes",
         "engine.heap",

@@ -12,6 +12,7 @@ from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.models import constructors
 from tcready.static.engine.models.builtins import namespace
+from tcready.static.engine.precision import limit, read_type
 from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
@@ -116,6 +117,8 @@ class Attributes(Room):
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
+                if name == "dtype":
+                    return read_type(owner, self.engine.dtype, self.engine.autocast)
                 return Plain(kind if kind in ("dtype", "layout", "device", "bool", "int") else None)
             return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
@@ -188,6 +191,8 @@ class Attributes(Room):
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if K.is_number_of_numpy(owner):
             return _of_array(owner, name)
+        if isinstance(owner, Plain) and owner.kind == "finfo":
+            return limit(owner, name)
         if isinstance(owner, Plain):
             asked = owner.kind == "str" and hasattr(str, name)
             asked = asked or (owner.kind in (None, "dict") and name in VIEWS)

@@ -17,6 +17,7 @@ from tcready.static.engine.models import constructors, iteration, layouts, libra
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
+    FLOATING,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -674,9 +675,9 @@ class Calls(Room):
         tensor = tensor_of(value)
         if tensor is not None:
             parameter = tensor.parameter
-            value = Tensor(
-                tensor.dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank, parameter=parameter
-            )
+            # a buffer is cast with the model
+            dtype = "float" if tensor.dtype in FLOATING else tensor.dtype
+            value = Tensor(dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank, parameter=parameter)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)

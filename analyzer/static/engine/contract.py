@@ -21,6 +21,7 @@ from tcready.static.engine.values import (
     Answer,
     Class,
     ExternalInstance,
+    FloatType,
     Function,
     Instance,
     Mapping,
@@ -175,6 +176,10 @@ class Engine(Protocol):
     low: bool
     """Follow what only other than the defaults would run in an installed package too."""
     plain_call: bool
+    dtype: str | None
+    """The type that the model and its floating inputs are cast to, as torch names it; None: they are not cast."""
+    autocast: str | None
+    """The type of `torch.autocast` around the call; None: there is none."""
     facts: list[F.Fact]
     contexts: list[Context]
     edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]]
@@ -251,11 +256,12 @@ class Engine(Protocol):
     def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""
 
-    def improbable(self, frame: Frame) -> Confidence | None:
+    def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """How sure code runs that the defaults pass by; None if it is not followed.
 
         A project's own options are there to be used, so what they switch on is judged. Of an installed package's
-        nobody uses most, and what they switch on says nothing of the model at hand."""
+        nobody uses most, and what they switch on says nothing of the model at hand. What runs if the model computes in
+        one of `types` is always followed: any model may be cast."""
 
     def decorate_class(self, cls: ClassInfo) -> None:
         """Runs the decorators of a class that put other functions in the place of its methods."""

@@ -14,6 +14,7 @@ from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, last_name, positional
 from tcready.static.engine.uses import Uses, is_named
 from tcready.static.engine.values import (
+    FLOATS,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -577,7 +578,9 @@ def _fits(case: Case, takes: ast.arguments, skip: int) -> bool:
 def given(value: Value) -> Value:
     """A parameter's value, its tensors marked as coming in from outside."""
     if isinstance(value, Tensor):
-        return replace(value, leaf=False, buffer=False, given=True)
+        # a floating input of the default type is cast with the model
+        dtype = "float" if value.dtype == FLOATS[0] else value.dtype
+        return replace(value, dtype=dtype, leaf=False, buffer=False, given=True)
     if isinstance(value, Choice):
         return Choice(tuple(map(given, value.options)), value.likely)
     if isinstance(value, Sequence) and value.items is None and value.element == UNKNOWN:

@@ -225,7 +225,7 @@ class Expressions(Room):
                     values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
                     if answer.likely == short and guess is None:
                         guess = join(*first, likely(value))
-                        lower = self.engine.improbable(frame)
+                        lower = self.engine.improbable(frame, answer.types)
                         if lower is None:
                             values.append(UNKNOWN)
                             break
@@ -255,7 +255,7 @@ class Expressions(Room):
                 continue
             with frame.learning(side):
                 if answer.likely is not None and answer.likely != taken:
-                    lower = self.engine.improbable(frame)
+                    lower = self.engine.improbable(frame, answer.types)
                     if lower is None:
                         values.append(UNKNOWN)
                         continue
@@ -573,7 +573,10 @@ class Expressions(Room):
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
                     answer, about = self.engine.asked_apart(frame, asking)
-                    kept = Answer(*(of_all(each, False) for each in zip(kept, answer, strict=True)))
+                    kept = Answer(
+                        of_all((kept.decided, answer.decided), False),
+                        of_all((kept.likely, answer.likely), False),
+                    )
                     if answer.likely is False:
                         lower = self.engine.improbable(frame)
                         if answer.decided is False or lower is None:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from tcready.schema.frozen import dataclass
 from tcready.schema.words import Confidence
-from tcready.static.engine.values import UNKNOWN, External, Value, options
+from tcready.static.engine.values import UNKNOWN, External, FloatType, Value, options
 from tcready.static.torch_tables import Context
 from tcready.static.versions import Version
 
@@ -50,6 +50,8 @@ class Condition:
     about: About
     usual: bool | None
     """Whether that is what comes of it if nothing else is said; None if nothing tells."""
+    types: tuple[FloatType, ...] = ()
+    """If it is not, for no other reason than the type that the model computes in: the types in which it is."""
 
 
 def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:

@@ -69,17 +69,21 @@ class Interpreter:
         low: bool = False,
         *,
         plain_call: bool = False,
+        dtype: str | None = None,
+        autocast: str | None = None,
         walked: set[int] | None = None,
         torch: Version | None = None,
         edited: bool = False,
         before: Recorded | None = None,
     ) -> None:
-        """`torch` is the version that runs the code; None for the newest that is known. Of a program whose files are
+        """The model is cast to `dtype` and runs under `autocast`, if these are given. `torch` is the version that runs
+        the code; None for the newest that is known. Of a program whose files are
         `edited` it is noted what is found, for the reading after the next edit; `before` is what the last one left."""
         self.operations = Operations(
             program.library.tables(torch), program.library.tables, versions.with_tables()
         )
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
+        self.dtype, self.autocast = dtype, autocast
         self.heap = Heap()
         self.facts: list[F.Fact] = []
         self._kept: set[F.Fact] = set()

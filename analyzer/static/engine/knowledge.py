@@ -14,6 +14,8 @@ from typing import TypeGuard
 
 from tcready.static.engine.values import (
     DATA,
+    FLOATING,
+    FLOATS,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -28,13 +30,17 @@ from tcready.static.engine.values import (
     Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     comes_of_tensors,
+    holds_tensor,
     is_surely_tensor,
     members_of,
     number_from_tensor,
+    number_kind,
     options,
     prefer,
+    promoted,
     tensor_of,
 )
 from tcready.static.engine.written import worked_out
@@ -139,7 +145,10 @@ def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, positi
 
 
 OLD_CLASSES: tuple[tuple[DType, str], ...] = (
-    ("float", "Float Double Half BFloat16"),
+    ("float32", "Float"),
+    ("float64", "Double"),
+    ("float16", "Half"),
+    ("bfloat16", "BFloat16"),
     ("int", "Long Int Short Char Byte"),
     ("bool", "Bool"),
 )
@@ -149,28 +158,41 @@ OF_TYPED: MappingProxyType[str, DType] = MappingProxyType(
 """The kinds of numbers of torch's old classes of tensors."""
 
 
+CASTS: MappingProxyType[str, DType] = MappingProxyType(
+    {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
+)
+"""The floating types that methods of a tensor cast to."""
+
+
 def dtype_of(value: Value | None) -> DType | None:
-    """The kind of number that a `dtype=` argument asks for."""
+    """The type of numbers that a `dtype=` argument asks for."""
+    if isinstance(value, Plain) and value.kind == "dtype" and value.types:
+        return "float"
     if isinstance(value, External) and value.name.startswith("torch."):
         name = value.name.removeprefix("torch.")
         if name == "bool":
             return "bool"
-        if name.startswith(("float", "bfloat", "half", "double")):
-            return "float"
+        if name in CASTS:
+            return CASTS[name]
+        if name in FLOATS:
+            return name
+        if name.startswith(("float", "bfloat")):
+            return "floating"
         if name.startswith(("int", "uint", "long", "short")):
             return "int"
         return OF_TYPED.get(name.removeprefix("cuda."))
     if isinstance(value, Const) and isinstance(value.value, str):  # `x.type("torch.LongTensor")`
         return OF_TYPED.get(value.value.removeprefix("torch.").removeprefix("cuda."))
     if isinstance(value, External) and value.name in ("bool", "int", "float"):
-        return value.name  # type: ignore[return-value]
+        return "float64" if value.name == "float" else value.name  # type: ignore[return-value]
     return None
 
 
 OWN_WORDS = frozenset(
     "item is_nonzero equal allclose tolist size stride numel nelement storage_offset dim ndimension numpy storage "
     "untyped_storage to type new_zeros new_ones new_full new_empty new_tensor tensor as_tensor asarray from_numpy "
-    "backward is_tensor broadcast_shapes cond vmap compile load where full".split()
+    "backward is_tensor broadcast_shapes cond vmap compile load where full float half bfloat16 double type_as "
+    "is_floating_point".split()
 )
 """Operations whose result says where it comes from, or hangs on what torch's schemas do not tell: a number read from a
 tensor, one from its size, a data type given by position."""
@@ -199,12 +221,11 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     sure = subject.sure
     base = name.rstrip("_") if name not in ("__len__",) and not name.startswith("__") else name
     if base in ("item", "is_nonzero") or name in ("__bool__", "__int__", "__float__", "__index__"):
-        kind = {"bool": "bool", "int": "int", "float": "float"}.get(subject.dtype or "")
-        return Plain(kind, "tensor")
+        return Plain(number_kind(subject.dtype), "tensor")
     if base in ("equal", "allclose"):
         return Plain("bool", "tensor")
     if base == "tolist":
-        return Sequence("list", None, Plain(subject.dtype, "tensor"))
+        return Sequence("list", None, Plain(number_kind(subject.dtype), "tensor"))
     if base in ("size", "stride"):
         return SHAPE_INT if args or "dim" in keywords else SHAPE
     if base in ("numel", "nelement", "__len__"):
@@ -217,6 +238,14 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         return Plain("str")
     if base in PLAIN_READS:
         return Plain()
+    if base == "is_floating_point":
+        kind = number_kind(subject.dtype)
+        return Plain("bool") if kind is None else prefer(Const(kind == "float"), Plain("bool"))
+    if base in CASTS and not args:
+        return Tensor(CASTS[base], sure)
+    if base == "type_as":
+        like = tensor_of(args[0]) if args else None
+        return Tensor(like.dtype if like is not None else None, sure)
     if base in NONE_CALLS:
         return NONE
     if base == "numpy":
@@ -232,6 +261,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         if like is not None:
             return Tensor(like.dtype, sure)
         open_ones = (v for v in args if isinstance(v, Plain) and v.kind not in ("device", "str", "bool"))
+        if subject.dtype in FLOATING and any(map(_may_be_type, (*args, *keywords.values()))):
+            return Tensor(None if any(open_ones) else "floating", sure)
         return Tensor(None if any(open_ones) else subject.dtype, sure)
     if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
         return Tensor(
@@ -239,6 +270,13 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         )
     dtype = dtype_of(keywords.get("dtype"))
     return Tensor(dtype or subject.dtype, sure)
+
+
+def _may_be_type(value: Value) -> bool:
+    """Whether a value that is given to a cast may be a data type."""
+    return any(
+        isinstance(v, Unknown) or (isinstance(v, Plain) and v.kind in (None, "dtype")) for v in options(value)
+    )
 
 
 GETTER = ExternalInstance("getset_descriptor.__get__")
@@ -328,6 +366,24 @@ def drawn_before(value: Value | None) -> Value | None:
     return Plain(value.kind, "random") if isinstance(value, Plain) and value.origin == "drawn" else value
 
 
+def _type_of_both(one: Tensor | None, other: Tensor | None) -> DType | None:
+    """The type that two tensors, or a tensor and something else, are promoted to; a single number does not count."""
+    found = [each for each in (one, other) if each is not None]
+    if len(found) == 2 and found[0].dtype in FLOATING and found[1].dtype in FLOATING:
+        found = [each for each in found if not _is_single(each)] or found
+    types = [each.dtype for each in found]
+    return types[0] if len(types) == 1 else promoted(*types)
+
+
+def _is_single(tensor: Tensor) -> bool:
+    return tensor.written or tensor.rank == 0
+
+
+def _either_floats(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether one of two tensors holds floating numbers, or nothing says that it does not."""
+    return any(each is not None and each.dtype not in ("int", "bool") for each in (one, other))
+
+
 def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right` for values of which at least one may be a tensor or number; op is ast's class name."""
     lt, rt = tensor_of(left), tensor_of(right)
@@ -339,10 +395,10 @@ def binary(op: str, left: Value, right: Value) -> Value:
                 "bool" if (lt and lt.dtype == "bool") or (rt and rt.dtype == "bool") else None
             )
         elif op == "Div":
-            dtype = "float"
+            dtype = _type_of_both(lt, rt)
+            dtype = dtype if dtype in FLOATING else "floating" if _either_floats(lt, rt) else "float32"
         else:
-            kinds = {t.dtype for t in (lt, rt) if t}
-            dtype = next(iter(kinds)) if len(kinds) == 1 else None
+            dtype = _type_of_both(lt, rt)
             both = lt is not None and rt is not None and op in ("Mult", "Add")  # masks are multiplied, too
             dtype = None if dtype == "bool" and not both else dtype
         return Tensor(dtype, sure and not unsure)
@@ -670,7 +726,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             "HalfTensor",
             "DoubleTensor",
         ):
-            return Tensor(TENSOR_CLASSES.get(last, "float"))
+            return Tensor(OF_TYPED.get(last, "float32"))
         return Plain("Size") if last == "Size" else ExternalInstance(name)
     if name.startswith(TENSOR_NAMESPACES):
         subject = tensor_of(args[0]) if args else None
@@ -704,17 +760,17 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
-            kind = dtype or (_python_dtype(found) if "dtype" not in keywords else None)
+            kind = dtype or (_made_dtype(found) if "dtype" not in keywords else None)
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             whole = all(_python_dtype(a) == "int" for a in args[:2])
             divided = short in ("div", "true_divide") and "rounding_mode" not in keywords
-            return Tensor("float" if divided else "int" if whole else None)
+            return Tensor("float32" if divided else "int" if whole else None)
         if short == "full":
             fill = first(args, keywords, "fill_value", 1)
             return Tensor(
-                dtype or (_python_dtype(fill) if fill is not None and "dtype" not in keywords else None)
+                dtype or (_made_dtype(fill) if fill is not None and "dtype" not in keywords else None)
             )
         if short == "arange":
             plain = "dtype" not in keywords
@@ -724,8 +780,10 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Sequence("tuple", None, Tensor("int"))
         if short == "where" and len(args) == 3:
             both = [tensor_of(a) for a in args[1:]]
-            kinds = {t.dtype if t else _python_dtype(a) for t, a in zip(both, args[1:], strict=True)}
-            return Tensor(kinds.pop() if len(kinds) == 1 else None)
+            kinds = [t.dtype if t else _python_dtype(a) for t, a in zip(both, args[1:], strict=True)]
+            if any(both) and all(kind in FLOATING for kind in kinds):
+                return Tensor(_type_of_both(*both))
+            return Tensor(kinds[0] if kinds[0] == kinds[1] else None)
         return _operation(
             short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords
         )
@@ -764,6 +822,15 @@ def _python_dtype(value: Value) -> DType | None:
     else:
         return None
     return kind if kind in ("bool", "int", "float") else None  # type: ignore[return-value]
+
+
+def _made_dtype(value: Value) -> DType | None:
+    """The type of a tensor that is made of a value: of numbers of Python it is the default one, whatever the model
+    computes in."""
+    kind = _python_dtype(value)
+    if kind != "float" or isinstance(value, Tensor):
+        return kind
+    return "floating" if holds_tensor(value) else "float32"
 
 
 TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}

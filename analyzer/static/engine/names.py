@@ -20,6 +20,7 @@ from tcready.static.engine.values import (
     Const,
     External,
     ExternalInstance,
+    FloatType,
     Function,
     Instance,
     Mapping,
@@ -296,12 +297,15 @@ class Names(Room):
             self._globals[key] = brought_in(join(*found)) if found else UNKNOWN
         return self._globals[key]
 
-    def improbable(self, frame: Frame) -> Confidence | None:
+    def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """How sure code runs that the defaults pass by; None if it is not followed.
 
         A project's own options are there to be used, so what they switch on is read, and shown to whom asks for it. Of
-        an installed package's nobody uses most, and what they switch on says nothing of the model at hand.
+        an installed package's nobody uses most, and what they switch on says nothing of the model at hand. What runs if
+        the model computes in one of `types` is always followed: any model may be cast.
         """
+        if types:
+            return "low"
         module = frame.module
         if module not in self._installed:
             self._installed[module] = is_installed(str(module.path))

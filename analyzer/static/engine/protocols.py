@@ -12,8 +12,10 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.operators import binary, compared
+from tcready.static.engine.precision import compare, float_type
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
+    FLOATS,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -195,17 +197,26 @@ class Protocols(Room):
     def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
         if isinstance(op, (ast.Is, ast.IsNot)):
-            return lift(partial(compared, op), left, right)
+            return lift(partial(self._compared, op), left, right)
         if not _has_object(left) and not _has_object(right):
             for one, other in itertools.product(options(left), options(right)):
                 self._ask_members(op, one, other, node, frame)
-            return lift(partial(compared, op), left, right)
+            return lift(partial(self._compared, op), left, right)
 
         def apply(left: Value, right: Value) -> Value:
             pairs = ((one, other) for one in options(left) for other in options(right))
             return join(*(self._related(op, one, other, node, frame) for one, other in pairs))
 
         return lift(apply, left, right)
+
+    def _compared(self, op: ast.cmpop, left: Value, right: Value) -> Value:
+        """`left op right` of values without objects, in the type that the model computes in."""
+        dtype = self.engine.dtype
+        usual = (
+            None if self.engine.autocast is not None else FLOATS[0] if dtype is None else float_type(dtype)
+        )
+        of_type = compare(op, left, right, usual, fixed=dtype is not None)
+        return compared(op, left, right) if of_type is None else of_type
 
     def _ask_members(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
         """Sequences are equal if their members are: of two tensors, Python asks for the truth of `==`."""

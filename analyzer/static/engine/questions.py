@@ -18,10 +18,13 @@ from tcready.static.engine.chains import Fits, values_test, written
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_module_class, is_property, public_name
+from tcready.static.engine.precision import float_type, other_types
 from tcready.static.engine.python_classes import is_object_of, python_class
 from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.torch_classes import derives
 from tcready.static.engine.values import (
+    FLOATING,
+    FLOATS,
     MAX_OPTIONS,
     NONE,
     TAINTED,
@@ -32,6 +35,7 @@ from tcready.static.engine.values import (
     DType,
     External,
     ExternalInstance,
+    FloatType,
     Function,
     Instance,
     Mapping,
@@ -46,6 +50,7 @@ from tcready.static.engine.values import (
     join,
     likely,
     members_of,
+    number_kind,
     options,
     prefer,
     tensor_of,
@@ -125,6 +130,8 @@ class Questions(Room):
         if answer.decided is not None:
             return answer
         usual = self._by_dtype(node, frame)
+        if usual is None and answer.types:
+            return answer
         if usual is None:
             usual = answer.likely if answer.likely is not None else self._usually(node, frame)
         return Answer(None, usual)
@@ -140,9 +147,10 @@ class Questions(Room):
         asked = self._dtypes(node.comparators[0], frame)
         if not isinstance(whose, Tensor) or whose.dtype is None or not asked or None in asked:
             return None
-        if whose.dtype in asked and asked != {"bool"}:
+        kind, kinds = number_kind(whose.dtype), set(map(number_kind, asked))
+        if kind in kinds and kinds != {"bool"}:
             return None  # there are several kinds of floats, and of integers
-        return (whose.dtype in asked) == isinstance(node.ops[0], (ast.Eq, ast.Is, ast.In))
+        return (kind in kinds) == isinstance(node.ops[0], (ast.Eq, ast.Is, ast.In))
 
     def _usually(self, node: ast.expr, frame: Frame) -> bool | None:
         """How a test usually comes out that asks whether a tensor has members, or dimensions; None for any other."""
@@ -203,6 +211,7 @@ class Questions(Room):
         conjunction = isinstance(node.op, ast.And)
         decided: bool | None = conjunction
         guess: bool | None = conjunction
+        parts: list[Answer] = []
         with frame.learning(node):
             for operand in node.values:
                 # an assert is traced, but of a condition in parts only the last is what it asserts
@@ -217,6 +226,7 @@ class Questions(Room):
                 if answer.decided is not None and answer.decided != conjunction:
                     decided = answer.decided
                     break
+                parts.append(answer)
                 if answer.decided is None:
                     decided = None
                 if guess == conjunction:
@@ -224,7 +234,7 @@ class Questions(Room):
                 elif answer.likely is not None and answer.likely != conjunction:
                     guess = answer.likely  # whatever the others say
                 if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
-                    lower = self.engine.improbable(frame)
+                    lower = self.engine.improbable(frame, answer.types)
                     if lower is None:
                         break
                     frame.confidence = lower
@@ -232,7 +242,9 @@ class Questions(Room):
                     frame.confidence = "medium"  # what was not given ends the test here
                 self.follow(operand, conjunction, answer, about, frame)
                 frame.env = self.narrow(operand, conjunction, frame)
-        return Answer(decided, guess if decided is None else decided)
+        if decided is not None:
+            return Answer(decided, decided)
+        return Answer(None, guess, _types_of_all(parts, guess, conjunction))
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
         """The value of an operand whose truth is asked; the test inside it is told."""
@@ -314,12 +326,18 @@ class Questions(Room):
         usual = None if answer.likely is None else answer.likely == taken
         if test not in self._texts:
             self._texts[test] = _on_one_line(test)
-        return (Condition(self._texts[test], holds, about, usual),)
+        types = answer.types if usual is False else ()
+        return (Condition(self._texts[test], holds, about, usual, types),)
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""
         decided = self._truth(value)
-        return Answer(decided, self._usual_truth(likely(value)) if decided is None else decided)
+        if decided is not None:
+            return Answer(decided, decided)
+        usual = self._usual_truth(likely(value))
+        others = options(value)[value.likely :] if isinstance(value, Choice) and value.likely else ()
+        types = other_types(others[0], usual) if usual is not None and len(others) == 1 else ()
+        return Answer(None, usual, types)
 
     def _usual_truth(self, value: Value) -> bool | None:
         """How `bool(value)` usually comes out: a `**kwargs` for which a call that was read gives something holds that. So
@@ -462,9 +480,13 @@ class Questions(Room):
         return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
 
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
-        """The kind of number that a data type, or each of several, stands for."""
-        kinds = self._dtypes(node, frame)
-        return kinds.pop() if len(kinds) == 1 else None
+        """The kind of number that a data type, or each of several, stands for: of floating types the model's own, unless
+        that is cast to another."""
+        types = self._dtypes(node, frame)
+        kinds = set(map(number_kind, types))
+        kind = kinds.pop() if len(kinds) == 1 else None
+        own = self.engine.dtype is None or float_type(self.engine.dtype) in types
+        return kind if kind != "float" or own else types.pop() if len(types) == 1 else "floating"
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         with self.engine.quietly():
@@ -628,6 +650,19 @@ def _is_parameter(value: Value) -> bool | None:
     return False if isinstance(value, (Const, Sequence, Mapping)) else None
 
 
+def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bool) -> tuple[FloatType, ...]:
+    """In which types a chain of tests may come out other than it does as a rule, if nothing else keeps it from that."""
+    if guess is None:
+        return ()
+    undecided = [part for part in parts if part.decided is None]
+    if guess != conjunction:  # each of those that end the chain keeps it from coming out otherwise
+        ending = [part.types for part in undecided if part.likely == guess]
+        return tuple(name for name in FLOATS if ending and all(name in types for types in ending))
+    if not all(part.types for part in undecided):
+        return ()
+    return tuple(name for name in FLOATS if any(name in part.types for part in undecided))
+
+
 def _about(value: Value) -> About:
     """What decides the truth of one value."""
     if isinstance(value, Tensor):
@@ -709,7 +744,7 @@ def _of_dtype(value: Value, dtype: DType | None) -> Value:
         Tensor(dtype, sure=False)
         if v == TAINTED
         else replace(v, dtype=dtype)
-        if isinstance(v, Tensor) and dtype is not None
+        if isinstance(v, Tensor) and dtype is not None and not {v.dtype, dtype} <= FLOATING
         else v
         for v in options(value)
     ]

@@ -262,7 +262,7 @@ class Statements(Room):
         ]
         if guess is False:  # the default comes first: what the other way stores is what it may be as well
             arms.reverse()
-        lower = self.engine.improbable(frame)
+        lower = self.engine.improbable(frame, answer.types if guess == answer.likely else ())
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         # of what a constructor chooses from, each is as likely
         rare = one_of_many and guess is None and not self.engine.quiet and _arms_by_literal(node) > 2

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
-DType = Literal["bool", "int", "float"]
+NumberKind = Literal["bool", "int", "float"]
+FloatType = Literal["float32", "float16", "bfloat16", "float64"]
+FLOATS: tuple[FloatType, ...] = get_args(FloatType)
+"""The floating types that are told apart; the first is the one that a model computes in by default."""
+DType = Literal["bool", "int", "float", "float32", "float16", "bfloat16", "float64", "floating"]
+"""What a tensor holds. `float`: numbers of the type that the model computes in, as its parameters and its floating inputs
+do; `float32` and the other three: of just that type, whatever the model computes in; `floating`: of any floating type."""
+FLOATING: frozenset[DType] = frozenset({"float", "floating", *FLOATS})
 Kind = Literal["list", "tuple", "set", "range", "iterator", "view", "keys"]
 """`range`: numbers counted out, by `itertools.count` too; `view`: of what a dict holds, `keys`: of its keys alone."""
 LAZY: frozenset[Kind] = frozenset({"iterator", "view", "keys"})
@@ -103,6 +110,11 @@ class Plain:
     origin: Origin = "config"
     size: bool = False
     """A size of a tensor as it has it, and nothing worked out of one: a usual call gives no tensor without members."""
+    types: tuple[FloatType, ...] = ()
+    """Of a data type, or of the limits of one (`finfo`): what the model may compute in, the usual type first. Of a truth:
+    the types in which it is true. Empty where that does not decide it."""
+    limit: str = ""
+    """Of a number that is a limit of one of `types`: the attribute of `torch.finfo` that gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +475,33 @@ def brought_in(value: Value) -> Value:
     if isinstance(value, Choice):
         return lift(lambda each: join(*map(brought_in, options(each))), value)
     assert isinstance(value, Tensor)
-    return replace(value, written=False, given=value.dtype != "float")
+    return replace(value, written=False, given=value.dtype not in FLOATING)
+
+
+def number_kind(dtype: DType | None) -> NumberKind | None:
+    """The kind of number that a tensor holds, whichever its precision."""
+    if dtype == "bool" or dtype == "int" or dtype is None:
+        return dtype
+    return "float"
+
+
+def join_dtypes(one: DType | None, other: DType | None) -> DType | None:
+    """What is known of a tensor that is of one of two types."""
+    if one == other:
+        return one
+    return "floating" if one in FLOATING and other in FLOATING else None
+
+
+def promoted(one: DType | None, other: DType | None) -> DType | None:
+    """The type of a result to which tensors of two types are promoted, of which neither is a single number."""
+    if one == other or one not in FLOATING or other not in FLOATING:
+        return one if one == other else None
+    both = {one, other}
+    if "float64" in both:
+        return "float64"
+    if "floating" in both or ("float" in both and "float32" not in both):
+        return "floating"
+    return "float32"
 
 
 def _is_number(tensor: Tensor) -> bool:
@@ -490,7 +528,7 @@ def _merged(a: Value, b: Value) -> Value:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return Tensor(
-            a.dtype if a.dtype == b.dtype else None,
+            join_dtypes(a.dtype, b.dtype),
             a.sure and b.sure,
             a.leaf and b.leaf,
             a.given and b.given,
@@ -512,6 +550,8 @@ def _merged(a: Value, b: Value) -> Value:
         one.kind if one.kind == other.kind else None,
         max(one.origin, other.origin, key=ORIGINS.index),
         one.size and other.size,
+        one.types if one.types == other.types else (),
+        one.limit if one.limit == other.limit else "",
     )
 
 
@@ -713,9 +753,13 @@ class Answer(NamedTuple):
 
     decided: bool | None
     likely: bool | None
+    types: tuple[FloatType, ...] = ()
+    """If nothing but the type that the model computes in keeps it from coming out other than is `likely`: the types in
+    which it may."""
 
     def __invert__(self) -> Answer:
-        return Answer(*(None if part is None else not part for part in self))
+        decided, usual = (None if part is None else not part for part in self[:2])
+        return Answer(decided, usual, self.types)
 
 
 def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:

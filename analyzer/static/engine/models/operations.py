@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.values import (
+    FLOATING,
     NONE,
     UNKNOWN,
     Choice,
@@ -30,6 +32,8 @@ from tcready.static.engine.values import (
     join,
     likely,
     members_of,
+    number_kind,
+    promoted,
     tensor_of,
     tensors_in,
 )
@@ -518,7 +522,7 @@ def _member(
     if member.kind == "tensor":
         return Tensor(_dtype(result, member, tensors, keywords), sure)
     if member.kind == "number":
-        kind = _dtype(result, member, tensors, keywords)
+        kind = number_kind(_dtype(result, member, tensors, keywords))
         return Plain(kind, "tensor" if result.needs_data else "config")
     if member.kind == "Size":
         return K.SHAPE
@@ -537,10 +541,19 @@ def _dtype(
     if result.takes_dtype and asked is not None and asked != NONE:
         return K.dtype_of(asked)
     leading = tensors[result.leading] if result.leading < len(tensors) else None
+    made: DType
     if leading is None:
         found = member.dtype(without_tensor=not tensors)
+        made = "float32" if not tensors else "floating"
     else:
-        if result.promotes and len({tensor.dtype for tensor in tensors}) > 1:
-            return None
-        found = member.dtype(leading.dtype)
+        types = {tensor.dtype for tensor in tensors}
+        one = leading.dtype
+        if result.promotes and len(types) > 1:
+            one = reduce(promoted, (tensor.dtype for tensor in tensors))
+            if one is None:
+                return None
+        found = member.dtype(number_kind(one))
+        made = one if one in FLOATING else "floating" if one is None else "float32"
+    if found == "float":  # of floating numbers it is their type, of others the default one
+        return made
     return None if found == "complex" else found

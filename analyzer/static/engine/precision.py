@@ -1,0 +1,176 @@
+"""The floating type that a model computes in: what tests of it come to, and in which types something else."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import get_args
+
+from tcready.static.engine.knowledge import dtype_of
+from tcready.static.engine.values import (
+    FLOATS,
+    Choice,
+    Const,
+    External,
+    FloatType,
+    Plain,
+    Sequence,
+    Tensor,
+    Value,
+)
+
+SPELLINGS: MappingProxyType[str, FloatType] = MappingProxyType(
+    {
+        **{name: name for name in get_args(FloatType)},
+        "half": "float16",
+        "float": "float32",
+        "double": "float64",
+    }
+)
+"""How torch names the floating types that are told apart."""
+LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
+    {
+        "bits": (32, 16, 16, 64),
+        "max": (3.4028234663852886e38, 65504.0, 3.3895313892515355e38, 1.7976931348623157e308),
+        "min": (-3.4028234663852886e38, -65504.0, -3.3895313892515355e38, -1.7976931348623157e308),
+        "eps": (1.1920928955078125e-07, 0.0009765625, 0.0078125, 2.220446049250313e-16),
+        "tiny": (1.1754943508222875e-38, 6.103515625e-05, 1.1754943508222875e-38, 2.2250738585072014e-308),
+        "smallest_normal": (
+            1.1754943508222875e-38,
+            6.103515625e-05,
+            1.1754943508222875e-38,
+            2.2250738585072014e-308,
+        ),
+        "resolution": (1e-06, 0.001, 0.01, 1e-15),
+    }
+)
+"""What `torch.finfo` gives of each of FLOATS, in their order."""
+ORDERED: MappingProxyType[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
+    {
+        ast.Eq: operator.eq,
+        ast.NotEq: operator.ne,
+        ast.Lt: operator.lt,
+        ast.LtE: operator.le,
+        ast.Gt: operator.gt,
+        ast.GtE: operator.ge,
+    }
+)
+OF_TYPES = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
+POSITIVE = (ast.Eq, ast.Is, ast.In)
+
+
+def float_type(name: str | None) -> FloatType | None:
+    """The floating type that a name stands for, as torch spells it; None for any other type."""
+    return None if name is None else SPELLINGS.get(name.removeprefix("torch."))
+
+
+def read_type(tensor: Tensor, dtype: str | None, autocast: str | None) -> Value:
+    """`tensor.dtype` in a model that is cast to `dtype`, or not cast, and runs under `autocast`, or not."""
+    anything = Plain("dtype")
+    came_in = tensor.leaf or tensor.given
+    if autocast is not None and not came_in:
+        return anything  # the result of a product may be of either type
+    own = tensor.dtype == "float" or (tensor.dtype is None and tensor.parameter)
+    if own:
+        if dtype is None:
+            return Plain("dtype", types=FLOATS)
+        known = float_type(dtype)
+        return anything if known is None else Plain("dtype", types=(known,))
+    exact = next((name for name in FLOATS if name == tensor.dtype), None)
+    if exact is None or (exact == "float32" and float_type(dtype) == "float64"):
+        return anything  # with a tensor of the model, a result of float32 is one of float64
+    return External(f"torch.{exact}")
+
+
+def limits_of(value: Value) -> Value:
+    """`torch.finfo(value)`."""
+    exact = dtype_of(value) if isinstance(value, External) else None
+    types = value.types if isinstance(value, Plain) else tuple(name for name in FLOATS if name == exact)
+    return Plain("finfo", types=types) if types else Plain()
+
+
+def limit(limits: Plain, name: str) -> Value:
+    """`torch.finfo(dtype).name`."""
+    if name not in LIMITS:
+        return Plain("str" if name == "dtype" else None)
+    if len(limits.types) == 1:
+        number = LIMITS[name][FLOATS.index(limits.types[0])]
+        return Const(int(number) if name == "bits" else number)
+    return Plain("int" if name == "bits" else "float", types=limits.types, limit=name)
+
+
+def compare(
+    op: ast.cmpop, left: Value, right: Value, usual: FloatType | None, *, fixed: bool
+) -> Value | None:
+    """`left op right` if it asks for the type that something is of, or for a limit of that; None if it does not.
+
+    `usual` is the type that a tensor of which nothing else is known is taken to have, None if nothing says so; `fixed`:
+    because the model is cast to it.
+    """
+    if isinstance(left, Plain) and left.limit:
+        return _compared_limit(op, left, right)
+    if isinstance(right, Plain) and right.limit and isinstance(left, Const):
+        turned = _TURNED.get(type(op))
+        return None if turned is None else _compared_limit(turned(), right, left)
+    if not isinstance(op, OF_TYPES):
+        return None
+    if isinstance(right, Plain) and right.kind == "dtype" and not isinstance(op, (ast.In, ast.NotIn)):
+        left, right = right, left
+    if isinstance(left, External) and (exact := float_type(left.name)) is not None:
+        left = Plain("dtype", types=(exact,))
+    if not isinstance(left, Plain) or left.kind != "dtype":
+        return None
+    asked = _types_of(right)
+    if not asked:
+        return None
+    true_in = tuple(name for name in FLOATS if (name in asked) == isinstance(op, POSITIVE))
+    if left.types:
+        return _by_type(left.types, true_in)
+    if usual is None:
+        return Plain("bool")
+    if usual in asked and not fixed and len(asked) == 1:
+        return None  # it may be a tensor of whole numbers as well
+    return _usually(usual in true_in, () if fixed else true_in)
+
+
+_TURNED: MappingProxyType[type[ast.cmpop], type[ast.cmpop]] = MappingProxyType(
+    {ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+)
+"""What a comparison is if its sides change places."""
+
+
+def _compared_limit(op: ast.cmpop, limits: Plain, bound: Value) -> Value | None:
+    compared = ORDERED.get(type(op))
+    if compared is None or not isinstance(bound, Const) or not isinstance(bound.value, (int, float)):
+        return None
+    of_each = dict(zip(FLOATS, LIMITS[limits.limit], strict=True))
+    return _by_type(limits.types, tuple(name for name in FLOATS if compared(of_each[name], bound.value)))
+
+
+def _by_type(possible: tuple[FloatType, ...], true_in: tuple[FloatType, ...]) -> Value:
+    """A truth that the type decides: of the possible ones, the first is usual."""
+    answers = {name in true_in for name in possible}
+    usual = possible[0] in true_in
+    return Const(usual) if len(answers) == 1 else _usually(usual, true_in)
+
+
+def _usually(usual: bool, true_in: tuple[FloatType, ...]) -> Value:
+    """A truth that is `usual` if nothing else is said; a join would forget in which types it is true."""
+    return Choice((Const(usual), Plain("bool", types=true_in)), 1)
+
+
+def _types_of(value: Value) -> frozenset[FloatType]:
+    """The floating types that a data type, or each of several, stands for; nothing if one of them is another type."""
+    members = value.items or () if isinstance(value, Sequence) else (value,)
+    found = [float_type(each.name) if isinstance(each, External) else None for each in members]
+    types = frozenset(name for name in found if name is not None)
+    return types if None not in found else frozenset()
+
+
+def other_types(truth: Value, usual: bool) -> tuple[FloatType, ...]:
+    """In which types a truth comes out other than it does as a rule; nothing if its type does not decide that."""
+    if not isinstance(truth, Plain) or not truth.types:
+        return ()
+    return tuple(name for name in FLOATS if (name in truth.types) != usual)
