@@ -36,6 +36,7 @@ class CheckKeywords(TypedDict, total=False):
     device: str | None
     dtype: str | None
     autocast: str | None
+    optimizer: bool | None
     fullgraph: bool | None
     shapes: bool | None
     plan: bool | None
@@ -66,6 +67,7 @@ class ObserveKeywords(TypedDict, total=False):
     autocast: str | None
     weights: Mapping[str, float] | None
     synthesise: bool | None
+    optimizer: bool | None
     fullgraph: bool | None
     shapes: bool | None
     plan: bool | None

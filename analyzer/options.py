@@ -309,6 +309,16 @@ class RunOptions:
         ),
     )
     """Make inputs up if nothing gives them."""
+    optimizer: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "With --mode train: compile an optimizer's step (AdamW) and the whole training step as well.",
+            project=True,
+            worker=True,
+        ),
+    )
+    """In training also compile `AdamW.step`, and a function that holds the whole step."""
     fullgraph: bool = field(
         default=False,
         metadata=ask(

@@ -67,7 +67,7 @@ LAYERS = {
     "bart": ("encoder_layers", "decoder_layers"),
     "whisper": ("encoder_layers", "decoder_layers"),
 }
-PARALLEL = 6
+PARALLEL = max(2, (os.cpu_count() or 2) - 2)
 
 
 # By hand
@@ -228,15 +228,14 @@ def check_planted(device: str, like: str) -> None:
             row = {"case": f"{path.parent.name}/{path.stem}", "dtype": dtype, "state": stage.state}
             failed = [f"{each.stage}: {each.detail}" for each in seen.stages if each.state == "fail"]
             rows.append({**row, "right": right, "detail": stage.detail[:200], "failed": failed[:1]})
+            if not right:
+                print(json.dumps(rows[-1]), flush=True)
         return rows
 
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         rows = [row for found in pool.map(run, range(PARALLEL)) for row in found]
     for server in servers:
         server.close()
-    for row in rows:
-        if not row["right"]:
-            print(json.dumps(row), flush=True)
     print(json.dumps({"device": device, "cases": len(rows), "right": sum(row["right"] for row in rows)}))
 
 

@@ -74,6 +74,10 @@ class Context:
     eager_outputs: list[Any] = field(default_factory=list)
     """One for each case, as `compiled_outputs`."""
     compiled_outputs: list[Any] = field(default_factory=list)
+    eager_steps: list[Any] = field(default_factory=list)
+    """In training what the backward of the eager call of each case left, or the exception that it raised."""
+    compiled_steps: list[Any] = field(default_factory=list)
+    """The same of the first compiled call."""
     in_turn: str | None = None
     """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
     stand_ins: StandIns | None = None

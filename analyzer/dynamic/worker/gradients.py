@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +40,10 @@ class Trained:
 
 
 def forward(
-    context: Context, function: Callable[..., Any], case: Case
+    context: Context,
+    function: Callable[..., Any],
+    case: Case,
+    *watchers: contextlib.AbstractContextManager[Any],
 ) -> tuple[Any, dict[str, torch.Tensor], bool]:
     """The output, the leaves among the inputs that require grad, and whether random numbers were drawn."""
     leaves: dict[str, torch.Tensor] = {}
@@ -55,7 +59,7 @@ def forward(
         drawn = any(not torch.equal(one, other) for one, other in zip(before, _random_state(), strict=True))
         return output
 
-    return call(context, noting, case), leaves, drawn
+    return call(context, noting, case, *watchers), leaves, drawn
 
 
 def _random_state() -> list[torch.Tensor]:
@@ -76,17 +80,52 @@ def train(
     for parameter in wanted_parameters(model).values():
         parameter.grad = None
     output, leaves, random = forward(context, function, case)
+    return backward(model, output, leaves, random, loss)
+
+
+def backward(
+    model: Any, output: Any, leaves: dict[str, torch.Tensor], random: bool, loss: Loss | None = None
+) -> Trained:
+    """The step that began with a forward; takes the gradients off the parameters."""
     loss = loss or loss_of(output)
     loss(output).backward()
     wanted = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
     buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
-    return Trained(
+    found = Trained(
         pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, output),
         loss,
         {name: tensor.grad for name, tensor in (wanted | leaves).items()},
         {name: buffer.detach().clone() for name, buffer in buffers.items()},
         random,
     )
+    for parameter in wanted.values():
+        parameter.grad = None
+    return found
+
+
+def watched_step(
+    context: Context,
+    model: Any,
+    function: Callable[..., Any],
+    case: Case,
+    watchers: Sequence[contextlib.AbstractContextManager[Any]],
+    steps: list[Trained | Exception],
+    loss: Loss | None = None,
+) -> Any:
+    """The output of a call that is watched; in training its backward follows, unwatched, and the step is added to
+    `steps`, or what the backward raised. Not in a run over several processes: there `function` may be in
+    DistributedDataParallel, whose gradients are those of all ranks."""
+    options = context.work.options
+    if options.mode != "train" or options.processes or context.stand_ins is not None:
+        return call(context, function, case, *watchers)
+    output, leaves, random = forward(context, function, case, *watchers)
+    try:
+        step = backward(model, output, leaves, random, loss)
+    except Exception as error:
+        steps.append(error)
+        return output
+    steps.append(step)
+    return step.output
 
 
 def outcome_of_step(step: Trained) -> Outcome:
@@ -156,12 +195,15 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     """
     log = TrainingLog(context)
     log.begin("loss")
-    try:
-        expected = [eager_step(context, case) for case in context.cases]
-    except NotTrainedError as error:
-        return _nothing(context, log, str(error))
-    except Exception as error:
-        return _nothing(context, log, f"eager code raised {one_line(error, context.work.root)}")
+    if not context.eager_steps:
+        context.eager_steps = [_tried(eager_step, context, case) for case in context.cases]
+    expected: list[Trained] = []
+    for step in context.eager_steps:
+        if isinstance(step, NotTrainedError):
+            return _nothing(context, log, _why_not_trained(context, step))
+        if isinstance(step, Exception):
+            return _nothing(context, log, f"eager code raised {one_line(step, context.work.root)}")
+        expected.append(step)
     hows = dict.fromkeys(step.loss.how for step in expected)
     log.add(loss="; ".join(hows))
     some = sum(gradient is not None for step in expected for gradient in step.gradients.values())
@@ -169,14 +211,15 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     short = f"; {some} of {every} leaves that require grad have a gradient" if some < every else ""
     log.end("loss", "pass", "; ".join(hows) + short)
     log.begin("gradients")
+    if not context.compiled_steps:
+        context.compiled_steps = [
+            _tried(compiled_step, context, case, step)
+            for case, step in zip(context.cases, expected, strict=True)
+        ]
     gradients = buffers = 0
-    for case, step in zip(context.cases, expected, strict=True):
-        try:
-            dynamo.reset()
-            model = context.build()
-            actual = train(context, model, captured(model), case, step.loss)
-        except Exception as error:
-            why = f"the compiled step raised {one_line(error, context.work.root)}, the eager one did not"
+    for case, step, actual in zip(context.cases, expected, context.compiled_steps, strict=True):
+        if isinstance(actual, Exception):
+            why = f"the compiled step raised {one_line(actual, context.work.root)}, the eager one did not"
             log.end("gradients", "fail", why)
             return "fail", why, "compile_error"
         gradients += sum(each is not None for each in step.gradients.values())
@@ -190,6 +233,21 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     detail = counted(gradients, "gradient") + (f" and {counted(buffers, 'buffer')}" if buffers else "")
     log.end("gradients", "pass", f"{detail} within tolerance")
     return "pass", detail, None
+
+
+def _tried(make: Callable[..., Trained], *arguments: Any) -> Trained | Exception:
+    """What `make` gives, or the exception that it raises."""
+    try:
+        return make(*arguments)
+    except Exception as error:
+        return error
+
+
+def compiled_step(context: Context, case: Case, expected: Trained) -> Trained:
+    """The step of a fresh model that is compiled by itself."""
+    dynamo.reset()
+    model = context.build()
+    return train(context, model, captured(model), case, expected.loss)
 
 
 def captured(model: Any) -> Callable[..., Any]:
@@ -208,12 +266,13 @@ def _nothing(context: Context, log: TrainingLog, why: str) -> tuple[StageState, 
 def eager_step(context: Context, case: Case) -> Trained:
     with torch.compiler.set_stance("force_eager"):
         model = context.build()
-        try:
-            return train(context, model, model, case)
-        except NotTrainedError:
-            if not wanted_parameters(model) and not _any_grad(case):
-                raise NotTrainedError("no parameter and no input requires grad") from None
-            raise
+        return train(context, model, model, case)
+
+
+def _why_not_trained(context: Context, error: NotTrainedError) -> str:
+    if not wanted_parameters(context.build()) and not any(map(_any_grad, context.cases)):
+        return "no parameter and no input requires grad"
+    return str(error)
 
 
 def _any_grad(case: Case) -> bool:

@@ -10,7 +10,9 @@ from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_pla
 from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
+from tcready.dynamic.worker.gradients import Trained, watched_step
 from tcready.dynamic.worker.journal import counted
+from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.owners import compiled_again, owners
 from tcready.dynamic.worker.stand_ins import speaks_of_meta
@@ -43,7 +45,7 @@ class _Captured:
 def run(context: Context) -> None:
     """Leaves the outputs of one cold compiled call per case."""
     found = _Captured()
-    context.compiled_outputs = []
+    context.compiled_outputs, context.compiled_steps = [], []
     with failing(context, "capture", NOTE, "compile_error"):
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
@@ -88,9 +90,13 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             watchers = [backend.adopting(), *counting]
             splitting = distributed.watching(found.splits, case.name, context)
             try:
-                result = call(
-                    context, compiled, case, recording(record, every_guard=True), splitting, *watchers
-                )
+                watching = [recording(record, every_guard=True), splitting, *watchers]
+                if name == CALLS[0]:
+                    result = watched_step(
+                        context, model, compiled, case, watching, context.compiled_steps, _loss(context)
+                    )
+                else:
+                    result = call(context, compiled, case, *watching)
             except Exception as error:
                 _raise(context, case, error, name, cold)
             finally:
@@ -113,6 +119,13 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     )
     found.counts.add(backend.counts)
     found.by_case.append((case, backend.counts))
+
+
+def _loss(context: Context) -> Loss | None:
+    """What the eager step of the case that comes next goes down on; None if it has none."""
+    at = len(context.compiled_outputs)
+    step = context.eager_steps[at] if at < len(context.eager_steps) else None
+    return step.loss if isinstance(step, Trained) else None
 
 
 def _raise(context: Context, case: Case, error: Exception, name: str, cold: Record) -> NoReturn:

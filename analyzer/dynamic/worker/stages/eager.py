@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker import custom_ops
-from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.gradients import watched_step
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.lines import executed_lines
@@ -26,7 +26,7 @@ def run(context: Context) -> None:
     """Leaves the outputs of one eager call per case."""
     lines: set[tuple[str, int]] = set()
     counts = Counts()
-    context.eager_outputs = []
+    context.eager_outputs, context.eager_steps = [], []
     unknown = ""
     with failing(context, "eager"):
         for case in context.cases:
@@ -41,7 +41,8 @@ def run(context: Context) -> None:
                     output = _counted(context, model, case, counts, lines)
                 except Exception as error:  # the model raises, or does not bear a mode around it
                     model = context.build()
-                    output = call(context, model, case, _watching(context, lines))
+                    watching = _watching(context, lines)
+                    output = watched_step(context, model, model, case, [watching], context.eager_steps)
                     context.journal.warn(
                         f"operations were not counted by module: {one_line(error, context.work.root)}"
                     )
@@ -62,14 +63,12 @@ def run(context: Context) -> None:
 def _counted(context: Context, model: Any, case: Case, counts: Counts, lines: set[tuple[str, int]]) -> Any:
     """The output of a call whose operations are counted for the module that makes them."""
     own = Counts()
-    output = call(
-        context,
-        model,
-        case,
+    watchers = [
         _watching(context, lines),
         counted_eager(model, own),
         custom_ops.watching(context.custom_ops, case),
-    )
+    ]
+    output = watched_step(context, model, model, case, watchers, context.eager_steps)
     counts.add(own)
     return output
 

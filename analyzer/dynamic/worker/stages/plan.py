@@ -14,7 +14,6 @@ from tcready.dynamic.worker.disabled import disabling_code
 from tcready.dynamic.worker.function_trials import function_trials
 from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
-from tcready.dynamic.worker.loss import NotTrainedError
 from tcready.dynamic.worker.ops import below
 from tcready.dynamic.worker.placements import Expected, Measured, measure
 from tcready.dynamic.worker.plan_choice import HOT, NEAR, SETTING, chosen, quickest, smallest_of
@@ -150,12 +149,9 @@ def _expected(context: Context) -> Expected:
     """What eager gives; nothing where `parity` found that nothing can be compared."""
     parity = context.journal.done.get("parity")
     comparable = parity is None or parity.reason != "not_comparable"
-    steps: list[gradients.Trained] = []
-    if context.work.options.mode == "train":
-        try:
-            steps = [gradients.eager_step(context, case) for case in context.cases]
-        except (NotTrainedError, RuntimeError):
-            steps = []
+    steps = [step for step in context.eager_steps if isinstance(step, gradients.Trained)]
+    if len(steps) < len(context.cases):
+        steps = []
     return Expected(context.eager_outputs if comparable else None, steps)
 
 

@@ -21,14 +21,13 @@ from tcready.dynamic.worker.gradients import (
     PHASES,
     Trained,
     TrainingLog,
-    eager_step,
     forward,
     judge_step,
     judged,
     train,
     wanted_parameters,
 )
-from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
+from tcready.dynamic.worker.journal import BUDGET_SPENT, NOT_ASKED, counted, one_line
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.step import Step
@@ -76,6 +75,9 @@ def run(context: Context) -> None:
         (("step",), _whole_step),
     )
     for phases, do in todo:
+        if phases[0] in ("optimizer", "step") and not context.work.options.optimizer:
+            log.skip(phases, f"{NOT_ASKED}: --optimizer")
+            continue
         if spent(context):
             log.skip(phases, CUT)
             continue
@@ -138,8 +140,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     wrong: list[str] = []
     pending: list[tuple[Case, Trained, Trained]] = []
     differs = any(part.phase == "gradients" and part.state == "fail" for part in log.training.parts)
-    for case in context.cases:
-        expected = eager_step(context, case)
+    for case, expected in zip(context.cases, context.eager_steps, strict=True):
         dynamo.reset()
         model = context.build()
         backend = _AotBackend()
@@ -324,7 +325,7 @@ def train_step(model: Any, loss: Loss, optimizer: Any, *args: Any, **kwargs: Any
 def _whole_step(context: Context, log: TrainingLog) -> None:
     """Where one compiled function that holds the whole step breaks, the breaks of the model itself left out."""
     case = context.cases[0]
-    loss = eager_step(context, case).loss
+    loss = context.eager_steps[0].loss
     dynamo.reset()
     model = context.build()
     if not wanted_parameters(model):
