@@ -788,7 +788,7 @@ def backend_sentence(found: Backend) -> str:
         ]
         parts.append(f"eager fallbacks: {_some(names)}")
     if found.difference is not None:
-        parts.append(f"at most {found.difference:.1e} from eager" if found.difference else "equal to eager")
+        parts.append(f"{found.difference:.1e} from eager" if found.difference else "equal to eager")
     if found.cudagraphs is not None:
         parts.append(number(found.cudagraphs, "CUDA graph"))
     return ", ".join(parts)

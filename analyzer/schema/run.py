@@ -371,9 +371,10 @@ class Backend:
     """Calls of kernels that Inductor did not write: matrix products, convolutions, fallbacks."""
     fallbacks: tuple[Fallback, ...] = ()
     difference: float | None = None
-    """From eager: the largest over the largest value of that tensor; None if nothing was compared."""
+    """From eager, of the tensor that differs most: the root mean square over that of the tensor; None if nothing was
+    compared."""
     tolerance: float | None = None
-    """What `difference` was held against, by the coarsest dtype that was compared."""
+    """Of reports of older versions: the largest difference that was allowed."""
     cudagraphs: int | None = None
     """CUDA graphs recorded; None if none were asked for."""
     cudagraph_skips: tuple[CudaGraphSkip, ...] = ()

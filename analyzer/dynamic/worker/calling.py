@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -88,11 +89,18 @@ disturb some."""
 
 def time_again(context: Context, function: Callable[..., Any], case: Case, backend: CountingBackend) -> None:
     """Measure the times of a counted call a few times more; without it, if a call raises, its own times stand."""
-    once = distributed.agreed(backend.counts.total.seconds_in_all, context.work)
-    number = min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS))) if once <= QUICK / 2 else 0
+    began = time.perf_counter()
+
+    def timed() -> None:
+        call(context, function, case, backend.adopting(), backend.timing())
+
+    if distributed.agreed(backend.counts.total.seconds_in_all, context.work) > QUICK / 2:
+        return
     with contextlib.suppress(Exception):  # it ran before
-        for _ in range(number):
-            call(context, function, case, backend.adopting(), backend.timing())
+        timed()
+        once = distributed.agreed(time.perf_counter() - began, context.work)
+        for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS))) - 1):
+            timed()
 
 
 def settle(context: Context) -> None:

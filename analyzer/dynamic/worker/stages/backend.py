@@ -6,21 +6,23 @@ as it is. Inductor is loaded only if this is asked for.
 
 from __future__ import annotations
 
-import math
+import contextlib
 import time
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import torch
-from tcready.dynamic.worker import precision
+from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, Calls, Prepare, judge, rounding_words
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
-from tcready.dynamic.worker.outcome import Outcome, difference
-from tcready.dynamic.worker.precision import Called, called, called_eagerly, exactly
+from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.parity import tensors_in
+from tcready.dynamic.worker.precision import Called, called, called_eagerly
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
@@ -28,7 +30,7 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.events import narrate
 from tcready.schema.run import Backend, CudaGraphSkip, Fallback
 
-CALLS = 3
+COMPILED_CALLS = 3
 """Calls of what was compiled: CUDA graphs are recorded on the second one, so the last is the one without compiling."""
 COLD = "cold"
 """The compilation with an empty cache."""
@@ -153,7 +155,7 @@ def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tupl
     outcome: Outcome | None = None
     folder = context.work.options.trace_out if (mode, note) == ("default", COLD) else None
     with inductor.inductor_recording(record), tracing.traced_into(folder):
-        for _ in range(CALLS):
+        for _ in range(COMPILED_CALLS):
             settle(context)
             start = time.perf_counter()
             given = called(context, compiled, model, case).outcome
@@ -194,39 +196,28 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
 def _compared(
     context: Context, case: Case, eager: Called, outcome: Outcome, found: Backend, parts: list[str]
 ) -> Backend:
-    """The value with its difference from eager; raises _MismatchError where that is beyond what is allowed."""
-    model = context.build()
-    tolerance = precision.tolerance(context, model, eager.outcome)
-    result = judged = difference(eager.outcome, outcome, tolerance)
-    why = ""
-    if result.text is not None:
-        again = called_eagerly(context, context.build, case)
-        if difference(eager.outcome, again.outcome, tolerance).text is not None:
-            parts.append("not compared: eager differs from eager under the same seeds")
-            return found
-        exact, why = exactly(context, context.build, case, eager)
-        tolerance = precision.tolerance(context, model, eager.outcome, exact=exact is not None)
-        near = precision.nearby(context, context.build, case, eager)
-        judged = difference(eager.outcome, outcome, tolerance, exact, near)
-    if result.share is not None and math.isfinite(result.share):
-        found = replace(found, difference=result.share, tolerance=tolerance)
-    if judged.unsure:
-        without = f"; not compared with float64: {why}" if why else ", which float64 does not rule out"
-        parts.append(f"not decided: {judged.text}{without}")
-        return found
-    if judged.text is not None:
+    """The value with its difference from eager; raises _MismatchError where that is more than rounding."""
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        function = model
+        if is_compiled:
+            inductor.forget_compiled()
+            function = compile_callable(model, backend="inductor")
+        return called(context, function, model, prepare(case), eager.loss).outcome
+
+    with inductor.eager_random() if eager.draws else contextlib.nullcontext():
+        result = judge(context, eager.outcome, outcome, Calls(run, cases=(case,), fused=True))
+    if tensors_in(eager.outcome):
+        found = replace(found, difference=result.compared.difference if result.compared is not None else 0.0)
+    if result.verdict == "not_comparable":
+        parts.append(f"not compared: {UNSTEADY_WORDS}")
+    elif result.verdict == "mistake":
         _put(context, found)
-        without = f" (not compared with float64: {why})" if why else ""
-        raise _MismatchError(f"differs from eager: {judged.text}{without}{case.label}")
-    if judged.error is not None:
-        parts.append(
-            f"{result.share:.2%} from eager, which is rounding: from float64 it is "
-            f"{judged.error:.2%} and eager {judged.expected_error:.2%}"
-        )
-    elif result.share is None:
-        parts.append("no tensor to compare")
+        raise _MismatchError(f"differs from eager: {result.text}{case.label}")
+    elif result.compared is not None:
+        parts.append(rounding_words(result.compared))
     else:
-        parts.append(f"within {result.share:.1e} of eager" if result.share else "equal to eager")
+        parts.append("equal to eager" if tensors_in(eager.outcome) else "no tensor to compare")
     return found
 
 

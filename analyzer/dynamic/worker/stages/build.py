@@ -70,8 +70,8 @@ def _built(context: Context) -> None:
         def make(seed: int) -> Any:
             return build(context.value, init, work, seed)
 
-        # Ranks shard parameters, a proof and a bench change those of the models that they ask for.
-        share = not work.options.processes and work.proof is None and work.bench is None
+        # Ranks shard parameters, and a proof changes those of the models that it asks for.
+        share = not work.options.processes and work.proof is None
         store = ModelStore(make, work.options.device, work.options.mode, share=share)
         with _explaining_memory(context, make):
             model = store.kept

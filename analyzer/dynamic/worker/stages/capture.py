@@ -92,18 +92,17 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             try:
                 watching = [recording(record, every_guard=True), splitting, *watchers]
                 if name == CALLS[0]:
-                    result = watched_step(
-                        context, model, compiled, case, watching, context.compiled_steps, _loss(context)
-                    )
-                else:
-                    result = call(context, compiled, case, *watching)
+                    steps, loss = context.compiled_steps, _loss(context)
+                    first = watched_step(context, model, compiled, case, watching, steps, loss)
+                else:  # in training the output would keep all activations
+                    call(context, compiled, case, *watching)
             except Exception as error:
                 _raise(context, case, error, name, cold)
             finally:
                 compiled_calls.add(context, record, case, warm=name == CALLS[-1])
             found.traced |= record.traced
             if name == CALLS[0]:
-                context.compiled_outputs.append(result)
+                context.compiled_outputs.append(first)
                 if journal.observation.explain is None:
                     journal.add(explain=_explained(explained.output()))
                 backend.owners = owners(record, context.names)

@@ -269,11 +269,12 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
         log.end("optimizer", "not_run", "no parameter requires grad")
         return
     with torch.compiler.set_stance("force_eager"):
-        train(context, model, model, context.cases[0])
-        for one, other in zip(
-            wanted_parameters(model).values(), wanted_parameters(twin).values(), strict=True
-        ):
-            other.grad = None if one.grad is None else one.grad.clone()
+        gradients = train(context, model, model, context.cases[0]).gradients
+        others = wanted_parameters(twin)
+        for name, parameter in wanted_parameters(model).items():
+            gradient = gradients[f"parameter {name}"]
+            parameter.grad = gradient
+            others[name].grad = None if gradient is None else gradient.clone()
         reference = _adamw(twin)
         for _ in range(OPTIMIZER_STEPS):
             reference.step()
