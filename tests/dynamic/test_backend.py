@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from observing import observe_target
-from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.merge import merge
 from tcready.reports import html, text
 from tcready.schema.codec import as_json, from_json
@@ -231,72 +228,6 @@ def test_without_a_compiler_it_is_not_run(
 def test_a_spent_budget_is_told(watch: Callable[..., Observation]) -> None:
     found = stage(watch("Model", budget=0.0))
     assert (found.state, found.detail) == ("not_run", "the budget was spent before it began")
-
-
-def outcome(*values: Any) -> Outcome:
-    return Outcome(tuple((f"output {index}", value) for index, value in enumerate(values)), ())
-
-
-@pytest.mark.parametrize(
-    ("expected", "actual", "text"),
-    [
-        (torch.tensor([1.0, 100.0]), torch.tensor([1.05, 100.0]), None),
-        (
-            torch.tensor([1.0, 100.0]),
-            torch.tensor([1.0, 100.2]),
-            "output 0: by 0.2, 0.20% of its largest value",
-        ),
-        (torch.tensor([1, 2]), torch.tensor([1, 3]), "1 of 2 values of torch.int64 differ"),
-        (torch.tensor([math.nan, 1.0]), torch.tensor([math.nan, 1.0]), None),
-        (torch.tensor([math.nan, 1.0]), torch.tensor([0.0, 1.0]), "NaN or infinity stand elsewhere"),
-        (torch.tensor([math.inf]), torch.tensor([-math.inf]), "NaN or infinity stand elsewhere"),
-        (torch.ones(2), torch.ones(2, dtype=torch.float16), "became torch.float16"),
-        (3, 4, "3 became 4"),
-    ],
-)
-def test_differences_are_held_against_the_largest_value(expected: Any, actual: Any, text: str | None) -> None:
-    found = difference(outcome(expected), outcome(actual), 1e-3).text
-    assert (found is None) if text is None else (found is not None and text in found)
-
-
-def test_without_float64_a_small_difference_may_be_rounding() -> None:
-    one, near, far = torch.tensor([1.0, 100.0]), torch.tensor([1.0, 100.5]), torch.tensor([1.0, 102.0])
-    small = difference(outcome(one), outcome(near), 1e-3)
-    assert small.text is not None
-    assert small.unsure
-    assert not difference(outcome(one), outcome(far), 1e-3).unsure
-    assert not difference(outcome(one), outcome(near), 1e-3, outcome(one.double())).unsure
-    assert not difference(outcome(one), outcome(one), 1e-3).unsure
-    # Eager code goes another way in float64: that float64 allows much says nothing.
-    exact, wrong = outcome(-one.double()), outcome(-one)
-    astray = difference(outcome(one), wrong, 1e-3, exact)
-    assert astray.text is None  # it is what float64 gives
-    astray = difference(outcome(one), outcome(one * 3), 1e-3, exact)
-    assert astray.text is not None
-    assert astray.unsure
-    both = difference(outcome(one, 3), outcome(near, 4), 1e-3)
-    assert (both.text, both.unsure) == ("output 1: 3 became 4", False)
-
-
-def test_what_nobody_computed_is_no_error_against_float64() -> None:
-    nothing, kept, changed = torch.tensor([math.nan]), torch.ones(2), torch.tensor([0.1, 1.0])
-
-    def of(argument: torch.Tensor) -> Outcome:
-        return Outcome((("output 0", nothing), ("argument 0", argument)), ())
-
-    def exact(argument: torch.Tensor) -> Outcome:
-        return Outcome((("output 0", nothing.double()), ("argument 0", argument.double())), ())
-
-    untouched = difference(of(kept), of(kept), 1e-3, exact(kept))
-    assert (untouched.text, untouched.error, untouched.expected_error) == (None, None, None)
-    written = difference(of(changed), of(changed), 1e-3, exact(torch.tensor([0.1, 1.0]).double() + 1e-6))
-    assert written.error == written.expected_error == pytest.approx(1e-6, rel=1e-3)
-
-
-def test_what_should_be_zero_is_no_difference() -> None:
-    large, noise = torch.tensor([10.0]), torch.tensor([1e-9])
-    assert difference(outcome(large, noise), outcome(large, -noise), 1e-3).text is None
-    assert difference(outcome(noise), outcome(-noise), 1e-3).text is not None
 
 
 def test_the_reports_show_it() -> None:

@@ -14,7 +14,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import Journal
-from tcready.dynamic.worker.outcome import Outcome, difference
+from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.precision import case_in_float64, tolerance
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
@@ -90,8 +90,7 @@ def test_compiled_code_that_computes_something_else_is_found(tools: Path) -> Non
     parity = found.parity
     assert parity is not None
     assert parity.same is False
-    assert "2.00% of its largest value (0.01% allowed); from float64 by 2.00%" in parity.detail
-    assert parity.detail.endswith("(seed 0)")
+    assert parity.detail == "output 0 of call 1 differs by 2 %, and by 2 % in float64 too (seed 0)"
     assert (parity.seeds, parity.eager_differs, parity.layouts) == (3, False, ("non-contiguous", "expanded"))
     assert parity.error == pytest.approx(0.02, rel=1e-3)
     assert parity.eager_error is not None
@@ -116,8 +115,7 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, too
         assert len(parity.losses) == 3
         assert all(one == pytest.approx(other, rel=1e-3) for one, other in parity.losses)
         assert len(dict(parity.losses)) == 3  # it learns
-    assert plain.error is not None
-    assert drops.error is None  # in float64 it would draw other numbers
+    assert plain.error is drops.error is None, "nothing differs"
 
 
 @pytest.mark.dynamo
@@ -197,7 +195,7 @@ def inputs():
 
 
 @pytest.mark.dynamo
-def test_later_calls_are_compared_and_whole_numbers_that_hang_on_rounding_are_not_decided(
+def test_later_calls_are_compared_and_whole_numbers_may_flip_where_rounding_decides(
     tmp_path: Path, tools: Path
 ) -> None:
     (tmp_path / "model.py").write_text(CALLED_AGAIN)
@@ -205,13 +203,11 @@ def test_later_calls_are_compared_and_whole_numbers_that_hang_on_rounding_are_no
         "parity", "model.py::Model", CAPTURED, tools=tools, root=tmp_path, inputs="model.py::inputs"
     )
     found = {row.case: row.parity or ParityMeasured(None, row.error) for row in answer.measured}
-    assert found["ties"].same is None
-    assert found["ties"].detail.startswith("not decided: output 0 of call 1: ")
-    assert "in eager code that rounds otherwise" in found["ties"].detail
+    assert (found["ties"].same, found["ties"].detail) == (True, "")
     assert (found["wrong"].same, found["later"].same, found["grows"].same) == (False, False, False)
     assert "64 of 64 values of torch.int64 differ" in found["wrong"].detail
-    assert found["later"].detail.startswith("output 0 of call 2: ")
-    assert found["grows"].detail.startswith("output 0 of call 2: ")
+    assert found["later"].detail.startswith("output 0 of call 2 ")
+    assert found["grows"].detail.startswith("output 0 of call 2 ")
     assert (found["draws"].eager_differs, found["draws"].same) == (False, True), found["draws"].detail
 
 
@@ -262,60 +258,6 @@ def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_f
     assert captured.parity.detail.startswith("gradient of layer.weight")
 
 
-def outcome(*values: torch.Tensor) -> Outcome:
-    return Outcome(tuple((f"output {index}", value) for index, value in enumerate(values)), ())
-
-
-def around(value: float, *errors: float) -> torch.Tensor:
-    """200 values, the first ones off by the errors."""
-    found = torch.full((200,), value)
-    found[: len(errors)] += torch.tensor(errors)
-    return found
-
-
-EXACT = outcome(torch.full((200,), 1.0, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    ("eager", "compiled", "same"),
-    [
-        (around(1.0, 0.01), around(1.0, -0.02), True),  # as far off as eager code, on the other side
-        (around(1.0, 0.01), around(1.0, 0.01, 0.06), False),  # several times as far
-        (around(1.0), around(1.0, 0.01), False),  # eager code is exact
-        (around(1.0, 0.01), around(1.0), True),  # compiled code is better than eager code
-        (around(1.0, float("nan")), around(1.0, float("nan")), True),
-        (around(1.0, float("nan")), around(1.0), False),
-    ],
-)
-def test_compiled_code_may_be_as_far_from_float64_as_eager_code(
-    eager: torch.Tensor, compiled: torch.Tensor, same: bool
-) -> None:
-    found = difference(outcome(eager), outcome(compiled), 1e-3, EXACT)
-    assert (found.text is None) is same, found.text
-
-
-def test_what_was_not_computed_in_float64_after_all_excuses_nothing() -> None:
-    eager, compiled = outcome(around(1.0, 0.01)), outcome(around(1.0, -0.01))
-    assert difference(eager, compiled, 1e-3, EXACT).text is None
-    assert difference(eager, compiled, 1e-3, outcome(around(1.0))).text is not None
-
-
-def test_of_few_values_eager_code_may_hit_one_by_chance() -> None:
-    eager, compiled = torch.tensor([1.001]), torch.tensor([1.008])
-    exact = torch.tensor([1.0], dtype=torch.float64)
-    assert difference(outcome(eager), outcome(compiled), 1e-4, outcome(exact)).text is None
-    found = difference(
-        outcome(eager.repeat(200)), outcome(compiled.repeat(200)), 1e-4, outcome(exact.repeat(200))
-    )
-    assert found.text is not None
-
-
-def test_gradients_are_not_lost_beside_large_outputs() -> None:
-    eager = Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([1e-3]))), ())
-    compiled = Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([2e-3]))), ())
-    assert (difference(eager, compiled, 1e-3).text or "").startswith("gradient of a")
-
-
 @pytest.mark.parametrize(
     ("compiled", "exact", "differs"),
     [
@@ -338,27 +280,6 @@ def test_losses_that_float64_does_not_rule_out_are_not_the_same() -> None:
     found = losses_differ([1.0, 0.5], [1.0, 0.8], [1.0, 0.4], 1e-3)
     assert found.text == "loss of training step 2: 0.5 became 0.8"
     assert found.unsure
-
-
-@pytest.mark.dynamo
-@pytest.mark.parametrize(
-    ("before", "after", "words"),
-    [
-        ("1.0", "1000.0", "1.0 became 1000.0"),
-        ("torch.ones(2)", "None", "Tensor became NoneType"),
-        ("torch.eye(2).to_sparse()", "(torch.eye(2) * 2).to_sparse()", "output 0"),
-        ("torch.eye(2).to_sparse()", "torch.eye(2)", "became torch.strided"),
-        ("float('nan')", "float('nan')", None),
-        ("torch.eye(2).to_sparse()", "torch.eye(2).to_sparse()", None),
-    ],
-)
-def test_no_kind_of_output_is_passed_over(before: str, after: str, words: str | None) -> None:
-    import torch
-    from tcready.dynamic.worker.outcome import Outcome, difference
-
-    one, other = (Outcome((("output 0", eval(text, {"torch": torch})),), ("*",)) for text in (before, after))
-    found = difference(one, other, 1e-4).text
-    assert found is None if words is None else words in (found or "")
 
 
 @pytest.mark.parametrize(

@@ -294,7 +294,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watch(folder: Path) -> Watch:
     @functools.cache
     def run(name: str, inputs: str = "example", **options: object) -> Observation:
-        settings: dict[str, object] = {"mode": "train", "optimizer": True, "root": str(folder), "inputs": f"model.py::{inputs}"}
+        settings: dict[str, object] = {
+            "mode": "train",
+            "optimizer": True,
+            "root": str(folder),
+            "inputs": f"model.py::{inputs}",
+        }
         return observe_target(f"model.py::{name}", **(settings | options))
 
     return run

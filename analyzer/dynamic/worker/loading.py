@@ -210,7 +210,7 @@ cast buffers that the library keeps in float32 (the frequencies of rotary embedd
 def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
     """What `make` gives with `device` as the default device; if it raises there, what it gives on the CPU, and why it
     raised. Raises what it raises on the CPU, and at once if the device has too little memory."""
-    if torch.device(device).type == "cpu":
+    if device == "cpu":
         return make(), None
     if on_meta(device):
         with torch.device(device):

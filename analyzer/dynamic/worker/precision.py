@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import dtype_of, fresh
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
-from tcready.dynamic.worker.outcome import EXACT, ROUNDED, UNTOUCHED, Outcome, is_discrete
+from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import DEPTH, flatten, seen
-from tcready.dynamic.worker.torch_internals import placement, pytree
+from tcready.dynamic.worker.torch_internals import placement
 from tcready.dynamic.worker.torch_internals.layers import CONVOLUTION
 from torch import nn
 
@@ -37,19 +36,14 @@ compares float32."""
 LOW_PRECISION = (1e-2, 2e-2)
 """For every other floating dtype, as for the models of which that runner asks least: Inductor keeps float32 between fused
 operations where eager code rounds."""
-COPIES = 3
-"""A model in float64 with its inputs and what it computes is taken to need so many times the bytes of its weights and
-inputs."""
 
 
 KEPT_VALUES = 1 << 26
 """Of several calls each is kept if one gives no more values than that, else the last alone."""
-NEARBY = 2
-"""Eager calls with inputs and weights rounded otherwise, beside whole numbers and truth values that may hang on it."""
 
 
 @dataclass(frozen=True)
-class Calls:
+class Repeats:
     """How calls follow each other."""
 
     number: int = 1
@@ -59,7 +53,7 @@ class Calls:
     """Whether the arguments and the model's buffers, as a call leaves them, are part of what it gave."""
 
 
-ONE_CALL = Calls()
+ONE_CALL = Repeats()
 
 
 @dataclass(frozen=True)
@@ -86,7 +80,7 @@ def called(
     model: Any,
     case: Case,
     loss: Loss | None = None,
-    how: Calls = ONE_CALL,
+    how: Repeats = ONE_CALL,
 ) -> Called:
     """Calls of `function`, which is `model` or its compiled form, in training each with its backward.
 
@@ -200,62 +194,11 @@ def _as_bytes(state: Any) -> torch.Tensor:
     return torch.frombuffer(bytearray(pickle.dumps(state)), dtype=torch.uint8)
 
 
-def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: Calls = ONE_CALL) -> Called:
+def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: Repeats = ONE_CALL) -> Called:
     """The same of eager code; `build` gives the model, which every call changes if it likes."""
     model = build()
     with torch.compiler.set_stance("force_eager"):
         return called(context, model, model, case, how=how)
-
-
-def exactly(
-    context: Context,
-    build: Callable[[], Any],
-    case: Case,
-    eager: Called,
-    how: Calls = ONE_CALL,
-) -> tuple[Outcome | None, str]:
-    """What eager code gives in float64 for the same weights and inputs; None with the reason if that cannot be had."""
-    if eager.draws:
-        return None, "it draws random numbers, and would draw others in float64"
-    try:
-        model = build()
-        if not _fits(context, model, case):
-            return None, "a copy in float64 may not fit into memory"
-        wide = in_float64(model)
-        loss = None if eager.loss is None else loss_in_float64(eager.loss)
-        with torch.compiler.set_stance("force_eager"), created_in_float64():
-            outcome = called(context, wide, wide, case_in_float64(case), loss, how).outcome
-    except Exception as error:  # an operation that has no float64, a dtype that the code names, memory
-        return None, f"in float64 it raises {type(error).__name__}"
-    if _has(eager.outcome, ROUNDED) and not _has(outcome, EXACT):
-        return None, "its outputs are of less than float64 whatever it is given"
-    return outcome, ""
-
-
-def _has(outcome: Outcome, kinds: tuple[torch.dtype, ...]) -> bool:
-    """Whether outputs or gradients are of such a dtype."""
-    gave = (leaf for label, leaf in outcome.leaves if not label.startswith(UNTOUCHED))
-    return any(isinstance(leaf, torch.Tensor) and leaf.dtype in kinds for leaf in gave)
-
-
-def nearby(
-    context: Context, build: Callable[[], Any], case: Case, eager: Called, how: Calls = ONE_CALL
-) -> tuple[Outcome, ...]:
-    """What eager code gives with inputs and weights that are rounded otherwise: whole numbers and truth values that
-    differ there hang on rounding. Nothing if no output is one, or if it raises."""
-    leaves = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(UNTOUCHED)]
-    if not any(is_discrete(leaf) for leaf in leaves):
-        return ()
-    found = []
-    for seed in range(NEARBY):
-        with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
-            model = copy.deepcopy(build())
-            moved = fresh(case)
-            tensors: list[torch.Tensor] = list(model.parameters()) if isinstance(model, nn.Module) else []
-            list(seen((moved.args, moved.kwargs), DEPTH, set(), tensors.append))
-            moved_by_rounding(tensors, seed)
-            found.append(called(context, model, model, moved, eager.loss, how).outcome)
-    return tuple(found)
 
 
 def _round_otherwise(tensor: torch.Tensor, seed: int) -> None:
@@ -387,21 +330,6 @@ def created_in_float64() -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-def _fits(context: Context, model: Any, case: Case) -> bool:
-    tensors = [
-        leaf for leaf in pytree.tree_leaves((case.args, case.kwargs)) if isinstance(leaf, torch.Tensor)
-    ]
-    if isinstance(model, nn.Module):
-        tensors += [*model.parameters(), *model.buffers()]
-    values: int = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
-    bytes_needed = COPIES * 8 * values
-    device = torch.device(context.work.options.device)
-    if device.type == "mps":
-        return False  # it has no float64
-    free = memory.free_bytes(str(device))
-    return free is None or bytes_needed <= free
 
 
 def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:

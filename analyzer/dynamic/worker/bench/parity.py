@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, differs, judge
 from tcready.dynamic.worker.bench import state
 from tcready.dynamic.worker.bench.arms import Running, built
 from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
@@ -21,18 +22,16 @@ from tcready.dynamic.worker.gradients import wanted_parameters
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.loss import Loss
-from tcready.dynamic.worker.outcome import TIMES_OF_FEW, TOO_FAR, Difference, Outcome, difference
+from tcready.dynamic.worker.outcome import Difference, Outcome
 from tcready.dynamic.worker.precision import (
     Called,
-    Calls,
+    Repeats,
     called,
     called_eagerly,
     case_in_float64,
     created_in_float64,
-    exactly,
     in_float64,
     loss_in_float64,
-    nearby,
     tolerance,
 )
 from tcready.dynamic.worker.torch_internals import inductor, placement, pytree
@@ -42,6 +41,10 @@ from tcready.schema.bench import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, Be
 
 SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 """Of weights and of inputs, where these are drawn."""
+TIMES = 10.0
+"""How many times as far from float64 as eager code a loss may be, beside the tolerance."""
+TOO_FAR = 0.1
+"""Of the largest loss: what differs by more is not called the same, however far eager code itself is from float64."""
 LEARNING_RATE = 1e-3
 """Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
 REPLAYED = 3
@@ -69,15 +72,7 @@ class _Reference:
     eager: Called
     differs: bool
     """Whether a second eager run gives something else."""
-    comparable: bool
-    """Whether such a difference is within the tolerance."""
-    exact: Outcome | None
-    near: tuple[Outcome, ...]
-    """What eager code gives under other rounding, where that may decide."""
-    why: str
-    """Why there is nothing in float64."""
-    tolerance: float
-    how: Calls
+    how: Repeats
     stateful: bool = False
     """Whether a call changes the model: then each case begins with a model of its own."""
 
@@ -193,7 +188,7 @@ def _reference(
 ) -> _Reference:
     model = context.build()
     before = state.marks(model)
-    how = Calls(after=True)
+    how = Repeats(after=True)
     began = time.monotonic()
     eager = called_eagerly(context, lambda: model, case, how)
     took = time.monotonic() - began
@@ -209,24 +204,7 @@ def _reference(
             how = replace(how, in_a_row=False)  # it does not take what it leaves
             eager = called_eagerly(context, context.build, case, how)
     again = called_eagerly(context, context.build, case, how)
-    exact, why = exactly(context, context.build, case, eager, how)
-    allowed = tolerance(context, context.build(), eager.outcome, exact=exact is not None)
-    twice = difference(eager.outcome, again.outcome, allowed)
-    return _Reference(
-        case,
-        index,
-        words,
-        layout,
-        eager,
-        bool(twice.share) or twice.text is not None,
-        twice.text is None,
-        exact,
-        nearby(context, context.build, case, eager, how),
-        why,
-        allowed,
-        how,
-        stateful,
-    )
+    return _Reference(case, index, words, layout, eager, differs(eager.outcome, again.outcome), how, stateful)
 
 
 def _arm(
@@ -262,7 +240,9 @@ def _arm(
             _fail(found, arm, each.index, GAVE_UP if compiled else COMPILED_NOTHING)
             continue
         parity = found[key].parity or ParityMeasured(None)
-        found[key] = replace(found[key], parity=_joined(parity, each, actual, _judged(each, actual)))
+        found[key] = replace(
+            found[key], parity=_joined(parity, each, actual, _judged(context, arm, each, actual))
+        )
 
 
 def _called(context: Context, running: Running, reference: _Reference) -> Called:
@@ -289,55 +269,64 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
         actual = _called(context, running, reference)
     except Exception:
         return False
-    judged = _judged(reference, actual)
-    if judged.text is not None:
+    judged = _judged(context, arm, reference, actual)
+    if not judged.ok:
         return False
     parity = found[key].parity or ParityMeasured(None)
     found[key] = replace(found[key], parity=_joined(parity, reference, actual, judged))
     return True
 
 
-def _judged(reference: _Reference, actual: Called) -> Difference:
-    return difference(
-        reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact, reference.near
-    )
+def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
+    """Whether an arm gives what eager code gives, rounding aside."""
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        case = prepare(reference.case)
+        if not is_compiled:
+            return called(context, model, model, case, reference.eager.loss, reference.how).outcome
+        inductor.forget_compiled()
+        running = built(replace(context, build=lambda: model), arm)
+        return _called(context, running, replace(reference, case=case)).outcome
+
+    calls = Calls(run, context.build, (reference.case,), fused=True)
+    return judge(context, reference.eager.outcome, actual.outcome, calls)
 
 
 def _joined(
-    parity: ParityMeasured, reference: _Reference, actual: Called, judged: Difference
+    parity: ParityMeasured, reference: _Reference, actual: Called, judged: Agreement
 ) -> ParityMeasured:
     """With one more comparison. The first difference is the one that is reported."""
     parity = replace(
         parity,
         eager_differs=bool(parity.eager_differs) or reference.differs,
-        error=_worse(parity.error, judged.error),
-        eager_error=_worse(parity.eager_error, judged.expected_error),
-        tolerance=_worse(parity.tolerance, reference.tolerance),
     )
+    if judged.compared is not None:
+        parity = replace(
+            parity,
+            error=_worse(parity.error, judged.compared.compiled_error),
+            eager_error=_worse(parity.eager_error, judged.compared.eager_error),
+        )
     if reference.layout is None:
         gradients = max(parity.gradients, reference.eager.gradients)
         parity = replace(parity, seeds=parity.seeds + 1, gradients=gradients)
     elif reference.layout not in parity.layouts:
         parity = replace(parity, layouts=(*parity.layouts, reference.layout))
-    if judged.text is None:
+    if judged.ok:
         if parity.same is not None or parity.detail not in ("", NOTHING_COMPARED):
             return parity  # what could not be compared before is not made good by this
         compared = _tells(reference.eager)
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
-    without = f"; not compared with float64: {reference.why}" if reference.why else ""
     why = ""
     if reference.eager.draws and not _same_draws(reference.eager, actual):
         why = "not comparable: it draws random numbers, and draws others when compiled"
-    elif not reference.comparable:
-        why = "not comparable: eager differs from eager under the same seeds"
-    elif judged.unsure:
-        why = f"not decided: {judged.text}{without or ', which float64 does not rule out'}"
+    elif judged.verdict == "not_comparable":
+        why = f"not comparable: {UNSTEADY_WORDS}"
     if why:
         same = parity.same if parity.same is False else None
         return replace(parity, same=same, detail=parity.detail or why + reference.words)
     if parity.same is False:
         return parity
-    return replace(parity, same=False, detail=f"{judged.text}{without}{reference.words}")
+    return replace(parity, same=False, detail=f"{judged.text}{reference.words}")
 
 
 def _tells(eager: Called) -> bool:
@@ -372,12 +361,13 @@ def _train(
     """Losses of some steps of AdamW from the same weights, with the same random numbers."""
     for each in references:
         loss = each.eager.loss
-        if loss is None or not each.comparable:
+        if loss is None or each.differs:
             continue
         with placement.stance("force_eager"):
             model = context.build()
             expected = _losses(context, model, model, each.case, loss, steps)
         exact = _exact_losses(context, each, loss, steps)
+        allowed = tolerance(context, model, each.eager.outcome, exact=exact is not None)
         for arm in arms:
             measured = found[arm.name, each.index]
             if measured.error or measured.parity is None:
@@ -391,7 +381,7 @@ def _train(
                 _raises(found, arm, each.index, raised)
                 continue
             parity = replace(measured.parity, losses=tuple(zip(expected, actual, strict=True)))
-            judged = losses_differ(expected, actual, exact, each.tolerance)
+            judged = losses_differ(expected, actual, exact, allowed)
             if judged.text and parity.same is not False:
                 words = f"not decided: {judged.text}" if judged.unsure else judged.text
                 same = None if judged.unsure else False
@@ -418,7 +408,7 @@ def _losses(
 
 def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: int) -> list[float] | None:
     """In float64; None where the model is not called in it."""
-    if reference.exact is None:
+    if reference.eager.draws:
         return None
     try:
         with placement.stance("force_eager"):
@@ -437,14 +427,14 @@ def losses_differ(
     is off from float64; not sure if eager code is that far off itself."""
     scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
     own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
-    allowed = tolerance * scale + TIMES_OF_FEW * (own if math.isfinite(own) else 0.0)
-    found = Difference(None, None)
+    allowed = tolerance * scale + TIMES * (own if math.isfinite(own) else 0.0)
+    found = Difference(None)
     for step, (one, other) in enumerate(zip(expected, actual, strict=True)):
         words = f"loss of training step {step + 1}: {one:.6g} became {other:.6g}"
         if math.isfinite(one) != math.isfinite(other) or abs(one - other) > allowed:
-            return Difference(None, words)
+            return Difference(words)
         if found.text is None and abs(one - other) > max(TOO_FAR, tolerance) * scale:
-            found = Difference(None, words, unsure=True)
+            found = Difference(words, unsure=True)
     return found
 
 

@@ -1,0 +1,241 @@
+"""Whether two outcomes agree up to rounding, on small functions in place of compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tcready.dynamic.worker import agreement  # noqa: E402
+from tcready.dynamic.worker.agreement import Agreement, Calls, Prepare, differs, judge  # noqa: E402
+from tcready.dynamic.worker.case import Case  # noqa: E402
+from tcready.dynamic.worker.context import Context  # noqa: E402
+from tcready.dynamic.worker.frames import Names  # noqa: E402
+from tcready.dynamic.worker.journal import Journal  # noqa: E402
+from tcready.dynamic.worker.outcome import Outcome  # noqa: E402
+from tcready.dynamic.worker.parity import outcome_of  # noqa: E402
+from tcready.dynamic.worker.request import Work  # noqa: E402
+from tcready.options import RunOptions  # noqa: E402
+
+Function = Callable[..., Any]
+LOW = ("float32", "bfloat16", "float16")
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function: Function, compiled: Function, dtype: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(64, 64)
+        self.functions = (function, compiled)
+        self.to(getattr(torch, dtype))
+
+    def forward(self, x: torch.Tensor, is_compiled: bool) -> Any:
+        return self.functions[is_compiled](self.layer, x)
+
+
+def compare(eager: Function, compiled: Function, dtype: str = "float32", **options: Any) -> Agreement:
+    """What the judge says of two functions of a layer and 256 vectors."""
+    model = Model(eager, compiled, dtype)
+    work = Work("net.py::Net", RunOptions(**options), "/")
+    context = Context(
+        work, Journal(work, None, None), Names("/", ()), build=lambda: Model(eager, compiled, dtype)
+    )
+    torch.manual_seed(1)
+    case = Case(None, (torch.randn(256, 64).to(getattr(torch, dtype)),), {})
+
+    def run(made: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        with torch.no_grad():
+            return outcome_of(made(*prepare(case).args, is_compiled))
+
+    def unchanged(given: Case) -> Case:
+        return given
+
+    outcomes = run(model, unchanged, False), run(model, unchanged, True)
+    return judge(context, *outcomes, Calls(run, cases=(case,)))
+
+
+def plain(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    return layer(x)
+
+
+def split(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """The same product in two parts, which are added up afterwards."""
+    one, other = x[:, :32] @ layer.weight[:, :32].T, x[:, 32:] @ layer.weight[:, 32:].T
+    return one + other + layer.bias
+
+
+@pytest.mark.parametrize("dtype", LOW)
+def test_another_order_of_the_same_sum_is_rounding(dtype: str) -> None:
+    found = compare(plain, split, dtype)
+    assert (found.verdict, found.text) == ("rounding", "")
+    assert found.compared is not None
+    assert (found.compared.name, found.compared.dtype, found.compared.reference) == (
+        "output 0",
+        dtype,
+        "float64",
+    )
+    assert 0 < found.compared.difference < 0.02
+    assert found.compared.remaining is not None
+    assert found.compared.remaining < 1e-12
+    assert found.compared.eager_error is not None
+    assert found.compared.compiled_error is not None
+    assert found.compared.compiled_error < 2.5 * found.compared.eager_error
+
+
+def one_row(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    found = layer(x).clone()
+    found[7] *= 1.03
+    return found
+
+
+@pytest.mark.parametrize("dtype", LOW)
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(lambda layer, x: torch.nn.functional.linear(x, layer.weight), id="bias left out"),
+        pytest.param(lambda layer, x: layer(x) * 1.03, id="scale 3 % off"),
+        pytest.param(one_row, id="one row wrong"),
+        pytest.param(lambda layer, x: layer(x) + 1e-3, id="small offset"),
+    ],
+)
+def test_a_mistake_remains_in_float64(mistake: Function, dtype: str) -> None:
+    found = compare(plain, mistake, dtype)
+    assert found.verdict == "mistake"
+    assert found.text.endswith("in float64 too")
+
+
+@pytest.mark.parametrize(("dtype", "verdict"), [("float32", "mistake"), ("bfloat16", "equal")])
+def test_rounding_on_the_way_is_a_mistake_of_a_more_precise_model(dtype: str, verdict: str) -> None:
+    found = compare(plain, lambda layer, x: layer(x).bfloat16().to(x.dtype), dtype)
+    assert found.verdict == verdict
+
+
+def test_a_lost_cast_is_a_mistake() -> None:
+    def normed(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        y = layer(x).float()
+        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True))).to(x.dtype)
+
+    def normed_in_low_precision(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        return y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True))
+
+    assert compare(normed, normed_in_low_precision, "float32").verdict == "equal"
+    found = compare(normed, normed_in_low_precision, "bfloat16")
+    assert found.verdict == "mistake"
+    assert "lacks casts" in found.text
+    assert compare(normed_in_low_precision, normed, "bfloat16").verdict == "rounding", (
+        "more precise than eager code"
+    )
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "words"),
+    [
+        (lambda layer, x: 1.0, lambda layer, x: 1000.0, "output 0"),
+        (lambda layer, x: 1, lambda layer, x: 2, "1 became 2"),
+        (lambda layer, x: "a", lambda layer, x: "b", "'a' became 'b'"),
+        (lambda layer, x: x, lambda layer, x: None, "Tensor in eager code, None in compiled code"),
+        (lambda layer, x: x, lambda layer, x: x.double(), "torch.float32 (256, 64) became torch.float64"),
+        (lambda layer, x: x, lambda layer, x: (x, x), "another structure"),
+        (lambda layer, x: torch.eye(2).to_sparse(), lambda layer, x: torch.eye(2), "became torch.strided"),
+        (
+            lambda layer, x: torch.eye(2).to_sparse(),
+            lambda layer, x: (torch.eye(2) * 2).to_sparse(),
+            "output 0",
+        ),
+        (plain, lambda layer, x: layer(x) / (torch.arange(64) > 0), "256 of 16384 finite values became NaN"),
+    ],
+)
+def test_every_kind_of_output_is_compared(eager: Function, compiled: Function, words: str) -> None:
+    found = compare(eager, compiled)
+    assert found.verdict == "mistake"
+    assert words in found.text
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda layer, x: float("nan"),
+        lambda layer, x: layer(x) / 0,
+        lambda layer, x: torch.eye(2).to_sparse(),
+        lambda layer, x: torch.zeros(0),
+        lambda layer, x: (layer(x) * 1j).conj(),
+        lambda layer, x: {"a": [x, None, "text", 3]},
+    ],
+)
+def test_what_is_equal_costs_no_call(same: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "_in_wide_dtype", lambda *_: pytest.fail("the calls were made again"))
+    assert compare(same, same).verdict == "equal"
+
+
+def test_an_index_may_flip_where_two_values_are_tied_and_nowhere_else() -> None:
+    def top(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        return layer(x).argmax(-1)
+
+    def top_of_split(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        return split(layer, x).argmax(-1)
+
+    def another(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        found = layer(x).argmax(-1)
+        found[3] = (found[3] + 1) % 64
+        return found
+
+    assert compare(top, top_of_split, "bfloat16").ok
+    assert compare(top, another, "float32").verdict == "mistake"
+    assert compare(top, another, "bfloat16").verdict == "mistake"
+
+
+def only_in_its_own_dtype(function: Function, dtype: torch.dtype) -> Function:
+    def checked(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != dtype:
+            raise RuntimeError("this kernel takes one dtype")
+        return function(layer, x)
+
+    return checked
+
+
+def test_without_a_wider_dtype_the_sensitivity_of_eager_code_decides() -> None:
+    own = torch.bfloat16
+    eager = only_in_its_own_dtype(plain, own)
+    found = compare(eager, only_in_its_own_dtype(split, own), "bfloat16")
+    assert found.verdict == "rounding"
+    assert found.compared is not None
+    assert found.compared.reference == ""
+    assert found.compared.why == "in a wider dtype eager code raises RuntimeError"
+    wrong = only_in_its_own_dtype(lambda layer, x: layer(x) * 1.1, own)
+    assert compare(eager, wrong, "bfloat16").verdict == "mistake"
+
+
+def test_what_eager_code_does_not_repeat_cannot_be_compared() -> None:
+    counter = iter(range(100))
+
+    def counting(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        return layer(x) + next(counter)
+
+    assert compare(counting, counting).verdict == "not_comparable"
+
+
+def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
+    def of(gradient: float) -> Outcome:
+        return Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ())
+
+    assert differs(of(1e-3), of(2e-3))
+    work = Work("net.py::Net", RunOptions(), "/")
+    context = Context(work, Journal(work, None, None), Names("/", ()), build=torch.nn.Identity)
+    calls = Calls(lambda model, prepare, is_compiled: of(2e-3 if is_compiled else 1e-3))
+    found = judge(context, of(1e-3), of(2e-3), calls)
+    assert found.text.startswith("gradient of a")
+
+
+def test_float32_is_the_wider_dtype_where_float64_needs_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agreement, "SMALL", 0)
+    found = compare(plain, split, "bfloat16")
+    assert found.verdict == "rounding"
+    assert found.compared is not None
+    assert found.compared.reference == "float32"
+    assert compare(plain, lambda layer, x: layer(x) * 1.03, "bfloat16").verdict == "mistake"
