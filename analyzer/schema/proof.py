@@ -135,6 +135,8 @@ class Trial:
     """How often each new test was true and false."""
     unanswered: str | None = None
     """Why it shows nothing, in one line: it was ended before it was done."""
+    unsettled: bool = False
+    """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
 
 
 @dataclass(frozen=True)

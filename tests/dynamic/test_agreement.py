@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tcready.dynamic.worker import agreement  # noqa: E402
+from tcready.dynamic.worker import agreement, precision  # noqa: E402
 from tcready.dynamic.worker.agreement import Agreement, Calls, Prepare, differs, judge  # noqa: E402
 from tcready.dynamic.worker.case import Case  # noqa: E402
 from tcready.dynamic.worker.context import Context  # noqa: E402
@@ -233,7 +233,7 @@ def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
 def test_float32_is_the_wider_dtype_where_float64_needs_too_much_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(agreement, "SMALL", 0)
+    monkeypatch.setattr(precision, "SMALL", 0)
     found = compare(plain, split, "bfloat16")
     assert found.verdict == "rounding"
     assert found.compared is not None

@@ -9,13 +9,14 @@ code is, and a little more.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from tcready.dynamic.worker import distributed, memory
+from tcready.dynamic.worker import distributed
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -30,15 +31,22 @@ from tcready.dynamic.worker.outcome import (
     unlike,
 )
 from tcready.dynamic.worker.parity import by_tolerance, outcome_of
-from tcready.dynamic.worker.precision import call_in, case_in, moved_by_rounding, tensors_of, wide_of
+from tcready.dynamic.worker.precision import (
+    NotWideError,
+    call_in,
+    case_in,
+    eps_of,
+    moved_by_rounding,
+    tensors_of,
+    wide_dtype,
+    widen_in_place,
+)
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.dispatch import WideningMode, unseen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema.run import Compared
 from torch import nn
 
-SMALL = 1 << 30
-"""Bytes that a model in float64 may have, however small the model is in its own dtype."""
 EXCESS = ((1000, 2.5), (32, 5.0), (0, 30.0))
 """How many times as far from the wide result as eager code compiled code may be, by root mean square, in tensors of at
 least so many values: the fewer there are, the more chance decides. PyTorch's benchmark runner allows 2 to 3; 17 models
@@ -57,6 +65,8 @@ UNSTEADY = 0.3
 """The part of a difference that two runs of eager code show as well, from which on the difference says nothing."""
 MOVES = 2
 """Runs of eager code with inputs and weights moved by one rounding."""
+MANY = 1 << 22
+"""Values of a tensor that are counted as distinct ones: of more there are enough."""
 FLOOR = 1e-3
 """A tensor is not compared by less than this part of the largest of its kind: what should be zero is noise twice."""
 
@@ -106,7 +116,7 @@ EQUAL = Agreement("equal")
 
 
 @dataclass(frozen=True)
-class _Wide:
+class Wide:
     """What both sides give in a wide dtype."""
 
     dtype: torch.dtype
@@ -116,6 +126,8 @@ class _Wide:
     """The least precise dtype in which eager code computes even there: code may name a dtype."""
     lost_casts: bool = False
     """Whether compiled code casts to a more precise dtype less often than eager code."""
+    names: tuple[str, str] = ("eager code", "compiled code")
+    """What the two sides are called."""
 
 
 def case_calls(
@@ -172,7 +184,7 @@ def differs(expected: Outcome, actual: Outcome) -> bool:
 
 def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
     """The places of the leaves that are not equal, in two outcomes of one structure."""
-    return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not _equal(*pair))
+    return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not equal_values(*pair))
 
 
 UNSTEADY_WORDS = "eager differs from eager under the same seeds"
@@ -213,13 +225,14 @@ def _pairs(expected: Outcome, actual: Outcome) -> Iterator[tuple[Any, Any]]:
         yield one, other
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal_values(one: Any, other: Any) -> bool:
+    """Whether two leaves of one shape and dtype are equal (NaN equals NaN)."""
     if not isinstance(one, torch.Tensor):
         if isinstance(one, (bool, int, float, complex)):
             return bool(one == other) or (one != one and other != other)
         return True
     if one.is_sparse:
-        return _equal(one.to_dense(), other.to_dense())
+        return equal_values(one.to_dense(), other.to_dense())
     if one.layout != torch.strided or one.is_quantized:
         return True  # what torch cannot compare
     if torch.equal(one, other):
@@ -243,7 +256,7 @@ def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
         one, other, right = expected.leaves[at][1], actual.leaves[at][1], exact.leaves[at][1]
         if is_discrete(one) or not isinstance(one, torch.Tensor):
             return True
-        least = _eps(one.dtype) / 2 * _rms(right)
+        least = eps_of(one.dtype) / 2 * _rms(right)
         if _distance(other, right) > _times(DOUBT, one.numel()) * max(_distance(one, right), least):
             return True
     return False
@@ -251,7 +264,7 @@ def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
 
 def _in_wide_dtype(
     context: Context, expected: Outcome, actual: Outcome, calls: Calls
-) -> tuple[_Wide | None, str]:
+) -> tuple[Wide | None, str]:
     """What both sides give there; None, and why, if eager code does not run there."""
     with contextlib.ExitStack() as stack:
         try:
@@ -266,23 +279,19 @@ def _in_wide_dtype(
             seen = WideningMode(narrow, dtype, wide.own)
             with torch.compiler.set_stance("force_eager"), seen:
                 eager = calls.run(model_of(), prepare, False)
-        except _NotWideError as error:
+        except NotWideError as error:
             return None, str(error)
         except Exception as error:  # an operator without the dtype, a dtype that the code names, memory
             return None, f"in a wider dtype eager code raises {type(error).__name__}"
-        coarsest = max(seen.found or {dtype}, key=_eps)
+        coarsest = max(seen.found or {dtype}, key=eps_of)
         if calls.fused and not _in_doubt(expected, actual, eager):
-            return _Wide(dtype, eager, None, coarsest), ""
+            return Wide(dtype, eager, None, coarsest), ""
         compiled: Outcome | None = None
         seen_compiled = WideningMode(narrow, dtype, wide.own)
         with contextlib.suppress(Exception), seen_compiled:
             compiled = calls.run(model_of(), prepare, True)
         lost = compiled is not None and not calls.fused and seen_compiled.casts < seen.casts
-        return _Wide(dtype, eager, compiled, coarsest, lost), ""
-
-
-class _NotWideError(Exception):
-    """Why the model cannot be had in a wider dtype."""
+        return Wide(dtype, eager, compiled, coarsest, lost), ""
 
 
 @dataclass(frozen=True)
@@ -298,74 +307,21 @@ class _Widened:
 
 @contextlib.contextmanager
 def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
-    """A wider dtype for which the memory suffices, and what gives models of it. Raises _NotWideError if there is none."""
+    """A wider dtype for which the memory suffices, and what gives models of it. Raises NotWideError if there is none."""
     if calls.build is None and context.lent is not None:
         # The model that all others are copies of: one in a wider dtype beside it would need three times its memory.
         with context.lent() as model:
-            dtype, narrow = _wide_dtype(context, model, calls)
-            with _in_place(model, dtype):
-                yield _Widened(dtype, narrow, max(narrow, key=_eps), lambda: copied(model, share=True))
+            dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
+            with widen_in_place(model, dtype):
+                yield _Widened(dtype, narrow, max(narrow, key=eps_of), lambda: copied(model, share=True))
         return
     model = (calls.build or context.build)()
-    dtype, narrow = _wide_dtype(context, model, calls)
+    dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
     alone = refers_to_itself(model)
-    with _in_place(model, dtype):
+    with widen_in_place(model, dtype):
         yield _Widened(
-            dtype, narrow, max(narrow, key=_eps), lambda: model if alone else copied(model, share=True)
+            dtype, narrow, max(narrow, key=eps_of), lambda: model if alone else copied(model, share=True)
         )
-
-
-@contextlib.contextmanager
-def _in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
-    """The floating tensors of a model have their values in a wider dtype meanwhile, which loses none of them."""
-    owner = getattr(model, "__self__", model)
-    tensors = [
-        (each, each.dtype)
-        for each in (tensors_of(owner) if isinstance(owner, nn.Module) else ())
-        if each.is_floating_point() or each.is_complex()
-    ]
-    try:
-        for each, _ in tensors:
-            each.data = each.data.to(wide_of(each, dtype))
-        yield
-    finally:
-        for each, own in tensors:
-            each.data = each.data.to(own)
-
-
-def _wide_dtype(context: Context, model: Any, calls: Calls) -> tuple[torch.dtype, frozenset[torch.dtype]]:
-    """The dtype in which the calls are made again, and those that it takes the place of. Raises _NotWideError."""
-    owner = getattr(model, "__self__", model)
-    tensors = tensors_of(owner) if isinstance(owner, nn.Module) else []
-    if any(type(each) not in (torch.Tensor, nn.Parameter) for each in tensors):
-        raise _NotWideError("its parameters are of a type of their own")
-    own: int = sum(each.numel() * each.element_size() for each in tensors)
-    floating = sum(each.numel() for each in tensors if each.is_floating_point() or each.is_complex())
-    inputs = [each for case in calls.cases or context.cases for each in tensors_of((case.args, case.kwargs))]
-    floating_inputs = sum(each.numel() for each in inputs if each.is_floating_point())
-    shared = [each.untyped_storage().data_ptr() for each in tensors if not isinstance(each, nn.Parameter)]
-    if len(set(filter(None, shared))) < len(list(filter(None, shared))):
-        raise _NotWideError("its buffers share memory")
-    narrow = {each.dtype for each in (*tensors, *inputs) if each.is_floating_point()}
-    kinds = [torch.float64]
-    if narrow - {torch.float32, torch.float64}:
-        kinds.append(torch.float32)
-    elif narrow == {torch.float64}:
-        raise _NotWideError("there is no wider dtype than float64")
-    device = torch.device(context.work.options.device).type
-    if device == "mps":
-        kinds = [kind for kind in kinds if kind != torch.float64]
-    free = memory.free_bytes(context.work.options.device)
-    for kind in kinds:
-        size = kind.itemsize
-        fits = free is None or size * (floating + 3 * floating_inputs) <= free + own
-        if fits and (size * floating <= max(SMALL, 2 * own)):
-            return kind, frozenset(narrow | {torch.float32})
-    raise _NotWideError("a copy in a wider dtype may not fit into memory")
-
-
-def _eps(dtype: torch.dtype) -> float:
-    return float(torch.finfo(dtype).eps)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -373,7 +329,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _by_wide(
-    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, wide: _Wide
+    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, wide: Wide
 ) -> Agreement:
     if labels_of(wide.eager) != labels_of(expected):
         return _by_sensitivity(
@@ -384,8 +340,27 @@ def _by_wide(
             calls,
             f"in {_name(wide.dtype)} the output has another structure",
         )
+    moved = functools.cache(lambda: [] if context.work.options.processes else _moved(context, calls))
+    return judge_by_wide(expected, actual, unequal, wide, moved, fused=calls.fused)
+
+
+def judge_by_wide(
+    expected: Outcome,
+    actual: Outcome,
+    unequal: Sequence[int],
+    wide: Wide,
+    moved: Callable[[], Sequence[Outcome]] = tuple,
+    *,
+    fused: bool = False,
+    repeats: bool = False,
+) -> Agreement:
+    """Compare two outcomes by what both sides give in a wide dtype, which has the same leaves.
+
+    `unequal`: the places of the leaves that are compared. `moved` gives what eager code gives under other rounding,
+    which decides where whole numbers differ. `repeats`: whether inputs may be of one value, so that values repeat and
+    only distinct ones average chance out.
+    """
     floors = _floors(wide.eager)
-    moved: list[Outcome] | None = None
     worst: Compared | None = None
     mistakes: list[str] = []
     for at in unequal:
@@ -397,9 +372,7 @@ def _by_wide(
             else (wide.compiled.leaves[at][1])
         )
         if is_discrete(one):
-            if moved is None:
-                moved = [] if context.work.options.processes else _moved(context, calls)
-            own = [outcome.leaves[at][1] for outcome in moved if len(outcome.leaves) > at]
+            own = [outcome.leaves[at][1] for outcome in moved() if len(outcome.leaves) > at]
             found = discrete_difference(one, other, [exact, *own])
             text = "" if found.unsure else found.text
             if not text and again is not None:
@@ -417,7 +390,8 @@ def _by_wide(
             continue
         floor = floors.get(kind_of(label), 0.0)
         compared = _figures(label, one, other, exact, again, wide, floor)
-        text = _beyond(compared, one, wide, calls.fused)
+        values = int(exact.unique().numel()) if repeats and one.numel() <= MANY else one.numel()
+        text = _beyond(compared, one.dtype, values, wide, fused)
         if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
             worst = compared
         if text:
@@ -452,7 +426,7 @@ def _figures(
     other: torch.Tensor,
     exact: torch.Tensor,
     again: torch.Tensor | None,
-    wide: _Wide,
+    wide: Wide,
     floor: float,
 ) -> Compared:
     size = max(_rms(exact), floor) or 1.0
@@ -467,12 +441,12 @@ def _figures(
     )
 
 
-def _beyond(compared: Compared, tensor: torch.Tensor, wide: _Wide, fused: bool) -> str:
+def _beyond(compared: Compared, dtype: torch.dtype, values: int, wide: Wide, fused: bool) -> str:
     """Why a difference is more than rounding; empty if it is not."""
     if compared.remaining is not None:
         # Halfway, on a scale of factors, between what rounding becomes and what a mistake remains.
-        kept = math.sqrt(min(1.0, _eps(wide.coarsest) / max(_eps(tensor.dtype), _eps(wide.dtype))))
-        noise = 64 * _eps(wide.coarsest)
+        kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(dtype), eps_of(wide.dtype))))
+        noise = 64 * eps_of(wide.coarsest)
         if compared.remaining > max(kept * compared.difference, noise if kept < 1.0 else math.inf):
             return (
                 f"differs by {share(compared.difference)}, and by {share(compared.remaining)} "
@@ -481,13 +455,13 @@ def _beyond(compared: Compared, tensor: torch.Tensor, wide: _Wide, fused: bool) 
     own, error = compared.eager_error, compared.compiled_error
     if own is None or error is None:
         return ""
-    values = tensor.numel()
-    least = _eps(tensor.dtype) / (8 if values >= EXCESS[0][0] else 2)
+    first, second = wide.names
+    least = eps_of(dtype) / (8 if values >= EXCESS[0][0] else 2)
     if wide.lost_casts and error > _times(LESS, values) * max(own, least):
-        return f"{_errors(compared)}: compiled code lacks casts to a more precise dtype that eager code makes"
+        return f"{_errors(compared, first)}: {second} lacks casts to a more precise dtype that {first} makes"
     times = max(_times(EXCESS, values), EXCESS_OF_FUSED if fused else 0.0)
     if error > times * max(own, least):
-        return f"{_errors(compared)}: compiled code computes less precisely"
+        return f"{_errors(compared, first)}: {second} computes less precisely"
     return ""
 
 
@@ -495,9 +469,9 @@ def _times(table: tuple[tuple[int, float], ...], values: int) -> float:
     return next(times for least, times in table if values >= least)
 
 
-def _errors(compared: Compared) -> str:
+def _errors(compared: Compared, first: str) -> str:
     return (
-        f"is {share(compared.compiled_error or 0.0)} from {compared.reference}, eager code "
+        f"is {share(compared.compiled_error or 0.0)} from {compared.reference}, {first} "
         f"{share(compared.eager_error or 0.0)}"
     )
 
@@ -592,7 +566,7 @@ def _by_sensitivity(
         spread = max((_distance(one, each) / size for each in own), default=0.0)
         compared = Compared(label, _name(one.dtype), difference, "", spread or None, None, None, why)
         worst = compared if worst is None or difference > worst.difference else worst
-        if difference > SENSITIVITY * max(spread, _eps(one.dtype) / 2):
+        if difference > SENSITIVITY * max(spread, eps_of(one.dtype) / 2):
             how = f"one rounding of inputs and weights moves eager code by {share(spread)}" if own else why
             mistakes.append(f"{label} differs by {share(difference)}: {how}")
     return _agreement(mistakes, worst)
@@ -610,7 +584,7 @@ def _unless_unsteady(
     for one, other, twice in (
         (one, other, twice)
         for (one, other), (_, twice) in zip(_pairs(expected, actual), _pairs(expected, again), strict=True)
-        if not _equal(one, other) and not _equal(one, twice)
+        if not equal_values(one, other) and not equal_values(one, twice)
     ):
         if not isinstance(one, torch.Tensor) or is_discrete(one):
             return replace(found, verdict="not_comparable")

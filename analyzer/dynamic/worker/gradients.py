@@ -90,17 +90,24 @@ def backward(
     loss = loss or loss_of(output)
     loss(output).backward()
     wanted = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
+    gradients = {name: tensor.grad for name, tensor in (wanted | leaves).items()}
+    for parameter in wanted.values():
+        parameter.grad = None
+    return step_of(model, output, loss, gradients, random)
+
+
+def step_of(
+    model: Any, output: Any, loss: Loss, gradients: dict[str, torch.Tensor | None], random: bool
+) -> Trained:
+    """The step that left these gradients, with the buffers as they are now."""
     buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
-    found = Trained(
+    return Trained(
         pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, output),
         loss,
-        {name: tensor.grad for name, tensor in (wanted | leaves).items()},
+        gradients,
         {name: buffer.detach().clone() for name, buffer in buffers.items()},
         random,
     )
-    for parameter in wanted.values():
-        parameter.grad = None
-    return found
 
 
 def watched_step(

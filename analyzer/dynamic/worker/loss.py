@@ -132,6 +132,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _projection(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Drawn on the host, so that it is the same on every device; half precision is summed in single."""
+    """Drawn on the host in float32, so that it is the same on every device and in every dtype; half precision is summed
+    in single."""
     dtype = tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
-    return torch.randn(tensor.shape, generator=generator, dtype=dtype).to(tensor.device)
+    return torch.randn(tensor.shape, generator=generator, dtype=torch.float32).to(tensor.device, dtype)

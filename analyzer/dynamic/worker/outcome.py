@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 
-UNTOUCHED = ("argument", "buffer")
-"""Kinds of what a call may leave as it was."""
 FLIPS = 10.0
 """How many times as many whole numbers as flip under another rounding of eager code may differ."""
 

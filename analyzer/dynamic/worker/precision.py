@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -38,6 +39,8 @@ LOW_PRECISION = (1e-2, 2e-2)
 operations where eager code rounds."""
 
 
+SMALL = 1 << 30
+"""Bytes that a model in float64 may have, however small the model is in its own dtype."""
 KEPT_VALUES = 1 << 26
 """Of several calls each is kept if one gives no more values than that, else the last alone."""
 
@@ -291,6 +294,66 @@ def call_in(context: Context, dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = convolution
+
+
+class NotWideError(Exception):
+    """Why the model cannot be had in a wider dtype."""
+
+
+@contextlib.contextmanager
+def widen_in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
+    """The floating tensors of a model have their values in a wider dtype meanwhile, which loses none of them."""
+    owner = getattr(model, "__self__", model)
+    tensors = [
+        (each, each.dtype)
+        for each in (tensors_of(owner) if isinstance(owner, nn.Module) else ())
+        if each.is_floating_point() or each.is_complex()
+    ]
+    try:
+        for each, _ in tensors:
+            each.data = each.data.to(wide_of(each, dtype))
+        yield
+    finally:
+        for each, own in tensors:
+            each.data = each.data.to(own)
+
+
+def wide_dtype(
+    context: Context, model: Any, cases: Sequence[Case]
+) -> tuple[torch.dtype, frozenset[torch.dtype]]:
+    """The dtype in which calls with these inputs are made again, and those that it takes the place of. Raises
+    NotWideError."""
+    owner = getattr(model, "__self__", model)
+    tensors = tensors_of(owner) if isinstance(owner, nn.Module) else []
+    if any(type(each) not in (torch.Tensor, nn.Parameter) for each in tensors):
+        raise NotWideError("its parameters are of a type of their own")
+    own: int = sum(each.numel() * each.element_size() for each in tensors)
+    floating = sum(each.numel() for each in tensors if each.is_floating_point() or each.is_complex())
+    inputs = [each for case in cases for each in tensors_of((case.args, case.kwargs))]
+    floating_inputs = sum(each.numel() for each in inputs if each.is_floating_point())
+    shared = [each.untyped_storage().data_ptr() for each in tensors if not isinstance(each, nn.Parameter)]
+    if len(set(filter(None, shared))) < len(list(filter(None, shared))):
+        raise NotWideError("its buffers share memory")
+    narrow = {each.dtype for each in (*tensors, *inputs) if each.is_floating_point()}
+    kinds = [torch.float64]
+    if narrow - {torch.float32, torch.float64}:
+        kinds.append(torch.float32)
+    elif narrow == {torch.float64}:
+        raise NotWideError("there is no wider dtype than float64")
+    device = torch.device(context.work.options.device).type
+    if device == "mps":
+        kinds = [kind for kind in kinds if kind != torch.float64]
+    free = memory.free_bytes(context.work.options.device)
+    for kind in kinds:
+        size = kind.itemsize
+        fits = free is None or size * (floating + 3 * floating_inputs) <= free + own
+        if fits and (size * floating <= max(SMALL, 2 * own)):
+            return kind, frozenset(narrow | {torch.float32})
+    raise NotWideError("a copy in a wider dtype may not fit into memory")
+
+
+def eps_of(dtype: torch.dtype) -> float:
+    return float(torch.finfo(dtype).eps)
 
 
 def moved_by_rounding(tensors: Sequence[torch.Tensor], seed: int) -> None:

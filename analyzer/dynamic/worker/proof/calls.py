@@ -40,6 +40,7 @@ from tcready.dynamic.worker.proof.variations import (
     every,
     fitting,
 )
+from tcready.dynamic.worker.proof.widening import Widening
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.events.whose import below_site
 from tcready.schema.proof import FunctionPlace, ProofRequest
@@ -74,7 +75,9 @@ MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inf
 """How a person would name a mode."""
 
 
-def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
+def of_model(
+    models: Models, request: ProofRequest, widening: Widening | None = None
+) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
     context = models.context
     watched = reached_modules({place.path for place in request.functions})
@@ -97,7 +100,12 @@ def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Calla
                     if variation not in fits[number]:
                         continue
                     key = Key(mode, seed, number, variation, numbers=request.numbers)
-                    yield key, functools.partial(called, context, model, model, case, key, watched)
+                    yield (
+                        key,
+                        functools.partial(
+                            called, context, model, model, case, key, watched, widening=widening
+                        ),
+                    )
 
 
 Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
@@ -105,7 +113,11 @@ Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
 
 
 def alone(
-    models: Models, request: ProofRequest, functions: Sequence[FunctionPlace], made: Made | None = None
+    models: Models,
+    request: ProofRequest,
+    functions: Sequence[FunctionPlace],
+    made: Made | None = None,
+    widening: Widening | None = None,
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of a function alone, on arguments that a call of the model gave it; in its place, of what is `made` of
     it."""
@@ -138,7 +150,15 @@ def alone(
                     yield (
                         key,
                         functools.partial(
-                            called, context, owner, whole, case, key, watched, counts=made is None
+                            called,
+                            context,
+                            owner,
+                            whole,
+                            case,
+                            key,
+                            watched,
+                            counts=made is None,
+                            widening=widening,
                         ),
                     )
 
@@ -152,9 +172,10 @@ def called(
     watched: Sequence[ModuleType] = (),
     *,
     counts: bool = True,
+    widening: Widening | None = None,
 ) -> Behaviour:
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
-    counted where it `counts`."""
+    counted where it `counts`. With `widening`, in a wide dtype."""
     if key.variation == IN_DOUBLE:
         model, function = _in_double(model, function)
     if key.variation == TWICE:
@@ -166,21 +187,23 @@ def called(
         args,
         kwargs,
     )
-    asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
-    if key.mode == "train" and asks:
-        args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
-    leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-    if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
-        args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
     with contextlib.ExitStack() as stack:
         if change := OF_PYTHON.get(key.variation):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
             stack.enter_context(_other_numbers(model, change))
         if key.variation == OTHER_WEIGHTS:
             stack.enter_context(_other_weights(model, draw))
-        return behaviour(
-            model, _cast(context, function), args, kwargs, key.mode, watched, leaves, counts=counts
-        )
+        asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
+        if key.mode == "train" and asks:
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
+        function = _cast(context, function)
+        if widening is not None:
+            args, kwargs = stack.enter_context(widening.widened(context, model, args, kwargs, key.variation))
+            function = widening.within(function)
+        leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
+        return behaviour(model, function, args, kwargs, key.mode, watched, leaves, counts=counts)
 
 
 def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
@@ -257,14 +280,14 @@ def _weights(model: Any) -> list[torch.Tensor]:
 
 @contextlib.contextmanager
 def _other_weights(model: Any, draw: torch.Generator) -> Iterator[None]:
-    kept = [(each.data, each.detach().clone()) for each in _weights(model)]
-    for data, _ in kept:
-        data.add_(torch.randn(data.shape, generator=draw).to(data) * 0.25)
+    kept = [(each, each.detach().clone()) for each in _weights(model)]
+    for each, value in kept:
+        each.data.add_(torch.randn(value.shape, generator=draw).to(value) * 0.25)
     try:
         yield
     finally:
-        for data, value in kept:
-            data.copy_(value)
+        for each, value in kept:
+            each.data.copy_(value)
 
 
 def _twice(function: Callable[..., Any]) -> Callable[..., Any]:

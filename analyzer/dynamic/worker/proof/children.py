@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -98,14 +98,33 @@ def _answered(
         if result.failure is not None:
             break
         journal.write(f"proof: {variant.name}", number, len(variants))
-        trial = _in_child(
-            Trial,
-            room / f"trial-{number}.json",
+        trial = _tried(
+            variant,
             functools.partial(_after, fresh, asked, variant, trace),
-            work.root,
+            room / f"trial-{number}.json",
+            work,
             share(len(variants) - number),
-            functools.partial(_without_answer, work, variant),
         )
+        if trial.unsettled:
+            wide = trace.with_name("wide.pt"), room / f"wide-{number}.pt"
+            for of, path in zip((None, variant), wide, strict=True):
+                if not path.exists() or of is not None:
+                    _in_child(
+                        ProofResult,
+                        path.with_suffix(".json"),
+                        functools.partial(_call_widely, fresh, asked, of, trace, path),
+                        work.root,
+                        share(len(variants) - number),
+                        lambda why, _: ProofResult(failure=why),
+                    )
+            trial = _tried(
+                variant,
+                functools.partial(_after, fresh, asked, variant, trace, wide),
+                room / f"trial-{number}.json",
+                work,
+                share(len(variants) - number),
+            )
+            wide[1].unlink(missing_ok=True)
         result = replace(result, trials=(*result.trials, trial))
         write_json(str(room / "result.json"), result)
     return known
@@ -122,6 +141,7 @@ def _called_as_it_stands(
     """What the code as it stands does. Where a kernel fails on an accelerator its process can do no more there: another
     one makes the calls, without the inputs that did that."""
     until = time.monotonic() + seconds
+    trace.with_name("wide.pt").unlink(missing_ok=True)
     while True:
         found = _in_child(
             ProofResult,
@@ -143,8 +163,27 @@ def _before(fresh: Callable[[], Context], request: ProofRequest, trace: Path) ->
     return trials.before(fresh(), request, trace)
 
 
-def _after(fresh: Callable[[], Context], request: ProofRequest, variant: Variant, trace: Path) -> Trial:
-    return trials.after(fresh(), request, variant, trace)
+def _tried(variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float) -> Trial:
+    """The trial of a variant in a process of its own."""
+    return _in_child(
+        Trial, path, after, work.root, seconds, functools.partial(_without_answer, work, variant)
+    )
+
+
+def _after(
+    fresh: Callable[[], Context],
+    request: ProofRequest,
+    variant: Variant,
+    trace: Path,
+    wide: Sequence[Path] = (),
+) -> Trial:
+    return trials.after(fresh(), request, variant, trace, wide)
+
+
+def _call_widely(
+    fresh: Callable[[], Context], request: ProofRequest, variant: Variant | None, trace: Path, path: Path
+) -> ProofResult:
+    return trials.call_widely(fresh(), request, variant, trace, path)
 
 
 def _without_answer(work: Work, variant: Variant, why: str, is_late: bool) -> Trial:

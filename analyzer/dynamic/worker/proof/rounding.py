@@ -1,15 +1,21 @@
-"""Sums that are added up in another order in each call (atomic additions of an accelerator): what their last digits are
-says nothing about a change."""
+"""Values that are rounded otherwise: in each call, as the sums of an accelerator that adds atomically, or by a change."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import Wide, judge_by_wide, unequal_leaves
+from tcready.dynamic.worker.outcome import Outcome, unlike
 from tcready.dynamic.worker.proof.behaviour import Behaviour
+from tcready.dynamic.worker.proof.calls import Key
+from tcready.dynamic.worker.proof.variations import IN_DOUBLE
+from tcready.dynamic.worker.proof.widening import WideCall
+from tcready.schema.proof import Differs
 
 MOST = 1e-4
 """What is further apart than this share of its largest number is not rounded otherwise."""
@@ -36,18 +42,197 @@ def as_rounded(expected: Behaviour, actual: Behaviour, known: Rounding) -> Behav
     if not known:
         return actual
     others = dict(_tensors(actual))
-    alike = {
-        name: tensor
-        for name, tensor in _tensors(expected)
-        if name in known and _share(tensor, others.get(name)) <= min(TIMES * known[name], MOST)
-    }
-    return replace(
+    return _with_values(
         actual,
-        outputs=[alike.get(("outputs", str(i)), each) for i, each in enumerate(actual.outputs)],
-        inputs=[alike.get(("inputs", str(i)), each) for i, each in enumerate(actual.inputs)],
-        gradients={name: alike.get(("gradients", name), each) for name, each in actual.gradients.items()},
-        state={name: alike.get(("state", name), each) for name, each in actual.state.items()},
+        {
+            name: tensor
+            for name, tensor in _tensors(expected)
+            if name in known and _share(tensor, others.get(name)) <= min(TIMES * known[name], MOST)
+        },
     )
+
+
+def _with_values(seen: Behaviour, values: Mapping[tuple[str, str], Any]) -> Behaviour:
+    """A behaviour with other values of some leaves, by field and name."""
+    return replace(
+        seen,
+        outputs=[values.get(("outputs", str(i)), each) for i, each in enumerate(seen.outputs)],
+        inputs=[values.get(("inputs", str(i)), each) for i, each in enumerate(seen.inputs)],
+        gradients={name: values.get(("gradients", name), each) for name, each in seen.gradients.items()},
+        state={name: values.get(("state", name), each) for name, each in seen.state.items()},
+    )
+
+
+class UnsettledError(Exception):
+    """Values differ, and only calls in a wide dtype show whether that is rounding."""
+
+
+@dataclass(frozen=True)
+class WideCalls:
+    """The calls of a proof in a wide dtype, before and after a change; as text why there is none."""
+
+    before: Mapping[Key, WideCall | str]
+    after: Mapping[Key, WideCall | str]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is left to compare of a call once its values are judged by precision."""
+
+    actual: Behaviour
+    """With the values that are expected where they differ by rounding."""
+    mistake: tuple[Differs, str] | None = None
+    """The first difference that is more than rounding, and its kind."""
+    why: str = ""
+    """Why values were not judged, so that tolerances decide; empty if they were, or if something else differs."""
+
+
+SIDES = ("the code before", "the code after")
+FEW = 1000
+"""Values of compiled code alone are judged by tolerance as well in tensors of fewer: it is not compiled in a wide dtype,
+and by chance eager code may be far off."""
+
+
+def judge_values(
+    key: Key,
+    expected: Behaviour,
+    actual: Behaviour,
+    wide: WideCalls | None,
+    otherwise: Callable[[Behaviour, Behaviour], Any],
+    ignored: frozenset[str] = frozenset(),
+    *,
+    compiled: bool = False,
+) -> Judged:
+    """Judge by precision the values that differ in two calls, before and after a change or eager and `compiled`.
+
+    `otherwise` gives what else differs. Raises UnsettledError if nothing else does and there are no `wide` calls.
+    """
+    names, one, other = [], [], []
+    theirs = dict(_leaves(actual, ignored))
+    for name, leaf in _leaves(expected, ignored):
+        that = theirs.get(name)
+        if type(that) is not type(leaf) or (isinstance(leaf, torch.Tensor) and unlike(leaf, that)):
+            return Judged(actual)
+        names.append(name)
+        one.append((_label(name), leaf))
+        other.append((_label(name), that))
+    first, second = Outcome(tuple(one), ()), Outcome(tuple(other), ())
+    unequal = unequal_leaves(first, second)
+    if not unequal:
+        return Judged(actual)
+    alike = {names[at]: one[at][1] for at in unequal}
+    if otherwise(expected, _with_values(actual, alike)):
+        return Judged(actual)
+    if key.variation == IN_DOUBLE and not otherwise(expected, actual):
+        return Judged(actual)  # there is no wider dtype: what casts to float32 alone is judged
+    if wide is None:
+        raise UnsettledError
+    found = _wide(key, expected, names, wide, compiled=compiled)
+    if isinstance(found, str):
+        return Judged(actual, why=found)
+    mistakes = [
+        (at, text)
+        for at in unequal
+        if (text := _elsewhere(one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at))
+    ]
+    if mistakes:
+        at, text = mistakes[0]
+        return Judged(actual, (_kind(names[at]), f"{one[at][0]}: {text}"))
+    given = [at for at in unequal if names[at][0] == "outputs"]
+    behind = [at for at in unequal if names[at][0] != "outputs"]
+    # In a gradient a last digit may decide on a branch, as that of a clamp: other casts say nothing of it.
+    for places, of, fused in ((given, found, False), (behind, replace(found, lost_casts=False), True)):
+        agreement = judge_by_wide(first, second, places, of, fused=fused, repeats=True)
+        if not agreement.ok:
+            at = next(at for at in places if agreement.text.startswith(one[at][0]))
+            return Judged(actual, (_kind(names[at]), agreement.text))
+    if compiled:
+        alike = {name: leaf for name, leaf in alike.items() if _count(leaf) >= FEW}
+    return Judged(_with_values(actual, alike))
+
+
+def _leaves(seen: Behaviour, ignored: frozenset[str]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """The tensors of a call that can be judged, and the numbers that it gives."""
+    named = (
+        ("outputs", ((str(number), each) for number, each in enumerate(seen.outputs))),
+        ("gradients", seen.gradients.items()),
+        ("inputs", ((str(number), each) for number, each in enumerate(seen.inputs))),
+        ("state", ((name, each) for name, each in seen.state.items() if name not in ignored)),
+    )
+    for field, values in named:
+        for name, each in values:
+            if isinstance(each, torch.Tensor):
+                if each.layout == torch.strided and not each.is_quantized:
+                    yield (field, name), each
+            elif field == "outputs" and type(each) is float:
+                yield (field, name), each
+
+
+KINDS: Mapping[str, tuple[str, Differs]] = MappingProxyType(
+    {
+        "outputs": ("output", "value"),
+        "gradients": ("gradient of", "gradient"),
+        "inputs": ("argument", "state"),
+        "state": ("state", "state"),
+    }
+)
+"""How leaves are named, and the kind of a difference, by the field of `Behaviour`."""
+
+
+def _label(name: tuple[str, str]) -> str:
+    return f"{KINDS[name[0]][0]} {name[1]}"
+
+
+def _kind(name: tuple[str, str]) -> Differs:
+    return KINDS[name[0]][1]
+
+
+def _count(leaf: Any) -> int:
+    return leaf.numel() if isinstance(leaf, torch.Tensor) else 1
+
+
+def _wide(
+    key: Key, expected: Behaviour, names: Sequence[tuple[str, str]], wide: WideCalls, *, compiled: bool
+) -> Wide | str:
+    """What both sides give in a wide dtype; why there is nothing to judge by."""
+    found = []
+    sides = ((SIDES[1], wide.after),) if compiled else zip(SIDES, (wide.before, wide.after), strict=True)
+    for side, calls in sides:
+        call = calls.get(key, "the time did not suffice for the call in a wide dtype")
+        if isinstance(call, str):
+            return call
+        if call.seen.error != expected.error:
+            return f"in a wide dtype {side} raises {call.seen.error or 'nothing'}"
+        leaves = dict(_leaves(call.seen, frozenset()))
+        if not all(name in leaves for name in names):
+            return f"in a wide dtype {side} gives something else"
+        found.append((call, Outcome(tuple((_label(name), leaves[name]) for name in names), ())))
+    (one, before), (other, after) = found[0], found[-1]
+    if one.dtype != other.dtype or one.seen.random != other.seen.random:
+        return "in a wide dtype the code draws other random numbers"
+    for (_, left), (_, right) in zip(before.leaves, after.leaves, strict=True):
+        if isinstance(left, torch.Tensor) and (
+            not isinstance(right, torch.Tensor) or left.shape != right.shape
+        ):
+            return "in a wide dtype the code gives other shapes"
+    if compiled:
+        return Wide(one.dtype, before, None, one.coarsest)
+    return Wide(one.dtype, before, after, one.coarsest, other.casts < one.casts, SIDES)
+
+
+def _elsewhere(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:
+    """Where values are finite in one call alone though those in the wide dtype are not; empty if nowhere."""
+    left, right, true = (torch.as_tensor(each) for each in (one, other, exact))
+    if left.shape != true.shape:
+        return "has another shape in a wide dtype"
+    if again is not None and not torch.equal(
+        torch.isfinite(true), torch.isfinite(torch.as_tensor(again.leaves[at][1]))
+    ):
+        return "NaN or infinity elsewhere, in a wide dtype too"
+    places = ~torch.isfinite(true) & ~torch.isfinite(left)
+    moved = int((torch.nan_to_num(left[places]) != torch.nan_to_num(right[places])).sum())
+    moved += int((torch.isnan(left[places]) != torch.isnan(right[places])).sum())
+    return f"{moved} values that are NaN or infinite became others" if moved else ""
 
 
 def _tensors(seen: Behaviour) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import itertools
 import math
 import signal
 import time
@@ -18,6 +19,7 @@ from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
+from tcready.dynamic.worker.precision import NotWideError
 from tcready.dynamic.worker.proof import fake_kernels
 from tcready.dynamic.worker.proof.behaviour import (
     Behaviour,
@@ -47,7 +49,14 @@ from tcready.dynamic.worker.proof.calls import (
 from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
-from tcready.dynamic.worker.proof.rounding import Rounding, as_rounded, rounding
+from tcready.dynamic.worker.proof.rounding import (
+    Rounding,
+    UnsettledError,
+    WideCalls,
+    as_rounded,
+    judge_values,
+    rounding,
+)
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.variations import (
@@ -66,11 +75,12 @@ from tcready.dynamic.worker.proof.variations import (
     TWICE,
     WITH_GRADIENTS,
 )
+from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema.proof import SLOWER, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.proof import SLOWER, Differs, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
 from tcready.schema.words import Mode
 from torch import nn
 
@@ -120,10 +130,35 @@ class Trace:
     """What the shortest eager call costs."""
     threads: int = 1
     """With which every variant is called."""
+    wide: WideCalls | None = None
+    """The calls in a wide dtype, once values were found to differ."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
         """`actual` with what is only rounded otherwise set to what is expected."""
         return as_rounded(expected, actual, self.rounding.get(function, {}))
+
+    def differing(
+        self, key: Key, expected: Behaviour, actual: Behaviour
+    ) -> tuple[Behaviour, tuple[Differs, str] | None]:
+        """What differs first in a call after a change, and the call without what is rounding."""
+        otherwise = functools.partial(difference, ignored=self.restless)
+        judged = judge_values(key, expected, actual, self.wide, otherwise, self.restless)
+        found = judged.mistake or otherwise(expected, judged.actual)
+        if found is not None and judged.why:
+            found = found[0], f"{found[1]}; by tolerance, since {judged.why}"
+        return judged.actual, found
+
+    def compiled_differing(
+        self, key: Key, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
+    ) -> str | None:
+        """What differs first in a compiled call."""
+        actual = self.rounded(key.function, expected, actual)
+        otherwise = functools.partial(compiled_difference, ignored=ignored)
+        judged = judge_values(key, expected, actual, self.wide, otherwise, ignored, compiled=True)
+        if judged.mistake:
+            return judged.mistake[1]
+        found = otherwise(expected, judged.actual)
+        return f"{found}; by tolerance, since {judged.why}" if found and judged.why else found
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -301,8 +336,54 @@ def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
     )
 
 
-def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
-    """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code."""
+def call_widely(
+    context: Context, request: ProofRequest, variant: Variant | None, trace_path: Path, wide_path: Path
+) -> ProofResult:
+    """Makes the calls of the trace in a wide dtype, of a variant or the code as it stands, and leaves them in a file."""
+    trace: Trace = torch.load(trace_path, weights_only=False)
+    found: dict[Key, WideCall | str] = {}
+    wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
+    Overlay(dict(variant.sources) if variant is not None else {})
+    if not _not_begun(context):
+        torch.set_num_threads(trace.threads)
+        models, widening = Models(context), Widening()
+        functions = variant.functions if variant is not None else request.functions
+        until = time.monotonic() + 2 * request.seconds
+        for key, call in itertools.chain(
+            of_model(models, request, widening),
+            alone(models, request, functions, widening=widening),
+        ):
+            if key not in wanted or time.monotonic() > until:
+                continue
+            try:
+                found[key] = widening.made(call())
+            except Exception as error:  # no wide dtype, or what cannot be copied
+                found[key] = str(error) if isinstance(error, NotWideError) else type(error).__name__
+    torch.save(found, wide_path)
+    return ProofResult()
+
+
+def after(
+    context: Context,
+    request: ProofRequest,
+    variant: Variant,
+    trace_path: Path,
+    wide_paths: Sequence[Path] = (),
+) -> Trial:
+    """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code.
+
+    `wide_paths`: what `call_widely` left of the code as it stands and of the variant. Without it the trial ends unsettled
+    where values differ.
+    """
+    try:
+        return _after(context, request, variant, trace_path, wide_paths)
+    except UnsettledError:
+        return Trial(variant.name, context.journal.observation, unsettled=True)
+
+
+def _after(
+    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, wide_paths: Sequence[Path]
+) -> Trial:
     context.measures = False
     texts = dict(variant.sources)
     sides = Sides(variant.asked, variant.written)
@@ -311,7 +392,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     for name, value in map(dynamo.set_flag, variant.settings):
         usual.setdefault(name, value)
     with sides:
-        trial, trace, models = _eager(context, request, variant, trace_path, sides)
+        trial, trace, models = _eager(context, request, variant, trace_path, wide_paths, sides)
         overlay.unmark()
     if trace is None:
         return trial
@@ -351,7 +432,12 @@ def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Tr
 
 
 def _eager(
-    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, sides: Sides
+    context: Context,
+    request: ProofRequest,
+    variant: Variant,
+    trace_path: Path,
+    wide_paths: Sequence[Path],
+    sides: Sides,
 ) -> tuple[Trial, Trace | None, Models]:
     """The calls on a variant against those in the trace, and the models that made them; without the trace if something
     differs."""
@@ -359,6 +445,10 @@ def _eager(
     if _not_begun(context):
         return Trial(variant.name, context.journal.observation), None, models
     trace: Trace = torch.load(trace_path, weights_only=False)
+    if wide_paths:
+        trace.wide = WideCalls(
+            *(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths)
+        )
     if _weights(models, request) != trace.weights:
         text = "the state_dict differs after the build"
         seen = context.journal.observation
@@ -387,7 +477,7 @@ def _eager(
             if nothing:
                 continue
             if begun is None:
-                found = difference(expected, actual, trace.restless)
+                actual, found = trace.differing(key, expected, actual)
             else:
                 found = begun.difference(key, expected, actual, trace.restless)
             apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
@@ -577,7 +667,6 @@ def _compiled(
                     break
             compared += 1
             expected, actual = compiling.called(key)
-            actual = trace.rounded(None, expected, actual)
             if key in trace.compiled_errors and actual.error != trace.compiled_errors[key]:
                 trial = _with_exceptions(trial, key, expected, actual)
             if expected.raised and key in trace.left and trace.left[key] is None:
@@ -586,7 +675,7 @@ def _compiled(
                     trial = replace(trial, raises=trial.raises or text)
             values = key in chosen or key.variation in FINITE
             found = (
-                compiled_difference(expected, actual, compiling.ignored)
+                trace.compiled_differing(key, expected, actual, compiling.ignored)
                 if values
                 else ends_otherwise(expected, actual)
             )
@@ -615,7 +704,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
         expected, actual = compiling.called(key)
-        if found := compiled_difference(expected, trace.rounded(None, expected, actual), compiling.ignored):
+        if found := trace.compiled_differing(key, expected, actual, compiling.ignored):
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial
@@ -679,13 +768,13 @@ def _compiled_alone(
     for key, call in chosen(_compiled_by_itself):
         if key not in expected:
             continue
-        actual = trace.rounded(key.function, expected[key], call())
+        actual = call()
         if dynamo.is_failure(actual.error):
             continue  # as it is called by the model it may be compiled all the same
         trial = replace(trial, compiled_calls=trial.compiled_calls + 1)
         if key not in trace.compiled_errors or actual.error != trace.compiled_errors[key]:
             trial = _with_exceptions(trial, key, expected[key], actual)
-        if found := compiled_difference(expected[key], actual, trace.restless):
+        if found := trace.compiled_differing(key, expected[key], actual, trace.restless):
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial

@@ -24,6 +24,7 @@ from tcready.dynamic.worker.gradients import (
     forward,
     judge_step,
     judged,
+    step_of,
     train,
     wanted_parameters,
 )
@@ -148,7 +149,9 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         record = Record()
         try:
             with recording(record):
-                actual = train(context, model, compiled, case, expected.loss)
+                actual, (in_all, in_graphs) = _counted_step(
+                    context, model, compiled, case, expected.loss, backend
+                )
         except Exception as error:
             phase: TrainingPhase = (
                 "backward" if any(kind == "forward" for _, kind, _ in backend.graphs) else "forward"
@@ -172,12 +175,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             notes.append("gradients differ as captured already")
         else:
             pending.append((case, expected, actual))
-        try:
-            in_all, in_graphs = _counted_backward(context, model, compiled, case, expected.loss, backend)
-        except Exception as error:
-            notes.append(f"its share of operations was not measured: {one_line(error, context.work.root)}")
-        else:
-            total, captured = total + in_all, captured + in_graphs
+        total, captured = total + in_all, captured + in_graphs
         log.add(graphs=tuple(graphs), aot_sites=sites)
     for case, expected, actual in pending:
         found = judge_step(context, case, expected, actual, _by_aot)
@@ -233,33 +231,35 @@ def _summary(graphs: Sequence[Graph], phase: str) -> str:
     return f"{counted(len(own), 'graph')}, {counted(sum(graph.ops for graph in own), 'ATen operation')}{more}"
 
 
-def _counted_backward(
+def _counted_step(
     context: Context, model: Any, compiled: Callable[..., Any], case: Case, loss: Loss, backend: _AotBackend
-) -> tuple[int, int]:
-    """ATen dispatches of one warm backward from what the loss is made of to the leaves: in all, in graphs.
+) -> tuple[Trained, tuple[int, int]]:
+    """A step, and the ATen dispatches of its backward when it runs again: in all, and in graphs.
 
-    The loss's own backward and the accumulation into `.grad` are left out: neither is the model's.
+    The first time, AOTAutograd compiles it. Another forward would compile models again whose first call changes them.
+    The backward goes from what the loss is made of to the leaves: the loss's own backward and the accumulation into
+    `.grad` are left out, since neither is the model's.
     """
-    for buffer in model.buffers() if isinstance(model, nn.Module) else ():
-        if (
-            buffer.grad_fn is not None
-        ):  # state that was kept with its graph, which the call before has used up
-            buffer.detach_()
-    output, leaves, _ = forward(context, compiled, case)
-    tensors = loss.tensors(output)
-    # of an output that is made of another one too, what its loss alone gives: nothing of the model's graph is used up
-    alone = [tensor.detach().requires_grad_() for tensor in tensors]
-    seeds = torch.autograd.grad(loss.of(alone), alone)
     counts = [0, 0]
 
     def seen() -> None:
         counts[0] += 1
         counts[1] += backend.running > 0
 
-    wanted = [*wanted_parameters(model).values(), *leaves.values()]
-    with dispatch.DispatchMode(seen):
-        torch.autograd.grad(tensors, wanted, seeds, allow_unused=True)
-    return counts[0], counts[1]
+    with dynamo.repeatable_backward():
+        output, leaves, random = forward(context, compiled, case)
+        tensors = loss.tensors(output)
+        # of an output that is made of another one too, what its loss alone gives: nothing of the model's graph is used up
+        alone = [tensor.detach().requires_grad_() for tensor in tensors]
+        seeds = torch.autograd.grad(loss.of(alone), alone)
+        named = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
+        wanted = named | leaves
+        given = tensors, list(wanted.values()), seeds
+        gradients = torch.autograd.grad(*given, allow_unused=True, retain_graph=True)
+        with dispatch.DispatchMode(seen):
+            torch.autograd.grad(*given, allow_unused=True)
+    step = step_of(model, output, loss, dict(zip(wanted, gradients, strict=True)), random)
+    return step, (counts[0], counts[1])
 
 
 def _optimizer(context: Context, log: TrainingLog) -> None:

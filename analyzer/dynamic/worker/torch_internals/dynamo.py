@@ -242,6 +242,14 @@ def aot_backend(
     return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=inference)  # type: ignore[no-any-return]
 
 
+def repeatable_backward() -> contextlib.AbstractContextManager[Any]:
+    """What AOTAutograd compiles meanwhile keeps its saved tensors if a backward retains the graph."""
+    from torch._functorch import config
+
+    found: contextlib.AbstractContextManager[Any] = config.patch(donated_buffer=False)
+    return found
+
+
 def inner_error(error: BaseException) -> BaseException:
     """What a backend raised, out of what Dynamo makes of it; its first line says nothing."""
     found = getattr(error, "inner_exception", None)
