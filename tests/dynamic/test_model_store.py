@@ -65,6 +65,8 @@ def test_what_trains_has_parameters_of_its_own(mode: Any) -> None:
         lambda model: torch.nn.init.zeros_(model[0].weight),
         lambda model: model[0].weight.data.mul_(2),
         lambda model: model[0].bias.data.copy_(torch.ones(3)),
+        lambda model: model[0].weight.data.neg_(),
+        lambda model: model[0].weight.data.copy_(model[0].weight.roll(1, 0)),
     ],
 )
 def test_a_write_to_shared_parameters_is_noticed(write: Any) -> None:
@@ -123,14 +125,35 @@ def test_a_model_that_cannot_be_copied_is_built_again() -> None:
     assert built.count >= 2
 
 
+def test_parameters_over_one_memory_are_built_again() -> None:
+    """A deep copy of two views has memory for each."""
+
+    def tie(model: Any) -> None:
+        flat = torch.zeros(6)
+        model.one, model.other = torch.nn.Parameter(flat[:3]), torch.nn.Parameter(flat[3:])
+
+    built = Built(tie)
+    built.model()
+    assert not built.store.copies
+
+
+def test_a_lazy_model_is_copied() -> None:
+    built = Built(lambda model: model.append(torch.nn.LazyLinear(2)))
+    built.model()
+    built.model()
+    assert built.store.copies
+
+
 def test_a_model_that_is_lent_comes_back_as_it_was() -> None:
     built = Built()
     right = [each.clone() for each in built.model().parameters()]
-    with built.store.lent() as model:
-        for each in model.parameters():
+    with built.store.lent() as lent:
+        assert lent is not None
+        assert lent.shared
+        assert built.store.kept is lent.model
+        for each in lent.model.parameters():
             each.data = each.data.double()
-        assert built.store.kept is model
-        for each in model.parameters():
+        for each in lent.model.parameters():
             each.data = each.data.float()
     assert all(torch.equal(one, other) for one, other in zip(right, built.model().parameters(), strict=True))
     assert built.count == 1

@@ -61,6 +61,11 @@ LESS = ((1000, 1.1), (0, 5.0))
 SENSITIVITY = 5.0
 """Without a wide result, how many times as far from eager code compiled code may be as eager code is from itself when its
 inputs and weights are moved by one rounding."""
+LONGEST = 200
+"""Characters of a difference between values that are no tensors."""
+TOO_FAR = 0.1
+"""The error of eager code from which on the wide result is no measure of rounding: it may have drawn other random numbers
+or taken another branch."""
 UNSTEADY = 0.3
 """The part of a difference that two runs of eager code show as well, from which on the difference says nothing."""
 MOVES = 2
@@ -211,9 +216,13 @@ def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]
                 found.append(f"{label}: {text}")
         elif type(one) is not type(other):
             found.append(f"{label}: {_type_of(one)} in eager code, {_type_of(other)} in compiled code")
-        elif isinstance(one, (str, bytes)) and one != other:
-            found.append(f"{label}: {one!r} became {other!r}")
+        elif not _is_number(one) and not equal_values(one, other):
+            found.append(f"{label}: {one!r} became {other!r}"[:LONGEST])
     return tuple(found)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex))
 
 
 def _type_of(value: Any) -> str:
@@ -230,11 +239,14 @@ def equal_values(one: Any, other: Any) -> bool:
     if not isinstance(one, torch.Tensor):
         if isinstance(one, (bool, int, float, complex)):
             return bool(one == other) or (one != one and other != other)
-        return True
-    if one.is_sparse:
-        return equal_values(one.to_dense(), other.to_dense())
-    if one.layout != torch.strided or one.is_quantized:
-        return True  # what torch cannot compare
+        if isinstance(one, (str, bytes)):
+            return bool(one == other)
+        if type(one).__module__ == "numpy" and hasattr(one, "dtype"):
+            return one.dtype.kind not in "biufc" or equal_values(torch.as_tensor(one), torch.as_tensor(other))
+        return not isinstance(one, (torch.dtype, torch.device, frozenset, set, range)) or bool(one == other)
+    if one.is_nested:
+        return equal_values(one.values(), other.values())
+    one, other = _as_strided(one), _as_strided(other)
     if torch.equal(one, other):
         return True
     left, right = _real(one.detach()), _real(other.detach())
@@ -308,20 +320,23 @@ class _Widened:
 @contextlib.contextmanager
 def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
     """A wider dtype for which the memory suffices, and what gives models of it. Raises NotWideError if there is none."""
-    if calls.build is None and context.lent is not None:
-        # The model that all others are copies of: one in a wider dtype beside it would need three times its memory.
-        with context.lent() as model:
-            dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
-            with widen_in_place(model, dtype):
-                yield _Widened(dtype, narrow, max(narrow, key=eps_of), lambda: copied(model, share=True))
-        return
-    model = (calls.build or context.build)()
-    dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
-    alone = refers_to_itself(model)
-    with widen_in_place(model, dtype):
-        yield _Widened(
-            dtype, narrow, max(narrow, key=eps_of), lambda: model if alone else copied(model, share=True)
-        )
+    build = calls.build or context.build
+    # The model that all others are copies of: one in a wider dtype beside it would need three times its memory.
+    lent = context.lent() if calls.build is None and context.lent is not None else contextlib.nullcontext()
+    with lent as kept, contextlib.ExitStack() as stack:
+        model = build() if kept is None else kept.model
+        dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
+
+        def built() -> Any:
+            made = build()
+            stack.enter_context(widen_in_place(made, dtype))
+            return made
+
+        model_of: Callable[[], Any] = built
+        if kept is not None or not refers_to_itself(model):
+            stack.enter_context(widen_in_place(model, dtype))
+            model_of = functools.partial(copied, model, share=kept is None or kept.shared)
+        yield _Widened(dtype, narrow, max(narrow, key=eps_of), model_of)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -385,13 +400,19 @@ def judge_by_wide(
             continue
         one, other, exact = map(_as_strided, (one, other, exact))
         again = None if again is None else _as_strided(again)
-        if text := _not_finite(one, other):
+        if text := _not_finite(one, other, exact):
             mistakes.append(f"{label}: {text}")
+            continue
+        if again is not None and (text := _not_finite(exact, again)):
+            mistakes.append(f"{label}: {text} in {_name(wide.dtype)}")
             continue
         floor = floors.get(kind_of(label), 0.0)
         compared = _figures(label, one, other, exact, again, wide, floor)
         values = int(exact.unique().numel()) if repeats and one.numel() <= MANY else one.numel()
-        text = _beyond(compared, one.dtype, values, wide, fused)
+        own = [_as_strided(each.leaves[at][1]) for each in _alike(moved, expected, compared, values)]
+        size = max(_rms(exact), floor) or 1.0
+        spread = max((_distance(one, each) / size for each in own), default=None)
+        text = _beyond(compared, one.dtype, values, wide, fused, spread)
         if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
             worst = compared
         if text:
@@ -417,7 +438,9 @@ def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
 def _as_strided(value: Any) -> torch.Tensor:
     """A number or a tensor of any layout that can be compared, as a dense tensor."""
     tensor = torch.as_tensor(value).detach()
-    return tensor.to_dense() if tensor.is_sparse else tensor
+    if tensor.is_quantized:
+        return tensor.dequantize()
+    return tensor.to_dense() if tensor.layout != torch.strided else tensor
 
 
 def _figures(
@@ -441,8 +464,21 @@ def _figures(
     )
 
 
-def _beyond(compared: Compared, dtype: torch.dtype, values: int, wide: Wide, fused: bool) -> str:
-    """Why a difference is more than rounding; empty if it is not."""
+def _alike(
+    moved: Callable[[], Sequence[Outcome]], expected: Outcome, compared: Compared, values: int
+) -> list[Outcome]:
+    """What eager code gives under other rounding, if that is needed: where the wide result is no measure of rounding, or
+    where chance decides."""
+    own, error = compared.eager_error or 0.0, compared.compiled_error or 0.0
+    needed = own > TOO_FAR or error > _times(DOUBT, values) * own
+    return [each for each in moved() if labels_of(each) == labels_of(expected)] if needed else []
+
+
+def _beyond(
+    compared: Compared, dtype: torch.dtype, values: int, wide: Wide, fused: bool, spread: float | None
+) -> str:
+    """Why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under other
+    rounding, if that is known."""
     if compared.remaining is not None:
         # Halfway, on a scale of factors, between what rounding becomes and what a mistake remains.
         kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(dtype), eps_of(wide.dtype))))
@@ -459,8 +495,12 @@ def _beyond(compared: Compared, dtype: torch.dtype, values: int, wide: Wide, fus
     least = eps_of(dtype) / (8 if values >= EXCESS[0][0] else 2)
     if wide.lost_casts and error > _times(LESS, values) * max(own, least):
         return f"{_errors(compared, first)}: {second} lacks casts to a more precise dtype that {first} makes"
+    chance = own > TOO_FAR or values < EXCESS[1][0]
+    if spread is not None and chance and compared.difference > SENSITIVITY * max(spread, least):
+        how = f"one rounding of inputs and weights moves {first} by {share(spread)}"
+        return f"differs by {share(compared.difference)}: {how}"
     times = max(_times(EXCESS, values), EXCESS_OF_FUSED if fused else 0.0)
-    if error > times * max(own, least):
+    if error > times * max(own, least, spread or 0.0):
         return f"{_errors(compared, first)}: {second} computes less precisely"
     return ""
 
@@ -481,11 +521,19 @@ def share(value: float) -> str:
     return f"{100 * value:.2g} %"
 
 
-def _not_finite(one: torch.Tensor, other: torch.Tensor) -> str:
-    """Where compiled code gives NaN or infinity and eager code a number; empty if nowhere."""
-    lost = torch.isfinite(_real(one)) & ~torch.isfinite(_real(other))
-    count = int(lost.sum())
-    return f"{count} of {lost.numel()} finite values became NaN or infinite" if count else ""
+def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | None = None) -> str:
+    """Where NaN and infinity are not those of eager code; empty if nowhere. Compiled code may give a number where eager
+    code does not if that is what the wide dtype gives, too."""
+    left, right = _real(one), _real(other)
+    finite = torch.isfinite(left)
+    lost = finite & ~torch.isfinite(right)
+    if count := int(lost.sum()):
+        return f"{count} of {lost.numel()} finite values became NaN or infinite"
+    others = ~finite & (left != right) & ~(torch.isnan(left) & torch.isnan(right))
+    if exact is not None:
+        others &= ~(torch.isfinite(_real(exact)) & torch.isfinite(right))
+    count = int(others.sum())
+    return f"{count} of {others.numel()} values that are NaN or infinite became others" if count else ""
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -526,7 +574,7 @@ def _moved(context: Context, calls: Calls) -> list[Outcome]:
     found = []
     for seed in range(MOVES):
         with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
-            model = copied((calls.build or context.build)(), share=False)
+            model = _own(calls.build or context.build)
             owner = getattr(model, "__self__", model)
             if isinstance(owner, nn.Module):
                 moved_by_rounding(tensors_of(owner), seed)
@@ -538,6 +586,15 @@ def _moved(context: Context, calls: Calls) -> list[Outcome]:
 
             found.append(calls.run(model, prepare, False))
     return found
+
+
+def _own(build: Callable[[], Any]) -> Any:
+    """A model whose parameters nobody shares."""
+    model = build()
+    try:
+        return copied(model, share=False)
+    except Exception:  # what cannot be copied is built anew each time
+        return model
 
 
 def _by_sensitivity(
@@ -578,16 +635,20 @@ def _unless_unsteady(
     """A difference says nothing if two runs of eager code differ as much."""
     with torch.compiler.set_stance("force_eager"):
         again = calls.run((calls.build or context.build)(), lambda case: case, False)
-    unsteady = structure_differences(expected, again)
-    if unsteady or structure_differences(expected, actual):
-        return replace(found, verdict="not_comparable") if unsteady and not found.ok else found
-    for one, other, twice in (
-        (one, other, twice)
-        for (one, other), (_, twice) in zip(_pairs(expected, actual), _pairs(expected, again), strict=True)
-        if not equal_values(one, other) and not equal_values(one, twice)
+    if structure_differences(expected, again):
+        return replace(found, verdict="not_comparable") if not found.ok else found
+    if structure_differences(expected, actual):
+        return found
+    unsteady = set()
+    for (label, one), (_, other), (_, twice) in zip(
+        expected.leaves, actual.leaves, again.leaves, strict=True
     ):
-        if not isinstance(one, torch.Tensor) or is_discrete(one):
-            return replace(found, verdict="not_comparable")
-        if _not_finite(one, twice) or _distance(one, twice) >= UNSTEADY * _distance(one, other):
-            return replace(found, verdict="not_comparable")
-    return found
+        if equal_values(one, other) or equal_values(one, twice):
+            continue
+        is_number = not isinstance(one, torch.Tensor) or is_discrete(one)
+        if is_number or _not_finite(one, twice) or _distance(one, twice) >= UNSTEADY * _distance(one, other):
+            unsteady.add(label)
+    steady = tuple(text for text in found.differences if not text.startswith(tuple(unsteady)))
+    if not unsteady or not found.differences:
+        return found
+    return replace(found, differences=steady) if steady else replace(found, verdict="not_comparable")

@@ -28,6 +28,10 @@ def _not_built_as(*_: Any) -> Any:
     return _not_built()
 
 
+def _nothing_copied() -> None:
+    pass
+
+
 @dataclass
 class Context:
     """One run. Each stage reads what it needs and leaves what later ones need; the journal has what is reported."""
@@ -66,6 +70,8 @@ class Context:
     """A fresh model, or the function to compile itself; from the stage `build`, as are the cases."""
     lent: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
     """Lends the model that `build` copies, for a change that is undone afterwards; None where there is none."""
+    stop_copying: Callable[[], None] = _nothing_copied
+    """Makes `build` call the constructor each time."""
     build_as: Callable[[Mode, int], Any] = _not_built_as
     """A fresh model in a mode, from a seed; like what follows, from the stage `build` of a target."""
     draw: Callable[[int], tuple[Case, ...]] = _not_built_as

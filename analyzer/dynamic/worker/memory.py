@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from tcready.dynamic.worker.request import Work
+from torch.nn.parameter import is_lazy
 
 COPIES_IN_TRAINING = 3
 """A training run holds the model that is copied, a copy, and the gradients of that."""
@@ -21,7 +22,7 @@ class Size:
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> Size:
-        every = list(model.parameters())
+        every = [each for each in model.parameters() if not is_lazy(each)]
         return cls(sum(p.numel() for p in every), sum(p.numel() * p.element_size() for p in every))
 
     def __str__(self) -> str:
@@ -74,4 +75,7 @@ def too_large(size: Size, work: Work, layers: str = "") -> str:
     instead = ["--tiny builds a small one of the same code"] if work.options.model else []
     instead += [f"--config {layers} fits"] if layers else []
     instead.append("--device meta needs no memory")
-    return f"the model has {size} and needs {needed} on {work.options.device}{has}: {', '.join(instead)}"
+    return (
+        f"the model has {size.parameters:,} parameters and needs {needed} on {work.options.device}{has}: "
+        f"{', '.join(instead)}"
+    )

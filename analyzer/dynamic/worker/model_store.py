@@ -9,6 +9,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,16 @@ from tcready.dynamic.worker.loading import SEED_BUILD, make_on
 from tcready.dynamic.worker.torch_internals.placement import writes
 from tcready.schema.words import Mode
 from torch import nn
+from torch.nn.parameter import is_lazy
+
+
+@dataclass(frozen=True)
+class Lent:
+    """The model that is copied."""
+
+    model: Any
+    shared: bool
+    """Whether copies may share the memory of its parameters."""
 
 
 class ModelStore:
@@ -54,7 +65,7 @@ class ModelStore:
     def keep(self, model: Any) -> None:
         """Take `model`, which was just built and never called, as the one that is copied."""
         self._kept = model
-        self.copies = not refers_to_itself(model)
+        self.copies = not refers_to_itself(model) and not _shares_memory(model)
         self._values = _values(model) if self._share else []
         if not self.copies:
             self._kept = None
@@ -69,16 +80,21 @@ class ModelStore:
         return self._kept
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[Any]:
-        """The model that is copied, for a change that is undone afterwards; it must not be called."""
-        if not self.copies:
-            yield self._built(SEED_BUILD)
-            return
+    def lent(self) -> Iterator[Lent | None]:
+        """The model that is copied, for a change that is undone afterwards; it must not be called. None if models are no
+        copies."""
         self._refresh()
+        if not self.copies:
+            yield None
+            return
         try:
-            yield self.kept
+            yield Lent(self.kept, self._share)
         finally:
             self._values = _values(self._kept) if self._share else []
+
+    def stop_copying(self) -> None:
+        """Build each model from here on: copies turned out to differ from what the constructor makes."""
+        self.copies, self._kept = False, None
 
     def _refresh(self) -> None:
         """Build the model anew if a call wrote to the parameters that it shares."""
@@ -151,6 +167,18 @@ def refers_to_itself(model: Any) -> bool:
     return any(refers(each) for each in functions)
 
 
+def _shares_memory(model: Any) -> bool:
+    """Whether parameters are over the same memory, as those that are views of one: a deep copy has memory for each."""
+    owner = getattr(model, "__self__", model)
+    if not isinstance(owner, nn.Module):
+        return False
+    parameters = [
+        each for each in owner.parameters() if type(each) is nn.Parameter and each.layout == torch.strided
+    ]
+    places = [each.untyped_storage().data_ptr() for each in parameters if not each.is_meta and each.numel()]
+    return len(set(places)) < len(places)
+
+
 def _with_items(value: Any) -> Iterator[Any]:
     """The value and, of a plain container, what is in it: hooks are kept in dicts."""
     yield value
@@ -175,18 +203,28 @@ def _held_by(value: Any) -> Iterator[Any]:
 
 
 def _values(model: Any) -> list[Any]:
-    """Changes if a parameter is written to: its version counter, and its norm for writes through `.data`."""
+    """Changes if a parameter is written to: its version counter, and sums and norms of its rows for writes through
+    `.data`."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return []
     found: list[Any] = []
     with torch.no_grad():
         for parameter in owner.parameters():
+            if is_lazy(parameter):
+                continue
             found.append(writes(parameter))
-            if parameter.is_floating_point() and parameter.layout == torch.strided and not parameter.is_meta:
+            if parameter.layout != torch.strided or parameter.is_meta or not parameter.numel():
+                continue
+            rows = (
+                parameter.detach().reshape(-1, parameter.shape[-1]) if parameter.dim() else parameter.detach()
+            )
+            if parameter.is_floating_point():
                 # float32 accumulates without a copy in float32
                 wide = torch.float64 if parameter.dtype == torch.float64 else torch.float32
-                found.append(torch.linalg.vector_norm(parameter, dtype=wide))
+                found += [rows.sum(-1, dtype=wide), torch.linalg.vector_norm(rows, dim=-1, dtype=wide)]
+            elif not parameter.is_complex():
+                found.append(rows.sum(-1))
     return found
 
 

@@ -118,6 +118,7 @@ def _built(context: Context) -> None:
 
         context.build, context.build_as, context.draw = build_anew, build_as, draw
         context.lent = None if work.options.processes else store.lent
+        context.stop_copying = store.stop_copying
         if work.options.parallel in ("fsdp", "tp"):
             build_anew()  # a plan that does not fit is no matter of a call
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
@@ -168,7 +169,7 @@ def _how_built(store: ModelStore) -> Iterator[str]:
     if store.device_failure is not None:
         yield f"built on the CPU and moved: on the device the constructor raises {store.device_failure}"
     if not store.copies:
-        yield "built again for each phase: copies of it would refer to the first"
+        yield "built again for each phase: copies would share state with the first"
 
 
 @contextlib.contextmanager
@@ -176,7 +177,9 @@ def _explaining_memory(context: Context, make: Callable[[int], Any]) -> Iterator
     """Raises RunError with the size of the model if the device has too little memory for it."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
         device = context.work.options.device
         with contextlib.suppress(Exception), torch.device("meta"):
             raise RunError(memory.too_large(memory.Size.of(make(SEED_BUILD)), context.work)) from error

@@ -39,7 +39,10 @@ def run(context: Context) -> None:
             with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
                 try:
                     output = _counted(context, model, case, counts, lines)
-                except Exception as error:  # the model raises, or does not bear a mode around it
+                except (
+                    Exception
+                ) as error:  # the model raises, does not bear a mode around it, or is no good copy
+                    context.stop_copying()
                     model = context.build()
                     watching = _watching(context, lines)
                     output = watched_step(context, model, model, case, [watching], context.eager_steps)
