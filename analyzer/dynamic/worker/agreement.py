@@ -517,8 +517,8 @@ def _errors(compared: Compared, first: str) -> str:
 
 
 def share(value: float) -> str:
-    """A part of the size of a tensor, as a percentage with two digits."""
-    return f"{100 * value:.2g} %"
+    """A part of the size of a tensor, as a percentage with two digits or more."""
+    return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.0f} %"
 
 
 def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | None = None) -> str:
