@@ -412,7 +412,8 @@ def judge_by_wide(
         own = [_as_strided(each.leaves[at][1]) for each in _alike(moved, expected, compared, values)]
         size = max(_rms(exact), floor) or 1.0
         spread = max((_distance(one, each) / size for each in own), default=None)
-        text = _beyond(compared, one.dtype, values, wide, fused, spread)
+        flips = spread is not None and _is_bulk_as_precise(one, other, exact)
+        text = _beyond(compared, one.dtype, values, wide, fused, spread, flips)
         if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
             worst = compared
         if text:
@@ -475,10 +476,17 @@ def _alike(
 
 
 def _beyond(
-    compared: Compared, dtype: torch.dtype, values: int, wide: Wide, fused: bool, spread: float | None
+    compared: Compared,
+    dtype: torch.dtype,
+    values: int,
+    wide: Wide,
+    fused: bool,
+    spread: float | None,
+    flips: bool,
 ) -> str:
     """Why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under other
-    rounding, if that is known."""
+    rounding, if that is known. `flips`: whether few values make the difference, as where a token takes another expert:
+    then they may be as far off as that."""
     if compared.remaining is not None:
         # Halfway, on a scale of factors, between what rounding becomes and what a mistake remains.
         kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(dtype), eps_of(wide.dtype))))
@@ -500,9 +508,16 @@ def _beyond(
         how = f"one rounding of inputs and weights moves {first} by {share(spread)}"
         return f"differs by {share(compared.difference)}: {how}"
     times = max(_times(EXCESS, values), EXCESS_OF_FUSED if fused else 0.0)
-    if error > times * max(own, least, spread or 0.0):
+    if error > times * max(own, least, (spread or 0.0) if flips else 0.0):
         return f"{_errors(compared, first)}: {second} computes less precisely"
     return ""
+
+
+def _is_bulk_as_precise(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether the median value of compiled code is as close to the wide result as that of eager code."""
+    own, error = ((_wide(each) - _wide(exact)).abs().flatten() for each in (one, other))
+    least = eps_of(one.dtype) / 2 * _wide(exact).abs().flatten()
+    return bool(error.median() <= 2 * torch.maximum(own.median(), least.median()))
 
 
 def _times(table: tuple[tuple[int, float], ...], values: int) -> float:
