@@ -244,6 +244,8 @@ def equal_values(one: Any, other: Any) -> bool:
         if type(one).__module__ == "numpy" and hasattr(one, "dtype"):
             return one.dtype.kind not in "biufc" or equal_values(torch.as_tensor(one), torch.as_tensor(other))
         return not isinstance(one, (torch.dtype, torch.device, frozenset, set, range)) or bool(one == other)
+    if one.is_meta or other.is_meta:
+        return one.is_meta and other.is_meta
     if one.is_nested:
         return equal_values(one.values(), other.values())
     one, other = _as_strided(one), _as_strided(other)
@@ -438,7 +440,8 @@ def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
 
 def _as_strided(value: Any) -> torch.Tensor:
     """A number or a tensor of any layout that can be compared, as a dense tensor."""
-    tensor = torch.as_tensor(value).detach()
+    # The default device may be another one.
+    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value, device="cpu")
     if tensor.is_quantized:
         return tensor.dequantize()
     return tensor.to_dense() if tensor.layout != torch.strided else tensor
