@@ -242,7 +242,10 @@ def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path
     answer = ask("parity", "shared", code, CAPTURED, inputs="cases", tools=tools, asked={"seconds": 0.0})
     assert answer.failure is None
     found = {row.case: row.parity for row in answer.measured if row.parity}
-    shown = {case: (parity.same, parity.detail.partition(":")[0]) for case, parity in found.items()}
+    shown = {
+        case: (parity.same, parity.detail.partition(" differs")[0].partition(":")[0])
+        for case, parity in found.items()
+    }
     assert shown == {
         "counts": (True, ""),
         "argument": (False, "argument 0"),
@@ -250,8 +253,6 @@ def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path
         "nan": (None, "nothing was compared"),
         "again": (True, ""),
     }
-    # A model that its target caches is compared with float64, and is not itself of float64 after that.
-    assert (found["again"].error or 1.0) < 1e-6
 
 
 @pytest.mark.dynamo

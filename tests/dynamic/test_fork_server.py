@@ -79,7 +79,7 @@ def shown(seen: Observation) -> object:
         stages,
         [replace(site, cost=None) for site in seen.break_sites],
         cover and (cover.ops_total, cover.ops_captured),
-        seen.environment,
+        {name: value for name, value in (seen.environment or {}).items() if not name.startswith("peak_")},
         seen.traced,
         seen.recompiles,
     )

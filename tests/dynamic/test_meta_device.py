@@ -253,7 +253,7 @@ def test_a_large_model_by_name_takes_no_memory(tmp_path: Path) -> None:
     assert "GB" in stage(seen, "build").detail
     (target,) = report_of(seen).targets
     assert target.verdict == "ready", seen.stages
-    assert peak < 2e6  # in kB: the parameters would take 8 GB
+    assert peak < 4e6  # in kB: the parameters would take 8 GB
 
 
 KNOWN_TO_DIFFER = {"nan_guard"}
