@@ -245,7 +245,7 @@ def equal_values(one: Any, other: Any) -> bool:
             return one.dtype.kind not in "biufc" or equal_values(torch.as_tensor(one), torch.as_tensor(other))
         return not isinstance(one, (torch.dtype, torch.device, frozenset, set, range)) or bool(one == other)
     if one.is_meta or other.is_meta:
-        return one.is_meta and other.is_meta
+        return bool(one.is_meta and other.is_meta)
     if one.is_nested:
         return equal_values(one.values(), other.values())
     one, other = _as_strided(one), _as_strided(other)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
 import difflib
 import functools
 import importlib
@@ -18,7 +17,14 @@ from typing import Any
 import torch
 from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.case import RunError
-from tcready.dynamic.worker.loading import BUILT_IN_DTYPE, cases, dtype_of, import_target, target_in
+from tcready.dynamic.worker.loading import (
+    BUILT_IN_DTYPE,
+    cases,
+    default_dtype,
+    dtype_of,
+    import_target,
+    target_in,
+)
 from tcready.dynamic.worker.memory import Size
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stand_ins import tried
@@ -320,20 +326,8 @@ def _of_transformers(package: Any, name: str, work: Work) -> Any:
     changed |= {config.attribute_map.get(key, key): value for key, value in given.items()}
     if changed:
         config = type(config)(**({} if known else _cut(config, changed)), **changed)
-    with default_dtype(work.options.dtype):
+    with default_dtype(dtype_of(work.options.dtype) if work.options.dtype else None):
         return kind(config)
-
-
-@contextlib.contextmanager
-def default_dtype(name: str | None) -> Iterator[None]:
-    """Floating tensors are created in that dtype, as `from_pretrained(dtype=...)` does; None changes nothing."""
-    before = torch.get_default_dtype()
-    if name is not None:
-        torch.set_default_dtype(dtype_of(name))
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _class_by_name(package: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.loading import dtype_of, fresh
+from tcready.dynamic.worker.loading import default_dtype, dtype_of, fresh
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
 from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import DEPTH, flatten, seen
@@ -275,6 +275,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+"""Attributes that every module has."""
 
 
 @contextlib.contextmanager
@@ -384,15 +385,9 @@ def loss_in_float64(loss: Loss) -> Loss:
     return replace(loss, weights=tuple(weight.double() for weight in loss.weights))
 
 
-@contextlib.contextmanager
-def created_in_float64() -> Iterator[None]:
+def created_in_float64() -> contextlib.AbstractContextManager[None]:
     """Tensors that code makes without naming a dtype are of float64 meanwhile."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+    return default_dtype(torch.float64)
 
 
 def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:

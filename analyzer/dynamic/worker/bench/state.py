@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.parity import DEPTH, seen, written
+from tcready.dynamic.worker.precision import OF_EVERY_MODULE
 from torch import nn
 
-OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 NAMED = 3
 """Attributes that a note names."""
 
