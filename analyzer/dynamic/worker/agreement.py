@@ -20,6 +20,7 @@ from tcready.dynamic.worker import distributed
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.model_store import copied, refers_to_itself
 from tcready.dynamic.worker.outcome import (
@@ -30,7 +31,7 @@ from tcready.dynamic.worker.outcome import (
     labels_of,
     unlike,
 )
-from tcready.dynamic.worker.parity import by_tolerance, outcome_of
+from tcready.dynamic.worker.parity import by_tolerance
 from tcready.dynamic.worker.precision import (
     NotWideError,
     call_in,
@@ -136,9 +137,14 @@ class Wide:
 
 
 def case_calls(
-    context: Context, case: Case, compiled: Callable[[Any], Callable[..., Any]] | None = None
+    context: Context,
+    case: Case,
+    compiled: Callable[[Any], Callable[..., Any]] | None = None,
+    *,
+    number: int = 1,
 ) -> Calls:
-    """One call of the model with the inputs of a case; `compiled` compiles it, by default as the stage `capture` does."""
+    """Calls of the model with the inputs of a case, of which the last one counts; `compiled` compiles it, by default as
+    the stage `capture` does."""
 
     def compiling(model: Any) -> Callable[..., Any]:
         wrapped = distributed.wrapped(model, context.work)
@@ -149,7 +155,10 @@ def case_calls(
         if is_compiled:
             dynamo.reset()
         function = (compiled or compiling)(model) if is_compiled else model
-        return outcome_of(call(context, function, prepare(case)))
+        prepared = prepare(case)
+        for _ in range(number - 1):
+            call(context, function, prepared)
+        return outcome_of_call(context, model, function, prepared)
 
     return Calls(run, cases=(case,))
 
@@ -207,6 +216,12 @@ def rounding_words(compared: Compared) -> str:
 
 def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
     """Where `actual` has another structure, type, shape, dtype or text."""
+    if one_sided := set(labels_of(expected)) ^ set(labels_of(actual)):
+        left = [label for label in labels_of(expected) + labels_of(actual) if label in one_sided]
+        left = [label for label in left if kind_of(label) != "output"]
+        if left:
+            side = "eager" if left[0] in labels_of(expected) else "compiled"
+            return (f"{left[0]}: only {side} code writes to it, or has it",)
     if expected.structure != actual.structure or labels_of(expected) != labels_of(actual):
         return ("the compiled output has another structure than the eager one",)
     found = []

@@ -17,6 +17,7 @@ from tcready.dynamic.worker.request import Work
 from tcready.schema.words import Mode
 
 if TYPE_CHECKING:
+    from tcready.dynamic.worker.outcome import Outcome
     from tcready.dynamic.worker.stand_ins import StandIns
 
 
@@ -77,9 +78,12 @@ class Context:
     draw: Callable[[int], tuple[Case, ...]] = _not_built_as
     """The cases, with inputs drawn from another seed where they are drawn."""
     cases: tuple[Case, ...] = ()
-    eager_outputs: list[Any] = field(default_factory=list)
-    """One for each case, as `compiled_outputs`."""
-    compiled_outputs: list[Any] = field(default_factory=list)
+    eager_outcomes: list[Outcome] = field(default_factory=list)
+    """What the first call of each case gave and left; so for `compiled_outcomes`."""
+    compiled_outcomes: list[Outcome] = field(default_factory=list)
+    eager_again: dict[str, Outcome] = field(default_factory=dict)
+    """The same of the second call, by the label of the case; in inference, where it raised nothing."""
+    compiled_again: dict[str, Outcome] = field(default_factory=dict)
     eager_steps: list[Any] = field(default_factory=list)
     """In training what the backward of the eager call of each case left, or the exception that it raised."""
     compiled_steps: list[Any] = field(default_factory=list)

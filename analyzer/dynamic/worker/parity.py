@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.outcome import Outcome, kind_of
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.dynamic.worker.torch_internals.placement import writes
 
@@ -115,7 +115,10 @@ def outcome_of(value: Any, kind: str = "output") -> Outcome:
 
 
 def tensors_in(outcome: Outcome) -> int:
-    return sum(isinstance(leaf, torch.Tensor) for _, leaf in outcome.leaves)
+    """How many tensors the outputs hold."""
+    return sum(
+        isinstance(leaf, torch.Tensor) and kind_of(label) == "output" for label, leaf in outcome.leaves
+    )
 
 
 def written(tensor: torch.Tensor) -> Any:

@@ -15,9 +15,11 @@ from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, t
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted
+from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.parity import outcome_of, tensors_in
+from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.parity import tensors_in
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
@@ -35,7 +37,7 @@ WARM_CALLS = 3
 class Expected:
     """What eager code gives, by case."""
 
-    outputs: Sequence[Any] | None
+    outcomes: Sequence[Outcome] | None
     """None where nothing can be compared: eager differs from itself, or gives no tensor."""
     steps: Sequence[gradients.Trained] = ()
     """In training, where there is something to train."""
@@ -86,7 +88,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
     The backend is the counting one: graphs run as eager code does. What is raised is part of the answer.
     """
     found = Measured()
-    unequal: list[tuple[Case, Any, Any]] = []
+    unequal: list[tuple[Case, Outcome, Outcome]] = []
     counts = Counts()
     by_case: list[tuple[Case, Counts]] = []
     model: Any = None
@@ -98,9 +100,9 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
                 placed = executed(code, model, backend)
                 found.keys = changed_keys(keys, placed)
                 with backend.adopting():
-                    output = _case(context, case, placed, backend, found)
-            if expected.outputs is not None:
-                one, other = outcome_of(expected.outputs[index]), outcome_of(output)
+                    other = _case(context, case, model, placed, backend, found)
+            if expected.outcomes is not None:
+                one = expected.outcomes[index]
                 found.compared = found.compared or tensors_in(one) > 0
                 if context.work.options.processes or differs(one, other):
                     unequal.append((case, one, other))
@@ -138,15 +140,18 @@ def fresh(context: Context) -> Iterator[Any]:
 def _case(
     context: Context,
     case: Case,
+    model: Any,
     placed: Any,
     backend: CountingBackend,
     found: Measured,
-) -> Any:
-    """Three calls, and more that are timed; what the first gave."""
+) -> Outcome:
+    """Three calls, and more that are timed; what the first gave and left."""
     cold, second, warm = Record(), Record(), Record()
     started = time.perf_counter()
-    output = call(context, placed, case, recording(cold))
+    observed = ObservedCall(context, model, placed)
+    output = call(context, observed, case, recording(cold))
     cold_seconds = time.perf_counter() - started
+    outcome = observed.outcome(output)
     call(context, placed, case, recording(second))
     call(context, placed, case, recording(warm), backend.count())
     steady = steady_seconds(context, placed, case)
@@ -161,7 +166,7 @@ def _case(
         found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)
     found.steady_seconds += steady
-    return output
+    return outcome
 
 
 def _placing(code: str) -> Callable[[Any], Callable[..., Any]]:

@@ -7,15 +7,15 @@ import copy
 import io
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from tcready.dynamic.worker.agreement import case_calls, judge
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.ops import CountingBackend
-from tcready.dynamic.worker.parity import outcome_of
+from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.placements import fresh
 from tcready.dynamic.worker.torch_internals.placement import executed, logs_as_before, stance
 from torch import nn
@@ -51,7 +51,7 @@ def rollback_fails(context: Context, code: str) -> str | None:
     return f"{captured} operations still ran in graphs" if captured else None
 
 
-def production_fails(context: Context, code: str, expected: Sequence[Any] | None) -> str | None:
+def production_fails(context: Context, code: str, expected: Sequence[Outcome] | None) -> str | None:
     """What goes wrong with the lines for production; None if nothing does, and a warm call gives what eager gives."""
     case = context.cases[0]
     try:
@@ -63,7 +63,7 @@ def production_fails(context: Context, code: str, expected: Sequence[Any] | None
         ):
             backend = CountingBackend(model, context.work.options.device)
             placed = executed(f"{code}\n{LOGGING}", model, backend)
-            first = call(context, placed, case)
+            first = outcome_of_call(context, model, placed, case)
             call(context, placed, case)
             executed(f"{SECONDS}\n{WARM}", model, backend)
             call(context, placed, case, backend.count())
@@ -75,7 +75,7 @@ def production_fails(context: Context, code: str, expected: Sequence[Any] | None
         return None
 
     calls = case_calls(context, case, lambda model: executed(code, model, "eager"))
-    found = judge(context, outcome_of(expected[0]), outcome_of(first), calls)
+    found = judge(context, expected[0], first, calls)
     return None if found.ok else found.text
 
 

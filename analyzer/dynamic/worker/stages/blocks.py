@@ -9,11 +9,11 @@ from tcready.dynamic.worker.agreement import case_calls, judge
 from tcready.dynamic.worker.calling import CALLS, call
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage
+from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts
 from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -56,8 +56,10 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
     first: Outcome | None = None
     for name, record in calls.items():
         counting = [backend.count()] if name == CALLS[-1] else []
-        output = call(context, model, case, recording(record), *counting)
-        first = first if first is not None else outcome_of(output)
+        if first is None:
+            first = outcome_of_call(context, model, model, case, recording(record), *counting)
+        else:
+            call(context, model, case, recording(record), *counting)
         for site in narrate.break_sites(record, context.names, case.name):
             if not is_fsdp_hook(site):
                 breaks[Frame(site.path, site.line, site.symbol)] = None
@@ -90,7 +92,7 @@ def _difference(context: Context, blocks: tuple[str, ...], first: Outcome | None
     if first is None:
         return ""
     calls = case_calls(context, context.cases[0], compiled)
-    found = judge(context, outcome_of(context.eager_outputs[0]), first, calls)
+    found = judge(context, context.eager_outcomes[0], first, calls)
     return "" if found.ok else found.text
 
 

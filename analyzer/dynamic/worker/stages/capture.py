@@ -10,6 +10,7 @@ from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_pla
 from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
+from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.gradients import Trained, watched_step
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.loss import Loss
@@ -43,9 +44,9 @@ class _Captured:
 
 
 def run(context: Context) -> None:
-    """Leaves the outputs of one cold compiled call per case."""
+    """Leaves what the cold compiled call of each case gave and left, and in inference what the second one did."""
     found = _Captured()
-    context.compiled_outputs, context.compiled_steps = [], []
+    context.compiled_outcomes, context.compiled_again, context.compiled_steps = [], {}, []
     with failing(context, "capture", NOTE, "compile_error"):
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
@@ -79,6 +80,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     compiled = compile_callable(
         distributed.wrapped(model, context.work), backend=explained, **context.compile_options
     )
+    observed = ObservedCall(context, model, compiled)
     cold = Record()
     with tracing.traced_into(context.work.options.trace_out):
         for name in CALLS:
@@ -93,7 +95,13 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                 watching = [recording(record, every_guard=True), splitting, *watchers]
                 if name == CALLS[0]:
                     steps, loss = context.compiled_steps, _loss(context)
-                    first = watched_step(context, model, compiled, case, watching, steps, loss)
+                    output = watched_step(context, model, observed, case, watching, steps, loss)
+                    context.compiled_outcomes.append(observed.outcome(output))
+                    del output
+                elif name == CALLS[1] and case.label in context.eager_again:
+                    output = call(context, observed, case, *watching)
+                    context.compiled_again[case.label] = observed.outcome(output)
+                    del output
                 else:  # in training the output would keep all activations
                     call(context, compiled, case, *watching)
             except Exception as error:
@@ -102,7 +110,6 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                 compiled_calls.add(context, record, case, warm=name == CALLS[-1])
             found.traced |= record.traced
             if name == CALLS[0]:
-                context.compiled_outputs.append(first)
                 if journal.observation.explain is None:
                     journal.add(explain=_explained(explained.output()))
                 backend.owners = owners(record, context.names)
@@ -122,7 +129,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
 
 def _loss(context: Context) -> Loss | None:
     """What the eager step of the case that comes next goes down on; None if it has none."""
-    at = len(context.compiled_outputs)
+    at = len(context.compiled_outcomes)
     step = context.eager_steps[at] if at < len(context.eager_steps) else None
     return step.loss if isinstance(step, Trained) else None
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import inspect
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from tcready.dynamic.worker import custom_ops
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.effects import ObservedCall, outcome_of_call
 from tcready.dynamic.worker.gradients import watched_step
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import one_line, user_place
@@ -23,10 +24,10 @@ from tcready.events.narrate import line_sets
 
 
 def run(context: Context) -> None:
-    """Leaves the outputs of one eager call per case."""
+    """Leaves what one eager call per case gave and left, and in inference what a second one did."""
     lines: set[tuple[str, int]] = set()
     counts = Counts()
-    context.eager_outputs, context.eager_steps = [], []
+    context.eager_outcomes, context.eager_again, context.eager_steps = [], {}, []
     unknown = ""
     with failing(context, "eager"):
         for case in context.cases:
@@ -37,20 +38,23 @@ def run(context: Context) -> None:
                     break
                 continue
             with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
+                observed = ObservedCall(context, model, model)
                 try:
-                    output = _counted(context, model, case, counts, lines)
+                    output = _counted(context, model, observed, case, counts, lines)
                 except (
                     Exception
                 ) as error:  # the model raises, does not bear a mode around it, or is no good copy
                     context.stop_copying()
                     model = context.build()
+                    observed = ObservedCall(context, model, model)
                     watching = _watching(context, lines)
-                    output = watched_step(context, model, model, case, [watching], context.eager_steps)
+                    output = watched_step(context, model, observed, case, [watching], context.eager_steps)
                     context.journal.warn(
                         f"operations were not counted by module: {one_line(error, context.work.root)}"
                     )
             _refuse_asynchronous(output)
-            context.eager_outputs.append(output)
+            context.eager_outcomes.append(observed.outcome(output))
+            _call_again(context, model, observed, case)
         context.journal.add(
             executed=line_sets(lines, context.names),
             modules=module_tree(model, counts, context.names, False),
@@ -63,15 +67,33 @@ def run(context: Context) -> None:
     custom_ops.tell(context)
 
 
-def _counted(context: Context, model: Any, case: Case, counts: Counts, lines: set[tuple[str, int]]) -> Any:
-    """The output of a call whose operations are counted for the module that makes them."""
+def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case) -> None:
+    """Leave what a second call gives, in inference; it is made only if the first one changed something."""
+    if context.work.options.mode != "infer" or not context.compares:
+        return
+    if not observed.changed:
+        context.eager_again[case.label] = context.eager_outcomes[-1]
+        return
+    with torch.compiler.set_stance("force_eager"), contextlib.suppress(Exception):
+        context.eager_again[case.label] = outcome_of_call(context, model, model, case)
+
+
+def _counted(
+    context: Context,
+    model: Any,
+    function: Callable[..., Any],
+    case: Case,
+    counts: Counts,
+    lines: set[tuple[str, int]],
+) -> Any:
+    """The output of a call of `function`, which calls `model`, with operations counted for the module that makes them."""
     own = Counts()
     watchers = [
         _watching(context, lines),
         counted_eager(model, own),
         custom_ops.watching(context.custom_ops, case),
     ]
-    output = watched_step(context, model, model, case, watchers, context.eager_steps)
+    output = watched_step(context, model, function, case, watchers, context.eager_steps)
     counts.add(own)
     return output
 
@@ -90,7 +112,7 @@ def _without_values(
         nonlocal model
         model = context.build()
         with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
-            return _counted(context, model, case, counts, lines)
+            return _counted(context, model, model, case, counts, lines)
 
     try:
         output = stand_ins.first(once)

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from tcready.dynamic.worker import compiled_calls
 from tcready.dynamic.worker.agreement import Calls, Prepare, judge
-from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.journal import StageFailedError, one_line
 from tcready.dynamic.worker.outcome import Outcome, joined
-from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -29,18 +28,21 @@ def run(context: Context) -> None:
     journal = context.journal
     try:
         with torch.compiler.set_stance("force_eager"):
-            expected = _outputs(context, context.build(), _unchanged)
+            model = context.build()
+            expected = _outcome(context, model, model, _unchanged)
     except Exception as error:
         journal.begin("eager")
         journal.end("fail", f"the calls in turn raised {one_line(error, context.work.root)}", "error")
         raise StageFailedError from error
     dynamo.reset()
-    compiled = _compiled(context, context.build())
+    model = context.build()
+    compiled = _compiled(context, model)
     actual: dict[str, Outcome] = {}
     for case in context.cases:
         record = Record()
         try:
-            output = call(context, compiled, case, recording(record, every_guard=True))
+            watching = recording(record, every_guard=True)
+            actual[case.label] = outcome_of_call(context, model, compiled, case, watching)
         except Exception as error:
             journal.begin("capture")
             why = f"called in turn, {case.name} raised {one_line(error, context.work.root)}"
@@ -48,12 +50,11 @@ def run(context: Context) -> None:
             raise StageFailedError from error
         finally:
             compiled_calls.add(context, record, case, warm=False)
-        actual[case.label] = outcome_of(output)
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         if is_compiled:
             dynamo.reset()
-        return _outputs(context, _compiled(context, model) if is_compiled else model, prepare)
+        return _outcome(context, model, _compiled(context, model) if is_compiled else model, prepare)
 
     found = judge(context, expected, joined(actual), Calls(run))
     context.in_turn = f"{found.text}, called in turn" if found.verdict == "mistake" else None
@@ -63,9 +64,10 @@ def _unchanged(case: Case) -> Case:
     return case
 
 
-def _outputs(context: Context, function: Callable[..., Any], prepare: Prepare) -> Outcome:
-    """Those of all cases, called one after the other."""
-    return joined({case.label: outcome_of(call(context, function, prepare(case))) for case in context.cases})
+def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> Outcome:
+    """That of all cases, called one after the other."""
+    each = {case.label: outcome_of_call(context, model, function, prepare(case)) for case in context.cases}
+    return joined(each)
 
 
 def _compiled(context: Context, model: Any) -> Callable[..., Any]:

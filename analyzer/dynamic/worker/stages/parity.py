@@ -1,14 +1,18 @@
-"""Eager against compiled, of the same seeds and inputs: outputs, and in training gradients and buffers."""
+"""Eager against compiled, of the same seeds and inputs: outputs and what a call leaves in the model and its arguments,
+in inference those of a second call too, and in training gradients."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from tcready.dynamic.worker import gradients
 from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, case_calls, judge, rounding_words
+from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted
-from tcready.dynamic.worker.parity import outcome_of, tensors_in
+from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.parity import tensors_in
 from tcready.dynamic.worker.step import Step
 from tcready.schema.run import Compared
 
@@ -19,23 +23,22 @@ def run(context: Context) -> None:
     tensors = 0
     notes: list[str] = []
     compared: list[Compared] = []
-    for case, expected, actual in zip(
-        context.cases, context.eager_outputs, context.compiled_outputs, strict=True
-    ):
-        one, other = outcome_of(expected), outcome_of(actual)
-        found = judge(context, one, other, case_calls(context, case))
-        tensors += tensors_in(one)
-        if found.compared is not None:
+    for pair in _pairs(context):
+        case, label = pair.case, pair.case.label + (f" in call {pair.number}" if pair.number > 1 else "")
+        found = judge(context, pair.eager, pair.compiled, case_calls(context, case, number=pair.number))
+        if pair.number == 1:
+            tensors += tensors_in(pair.eager)
+        if found.compared is not None and (pair.number == 1 or not found.ok):
             compared.append(replace(found.compared, case=case.name))
             journal.add(compared=tuple(compared))
         if found.verdict == "not_comparable":
-            journal.end("not_run", f"{UNSTEADY_WORDS}{case.label}", "not_comparable")
+            journal.end("not_run", f"{UNSTEADY_WORDS}{label}", "not_comparable")
             return
         if found.verdict == "mistake":
-            journal.end("fail", found.text + case.label, "mismatch")
+            journal.end("fail", found.text + label, "mismatch")
             return
-        if found.compared is not None:
-            notes.append(rounding_words(found.compared) + case.label)
+        if found.compared is not None and pair.number == 1:
+            notes.append(rounding_words(found.compared) + label)
     equal = [counted(tensors, "tensor")] if tensors else []
     if context.work.options.mode == "train":
         state, detail, reason = gradients.parity(context)
@@ -50,6 +53,25 @@ def run(context: Context) -> None:
         journal.end("fail", context.in_turn, "mismatch")
     else:
         journal.end("pass", "; ".join([f"{', '.join(equal)} within tolerance", *notes]))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What eager and compiled code gave and left in one call, the first or the second one of a case."""
+
+    case: Case
+    number: int
+    eager: Outcome
+    compiled: Outcome
+
+
+def _pairs(context: Context) -> Iterator[_Pair]:
+    for case, expected, actual in zip(
+        context.cases, context.eager_outcomes, context.compiled_outcomes, strict=True
+    ):
+        yield _Pair(case, 1, expected, actual)
+        if case.label in context.eager_again and case.label in context.compiled_again:
+            yield _Pair(case, 2, context.eager_again[case.label], context.compiled_again[case.label])
 
 
 STEP = Step(

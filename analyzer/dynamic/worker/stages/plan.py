@@ -152,7 +152,7 @@ def _expected(context: Context) -> Expected:
     steps = [step for step in context.eager_steps if isinstance(step, gradients.Trained)]
     if len(steps) < len(context.cases):
         steps = []
-    return Expected(context.eager_outputs if comparable else None, steps)
+    return Expected(context.eager_outcomes if comparable else None, steps)
 
 
 def _tried(study: _Study) -> None:
@@ -455,7 +455,7 @@ def _ended(study: _Study) -> Plan:
     rollback = production = saved = ""
     if best is not None and study.note("the way back to eager, the lines for production, checkpoints"):
         rollback = _unless(study, "the way back", rollback_fails(study.context, best[0].code), ROLLBACK)
-        failure = production_fails(study.context, best[0].code, study.expected.outputs)
+        failure = production_fails(study.context, best[0].code, study.expected.outcomes)
         saved = checkpoint(study.context, best[0].code)
         production = _unless(study, "the lines for production", failure, PRODUCTION)
     return study.plan(

@@ -24,6 +24,8 @@ from torch._dynamo import utils as dynamo_utils
 
 CUDA_NOT_INITIALIZED = 3
 """What the driver's cuInit gives in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
+WRAPPED = "_orig_mod"
+"""The name under which a compiled module has the one that it was made of."""
 FSDP2 = os.path.join("torch", "distributed", "fsdp", "_fully_shard")
 
 
@@ -97,10 +99,15 @@ def apart() -> Iterator[None]:
             counter.update(counters.get(name, {}))
 
 
+def is_compiled_module(value: Any) -> bool:
+    """Whether it is what `torch.compile` made of a module, which is its submodule `WRAPPED`."""
+    return isinstance(value, torch._dynamo.OptimizedModule)
+
+
 def uncompiled(value: Any) -> Any:
     """The module or function inside what `torch.compile` made of one, else `value` itself."""
-    if isinstance(value, torch._dynamo.OptimizedModule):
-        return value._orig_mod
+    if is_compiled_module(value):
+        return getattr(value, WRAPPED)
     known = decided(value)
     return value._torchdynamo_orig_callable if known and known.kind == "compiled" else value
 
