@@ -12,7 +12,7 @@ from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.models import constructors
 from tcready.static.engine.models.builtins import namespace
-from tcready.static.engine.precision import limit, read_type
+from tcready.static.engine.precision import bytes_of_value, limit, read_type
 from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
@@ -193,6 +193,8 @@ class Attributes(Room):
             return _of_array(owner, name)
         if isinstance(owner, Plain) and owner.kind == "finfo":
             return limit(owner, name)
+        if isinstance(owner, Plain) and owner.kind == "dtype" and name == "itemsize":
+            return bytes_of_value(owner)
         if isinstance(owner, Plain):
             asked = owner.kind == "str" and hasattr(str, name)
             asked = asked or (owner.kind in (None, "dict") and name in VIEWS)

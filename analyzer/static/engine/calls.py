@@ -15,6 +15,7 @@ from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import constructors, iteration, layouts, library, parsers
 from tcready.static.engine.models.operations import Reads
+from tcready.static.engine.precision import bytes_of_value, read_type
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
     FLOATING,
@@ -557,6 +558,8 @@ class Calls(Room):
             plain = self.engine.is_overriding() and name != "as_subclass"
             result = result if plain else _of_class(result, receiver, name, site.args)
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
+            if name == "element_size":
+                result = bytes_of_value(read_type(receiver, self.engine.dtype, self.engine.autocast))
             result = K.ADDRESS if name == "data_ptr" and not self.engine.quiet else result
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)

@@ -47,7 +47,7 @@ class Matching(Room):
             return _combined(any, [self.fits(each, subject, frame) for each in pattern.patterns])
         if isinstance(pattern, ast.MatchValue):
             value = self.engine.eval(pattern.value, frame)
-            return lift(partial(compared, ast.Eq()), subject, value)
+            return self.engine.related(ast.Eq(), subject, value, pattern.value, frame)
         if isinstance(pattern, ast.MatchSingleton):
             return lift(partial(compared, ast.Is()), subject, Const(pattern.value))
         return lift(

@@ -33,6 +33,7 @@ SPELLINGS: MappingProxyType[str, FloatType] = MappingProxyType(
 LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
     {
         "bits": (32, 16, 16, 64),
+        "itemsize": (4, 2, 2, 8),
         "max": (3.4028234663852886e38, 65504.0, 3.3895313892515355e38, 1.7976931348623157e308),
         "min": (-3.4028234663852886e38, -65504.0, -3.3895313892515355e38, -1.7976931348623157e308),
         "eps": (1.1920928955078125e-07, 0.0009765625, 0.0078125, 2.220446049250313e-16),
@@ -46,7 +47,9 @@ LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
         "resolution": (1e-06, 0.001, 0.01, 1e-15),
     }
 )
-"""What `torch.finfo` gives of each of FLOATS, in their order."""
+"""What `torch.finfo` gives of each of FLOATS, in their order, and the bytes of a value."""
+WHOLE = frozenset({"bits", "itemsize"})
+"""Which of LIMITS are whole numbers."""
 ORDERED: MappingProxyType[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
     {
         ast.Eq: operator.eq,
@@ -97,8 +100,14 @@ def limit(limits: Plain, name: str) -> Value:
         return Plain("str" if name == "dtype" else None)
     if len(limits.types) == 1:
         number = LIMITS[name][FLOATS.index(limits.types[0])]
-        return Const(int(number) if name == "bits" else number)
-    return Plain("int" if name == "bits" else "float", types=limits.types, limit=name)
+        return Const(int(number) if name in WHOLE else number)
+    return Plain("int" if name in WHOLE else "float", types=limits.types, limit=name)
+
+
+def bytes_of_value(dtype: Value) -> Value:
+    """`dtype.itemsize`, which is `tensor.element_size()`."""
+    limits = limits_of(dtype)
+    return limit(limits, "itemsize") if isinstance(limits, Plain) and limits.types else Plain("int")
 
 
 def compare(

@@ -14,6 +14,7 @@ from tcready.static.engine.models.builtins import Handler
 from tcready.static.engine.precision import limits_of
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
+    FLOATS,
     NONE,
     UNKNOWN,
     Class,
@@ -428,6 +429,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "collections.ChainMap": _chained,
         "torch.utils._pytree.tree_map": _mapped(0),
         "torch.utils._pytree.tree_map_only": _mapped(1),
+        "torch.get_default_dtype": lambda _engine, _site: Plain("dtype", types=FLOATS),
         "torch.finfo": lambda _engine, site: limits_of(site.first("type") or UNKNOWN),
         "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
         "type.__call__": builtins.made_by_type,
