@@ -22,6 +22,22 @@ from tcready.target import LibraryModel, Target
 MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training mode"}
 AUTOCAST = ("bfloat16", "float16", "half", "float32", "float64")
 """What torch.autocast takes: of any other dtype it only warns, and runs without."""
+SAME_DTYPE: Mapping[str, str] = MappingProxyType(
+    {
+        "half": "float16",
+        "float": "float32",
+        "double": "float64",
+        "chalf": "complex32",
+        "cfloat": "complex64",
+        "cdouble": "complex128",
+    }
+)
+"""Other names that torch has for a dtype."""
+MODULE_DTYPES = (
+    "bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "complex32", "complex64", "complex128",
+)  # fmt: skip
+"""What `module.to(dtype)` takes: no whole numbers."""
 MADE_UP = "made-up inputs"
 LIBRARY_OR_MADE_UP = "the inputs that its library speaks of, or else made-up ones"
 NOT_RUN = "{target}: a notebook is read, not run; in a cell of it, tcready.check(model, inputs) runs a model"
@@ -46,11 +62,14 @@ class PlannedRun:
     """The model of a library, or the expression, that was named; None: the target is built as it stands."""
 
     def options(self, settings: Settings) -> tuple[RunOptions, ...]:
-        """How to run it, once for each mode. Raises TcreadyError for a dtype that torch.autocast does not take."""
+        """How to run it, once for each mode. Raises TcreadyError for a dtype that is none of a model or of autocast."""
         chosen = settings.with_table(self.table)
         refuse_autocast(chosen.run.autocast)
+        dtype = dtype_named(chosen.run.dtype)
         return tuple(
-            dataclasses.replace(chosen.run, mode=mode, synthesise=self.synthesise, model=self.model)
+            dataclasses.replace(
+                chosen.run, mode=mode, dtype=dtype, synthesise=self.synthesise, model=self.model
+            )
             for mode in chosen.modes
         )
 
@@ -96,6 +115,9 @@ def refuse_contradictions(
         raise TcreadyError("--inputs asks for a run and --no-run forbids it: leave one of them out")
     if inputs is not None and (len(targets) != 1 or Path(targets[0]).is_dir()):
         raise TcreadyError("--inputs goes with one target: a file, path.py::Name or pkg.mod::Name")
+    by_hand = options.optimizer and settings.sources["optimizer"] == COMMAND_LINE
+    if by_hand and reading_mode(targets, settings, settings.tables or ()) == "infer":
+        raise TcreadyError("--optimizer compiles a training step: add --mode train")
     if settings.sources["python"] == PROJECT:  # a matter of the run, if there is one
         options = dataclasses.replace(options, python=None)
     refuse_missing_programs(options)
@@ -107,6 +129,7 @@ def refuse_contradictions(
     if options.checkpoint is not None and not (settings.root / options.checkpoint).is_file():
         raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
     refuse_autocast(options.autocast)
+    dtype_named(options.dtype)
 
 
 def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
@@ -140,6 +163,20 @@ def refuse_autocast(dtype: str | None) -> None:
     """Raises TcreadyError for a dtype that torch.autocast does not take."""
     if dtype is not None and dtype.removeprefix("torch.") not in AUTOCAST:
         raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}")
+
+
+def dtype_named(name: str | None) -> str | None:
+    """The name that torch prints for a dtype. Raises TcreadyError for one that no module can be cast to."""
+    if name is None:
+        return None
+    short = name.removeprefix("torch.")
+    found = SAME_DTYPE.get(short, short)
+    if found not in MODULE_DTYPES:
+        from tcready.static.hints import near_name
+
+        hint = near_name(short, (*MODULE_DTYPES, *SAME_DTYPE)) or f"it takes {', '.join(MODULE_DTYPES[:4])}"
+        raise TcreadyError(f"--dtype {name}: a model cannot be cast to it; {hint}")
+    return found
 
 
 def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
@@ -215,8 +252,7 @@ def reading_types(
     if len(found) > 1:
         return None, None
     dtype, autocast = found.pop()
-    # as a report names it; what torch has no such type for, the run says
-    return dtype.removeprefix("torch.") if dtype is not None else None, autocast
+    return dtype_named(dtype), autocast
 
 
 def due(

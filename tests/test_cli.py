@@ -20,6 +20,7 @@ import pytest
 from commands import run
 from tcready import api
 from tcready.cli import telling
+from tcready.plan import dtype_named
 from tcready.schema.progress import Progress
 from tcready.schema.words import STAGES
 
@@ -498,6 +499,40 @@ def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path, sent: st
 def test_a_limit_that_is_no_number_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "fixtures/models/clean_vit.py", "--no-run", flag, "nan") == 2
     assert f"{flag} nan: name a finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("dtype", "remedy"),
+    [
+        ("bfloat61", "did you mean bfloat16?"),
+        ("int8", "it takes bfloat16"),
+        ("flaot16", "did you mean float16?"),
+    ],
+)
+def test_a_dtype_that_no_model_is_cast_to_is_refused(
+    dtype: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", "fixtures/models/clean_vit.py", "--no-run", "--dtype", dtype) == 2
+    error = capsys.readouterr().err
+    assert f"--dtype {dtype}: a model cannot be cast to it" in error
+    assert remedy in error
+
+
+def test_an_optimizer_without_training_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "fixtures/models/clean_vit.py", "--run", "--optimizer") == 2
+    assert "--optimizer compiles a training step: add --mode train" in capsys.readouterr().err
+
+
+def test_dtypes_of_the_command_line_are_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    names = {name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)}
+    floating = {
+        name for name in names if (dtype := getattr(torch, name)).is_floating_point or dtype.is_complex
+    }
+    of_modules = {name for name in floating if not name.startswith("float4")}
+    assert {dtype_named(name) for name in of_modules} == {
+        str(getattr(torch, name)).removeprefix("torch.") for name in of_modules
+    }
 
 
 def test_autocast_with_a_dtype_that_it_does_not_take_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
