@@ -17,7 +17,7 @@ from tcready.reports.view import (
     which_calls,
 )
 from tcready.schema.frozen import dataclass
-from tcready.schema.observation import cast_to
+from tcready.schema.observation import holds_for
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding
 from tcready.schema.troubles import Troubles
@@ -49,8 +49,8 @@ def verdict_words(target: TargetReport) -> str:
     if Troubles.of(target.observation).recompiling:
         share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
-    dtype = cast_to(target.observation)
-    return f"{troubles}; in graphs: {share}{made_up}" + (f"; holds for {dtype}" if dtype else "")
+    limits = holds_for(target.observation)
+    return f"{troubles}; in graphs: {share}{made_up}" + (f"; holds for {limits}" if limits else "")
 
 
 def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:

@@ -182,6 +182,12 @@ class TargetView:
         failed = (stage for stage in self.ladder if stage.state == "fail")
         return next((stage for stage in failed if stage.reason not in OF_THE_MODEL), None)
 
+    @property
+    def differs(self) -> str:
+        """How compiled code differs from eager code; empty if it does not, or if that was not compared."""
+        failed = (stage for stage in self.ladder if stage.stage == "parity" and stage.state == "fail")
+        return next((stage.detail or "" for stage in failed), "")
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -258,6 +264,11 @@ class Page(OpensLines):
     def stopped(self) -> tuple[TargetView, ...]:
         """Targets whose run ended before it could show whether they compile."""
         return tuple(target for target in self.targets if target.stopped is not None)
+
+    @property
+    def differing(self) -> tuple[TargetView, ...]:
+        """Targets whose compiled code gives something else than eager code."""
+        return tuple(target for target in self.targets if target.differs)
 
     @property
     def refused(self) -> bool:

@@ -15,7 +15,7 @@ from tcready.merge.stretches import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
 from tcready.placing import Place
 from tcready.schema.frozen import dataclass
-from tcready.schema.observation import ModuleShare, Observation, Stage, cast_to
+from tcready.schema.observation import ModuleShare, Observation, Stage, holds_for
 from tcready.schema.report import Region, TargetReport
 from tcready.schema.static import Finding, StaticModule, StaticTarget
 from tcready.schema.words import STAGES, Mode
@@ -119,9 +119,9 @@ def _observed_target(
     between = stretches(run, known.by_path, code) if offered else ()
     if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
         reason += "; the inputs were made up"
-    dtype = cast_to(run.observation)
-    if dtype and run.state("eager") == "pass":
-        reason += f"; holds for {dtype}"
+    limits = holds_for(run.observation)
+    if limits and run.state("eager") == "pass":
+        reason += f"; holds for {limits}"
     return TargetReport(
         observation=kept(run.observation),
         verdict=verdict,

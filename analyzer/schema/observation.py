@@ -140,7 +140,12 @@ class Observation:
         )
 
 
-def cast_to(seen: Observation) -> str:
-    """The type that a run cast the model to; empty if it did not, or to the one that models have by default."""
-    dtype = str((seen.environment or {}).get("dtype") or "").removeprefix("torch.")
-    return "" if dtype in ("float32", "float") else dtype
+def holds_for(seen: Observation) -> str:
+    """What the result of a run is limited to, to follow "holds for": the dtype that the model was cast to, unless models
+    have it by default, and the device `meta`. Empty if it is limited to nothing."""
+    known = seen.environment or {}
+    dtype = str(known.get("dtype") or "").removeprefix("torch.")
+    limits = [] if dtype in ("", "float32", "float") else [dtype]
+    if str(known.get("device") or "").partition(":")[0] == "meta":
+        limits.append("the device meta, where values are unknown")
+    return " on ".join(limits)
