@@ -121,3 +121,15 @@ def test_a_model_that_counts_its_calls_agrees(tmp_path: Path) -> None:
     """
     state, detail = parity(run(tmp_path, body))
     assert state == "pass", detail
+
+
+def test_what_only_eager_code_caches_is_no_mistake(tmp_path: Path) -> None:
+    body = """
+    if traced():
+        return self.layer(x) + torch.arange(16.0).sin()
+    if not hasattr(self, "known"):
+        self.known = torch.arange(16.0).sin()
+    return self.layer(x) + self.known
+    """
+    state, detail = parity(run(tmp_path, body))
+    assert state == "pass", detail

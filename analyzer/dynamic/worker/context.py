@@ -88,6 +88,10 @@ class Context:
     """In training what the backward of the eager call of each case left, or the exception that it raised."""
     compiled_steps: list[Any] = field(default_factory=list)
     """The same of the first compiled call."""
+    call_bytes: int | None = None
+    """Device memory that one call of the model held at once, beyond what was held before; None if that is not known."""
+    peak_bytes: int = 0
+    """The most device memory of the run before that was measured."""
     in_turn: str | None = None
     """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
     stand_ins: StandIns | None = None

@@ -60,8 +60,9 @@ def environment(work: Work) -> dict[str, Any]:
     return found
 
 
-def with_peaks(found: Mapping[str, Any] | None, work: Work) -> Mapping[str, Any] | None:
-    """The environment with the most memory that the run has used so far, in bytes: of this process, and on the device."""
+def with_peaks(found: Mapping[str, Any] | None, work: Work, before: int) -> Mapping[str, Any] | None:
+    """The environment with the most memory that the run has used so far, in bytes: of this process, and on the device,
+    where `before` is the peak until statistics were last reset."""
     if found is None:
         return None
     peaks: dict[str, int] = {}
@@ -71,7 +72,8 @@ def with_peaks(found: Mapping[str, Any] | None, work: Work) -> Mapping[str, Any]
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peaks["peak_host_bytes"] = kilobytes * (1 if sys.platform == "darwin" else 1024)
     if work.options.device.startswith("cuda") and torch.cuda.is_initialized():
-        peaks["peak_device_bytes"] = torch.cuda.max_memory_allocated(torch.device(work.options.device))
+        device = torch.device(work.options.device)
+        peaks["peak_device_bytes"] = max(before, torch.cuda.max_memory_allocated(device))
     return {**found, **peaks}
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.request import Work
 from torch.nn.parameter import is_lazy
 
@@ -54,6 +57,21 @@ def free_bytes(device: str) -> int | None:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
         return None
+
+
+@contextlib.contextmanager
+def measured_call(context: Context) -> Iterator[None]:
+    """Around one call: `context` has then what it held at once on the device, on CUDA only."""
+    device = torch.device(context.work.options.device)
+    if device.type != "cuda":
+        yield
+        return
+    context.peak_bytes = max(context.peak_bytes, torch.cuda.max_memory_allocated(device))
+    torch.cuda.reset_peak_memory_stats(device)
+    held = torch.cuda.memory_allocated(device)
+    yield
+    taken = torch.cuda.max_memory_allocated(device) - held
+    context.call_bytes = max(context.call_bytes or 0, taken)
 
 
 def times_needed(work: Work) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,11 @@ def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
         tuple((f"{name}{key}", leaf) for key, each in outcomes.items() for name, leaf in each.leaves),
         tuple(text for each in outcomes.values() for text in each.structure),
     )
+
+
+def without(outcome: Outcome, labels: Collection[str]) -> Outcome:
+    """The outcome without the leaves of these labels."""
+    return replace(outcome, leaves=tuple(leaf for leaf in outcome.leaves if leaf[0] not in labels))
 
 
 @dataclass(frozen=True)

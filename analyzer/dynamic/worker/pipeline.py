@@ -75,6 +75,7 @@ def run(context: Context) -> StageFailedError | None:
     else:
         if failure is None:
             distributed.end(context.work)
-    context.journal.add(environment=with_peaks(context.journal.observation.environment, context.work))
+    known = context.journal.observation.environment
+    context.journal.add(environment=with_peaks(known, context.work, context.peak_bytes))
     context.journal.close()
     return failure

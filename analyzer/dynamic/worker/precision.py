@@ -8,7 +8,7 @@ import itertools
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -322,8 +322,8 @@ def widen_in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
 def wide_dtype(
     context: Context, model: Any, cases: Sequence[Case]
 ) -> tuple[torch.dtype, frozenset[torch.dtype]]:
-    """The dtype in which calls with these inputs are made again, and those that it takes the place of. Raises
-    NotWideError."""
+    """The dtype in which calls with these inputs are made again, and those that it takes the place of: float64 if that
+    takes at most twice the memory, or little, else float32 for what computes in half precision. Raises NotWideError."""
     owner = getattr(model, "__self__", model)
     tensors = tensors_of(owner) if isinstance(owner, nn.Module) else []
     if any(type(each) not in (torch.Tensor, nn.Parameter) for each in tensors):
@@ -337,7 +337,8 @@ def wide_dtype(
         raise NotWideError("its buffers share memory")
     narrow = {each.dtype for each in (*tensors, *inputs) if each.is_floating_point()}
     kinds = [torch.float64]
-    if narrow - {torch.float32, torch.float64}:
+    least = computed_in(context, narrow)
+    if least not in (torch.float32, torch.float64):
         kinds.append(torch.float32)
     elif narrow == {torch.float64}:
         raise NotWideError("there is no wider dtype than float64")
@@ -345,12 +346,21 @@ def wide_dtype(
     if device == "mps":
         kinds = [kind for kind in kinds if kind != torch.float64]
     free = memory.free_bytes(context.work.options.device)
+    call = context.call_bytes or 0
     for kind in kinds:
-        size = kind.itemsize
-        fits = free is None or size * (floating + 3 * floating_inputs) <= free + own
-        if fits and (size * floating <= max(SMALL, 2 * own)):
+        wide_call = call * kind.itemsize // least.itemsize
+        size = kind.itemsize * floating + wide_call
+        fits = free is None or size + 3 * kind.itemsize * floating_inputs <= free + own
+        if fits and size <= max(SMALL, 2 * (own + call)):
             return kind, frozenset(narrow | {torch.float32})
     raise NotWideError("a copy in a wider dtype may not fit into memory")
+
+
+def computed_in(context: Context, dtypes: Collection[torch.dtype]) -> torch.dtype:
+    """The least precise of the dtypes of a model and its inputs, and of that of autocast."""
+    autocast = context.work.options.autocast
+    every = {*dtypes, dtype_of(autocast)} if autocast else {*dtypes}
+    return max(every or {torch.float32}, key=eps_of)
 
 
 def eps_of(dtype: torch.dtype) -> float:

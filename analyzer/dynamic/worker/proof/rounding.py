@@ -216,8 +216,8 @@ def _wide(
         ):
             return "in a wide dtype the code gives other shapes"
     if compiled:
-        return Wide(one.dtype, before, None, one.coarsest)
-    return Wide(one.dtype, before, after, one.coarsest, other.casts < one.casts, SIDES)
+        return Wide(one.dtype, before, None, one.coarsest, one.own)
+    return Wide(one.dtype, before, after, one.coarsest, one.own, other.casts < one.casts, SIDES)
 
 
 def _elsewhere(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.precision import call_in, case_in, eps_of, wide_dtype, widen_in_place
+from tcready.dynamic.worker.precision import call_in, case_in, computed_in, eps_of, wide_dtype, widen_in_place
 from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.variations import IN_DOUBLE
 from tcready.dynamic.worker.torch_internals.dispatch import WideningMode
@@ -24,6 +24,8 @@ class WideCall:
     dtype: torch.dtype
     coarsest: torch.dtype
     """The least precise dtype in which it computes even there: code may name a dtype."""
+    own: torch.dtype
+    """The least precise dtype in which it computes otherwise."""
     casts: int
     """Its casts to a more precise dtype than that of the model."""
 
@@ -32,6 +34,7 @@ class Widening:
     """Makes calls in a wide dtype, and keeps how the last one was made."""
 
     dtype: torch.dtype
+    own: torch.dtype
     mode: WideningMode
 
     @contextlib.contextmanager
@@ -44,6 +47,7 @@ class Widening:
             self.dtype, narrow = torch.float64, frozenset({torch.float32})
         else:
             self.dtype, narrow = wide_dtype(context, model, (case,))
+        self.own = computed_in(context, narrow)
         self.mode = WideningMode(narrow, self.dtype, max(narrow, key=eps_of))
         with widen_in_place(model, self.dtype), call_in(context, self.dtype):
             wide = case_in(case, self.dtype)
@@ -61,4 +65,4 @@ class Widening:
     def made(self, seen: Behaviour) -> WideCall:
         """The last call."""
         coarsest = max(self.mode.found or {self.dtype}, key=eps_of)
-        return WideCall(seen, self.dtype, coarsest, self.mode.casts)
+        return WideCall(seen, self.dtype, coarsest, self.own, self.mode.casts)

@@ -17,6 +17,7 @@ from tcready.dynamic.worker.gradients import watched_step
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.lines import executed_lines
+from tcready.dynamic.worker.memory import measured_call
 from tcready.dynamic.worker.ops import Counts, counted_eager, module_tree
 from tcready.dynamic.worker.stand_ins import StandIns, speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
@@ -93,7 +94,8 @@ def _counted(
         counted_eager(model, own),
         custom_ops.watching(context.custom_ops, case),
     ]
-    output = watched_step(context, model, function, case, watchers, context.eager_steps)
+    with measured_call(context):
+        output = watched_step(context, model, function, case, watchers, context.eager_steps)
     counts.add(own)
     return output
 

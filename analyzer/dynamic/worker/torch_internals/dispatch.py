@@ -132,5 +132,5 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
         if not isinstance(value, torch.dtype):
             return value
         wider = self.wider.get(value, value)
-        self.casts += wider != value and torch.finfo(value).eps < self.eps
+        self.casts += value in self.wider and torch.finfo(value).eps < self.eps
         return wider
