@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from tcready.dynamic.worker import agreement, precision  # noqa: E402
 from tcready.dynamic.worker.agreement import Agreement, Calls, Prepare, differs, judge  # noqa: E402
+from tcready.dynamic.worker.calling import autocast  # noqa: E402
 from tcready.dynamic.worker.case import Case  # noqa: E402
 from tcready.dynamic.worker.context import Context  # noqa: E402
 from tcready.dynamic.worker.frames import Names  # noqa: E402
@@ -36,18 +37,21 @@ class Model(torch.nn.Module):
         return self.functions[is_compiled](self.layer, x)
 
 
-def compare(eager: Function, compiled: Function, dtype: str = "float32", **options: Any) -> Agreement:
-    """What the judge says of two functions of a layer and 256 vectors."""
+def compare(
+    eager: Function, compiled: Function, dtype: str = "float32", call_bytes: int | None = None, **options: Any
+) -> Agreement:
+    """What the judge says of two functions of a layer and 256 vectors; `call_bytes`: what a call held on the device."""
     model = Model(eager, compiled, dtype)
     work = Work("net.py::Net", RunOptions(**options), "/")
     context = Context(
         work, Journal(work, None, None), Names("/", ()), build=lambda: Model(eager, compiled, dtype)
     )
+    context.call_bytes = call_bytes
     torch.manual_seed(1)
     case = Case(None, (torch.randn(256, 64).to(getattr(torch, dtype)),), {})
 
     def run(made: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
-        with torch.no_grad():
+        with torch.no_grad(), autocast(context):
             return outcome_of(made(*prepare(case).args, is_compiled))
 
     def unchanged(given: Case) -> Case:
@@ -64,7 +68,7 @@ def plain(layer: Any, x: torch.Tensor) -> torch.Tensor:
 def split(layer: Any, x: torch.Tensor) -> torch.Tensor:
     """The same product in two parts, which are added up afterwards."""
     one, other = x[:, :32] @ layer.weight[:, :32].T, x[:, 32:] @ layer.weight[:, 32:].T
-    return one + other + layer.bias
+    return one + other + layer.bias.to(one.dtype)
 
 
 @pytest.mark.parametrize("dtype", LOW)
@@ -113,22 +117,41 @@ def test_rounding_on_the_way_is_a_mistake_of_a_more_precise_model(dtype: str, ve
     assert found.verdict == verdict
 
 
-def test_a_lost_cast_is_a_mistake() -> None:
-    def normed(layer: Any, x: torch.Tensor) -> torch.Tensor:
-        y = layer(x).float()
-        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True))).to(x.dtype)
+LARGE = 2 << 30
+"""Bytes of a call that is made again in float32 if it computes in half precision."""
 
-    def normed_in_low_precision(layer: Any, x: torch.Tensor) -> torch.Tensor:
-        y = layer(x)
-        return y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True))
 
-    assert compare(normed, normed_in_low_precision, "float32").verdict == "equal"
-    found = compare(normed, normed_in_low_precision, "bfloat16")
+def normed(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    y = layer(x).float()
+    return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True))).to(x.dtype)
+
+
+def normed_in_low_precision(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    y = layer(x)
+    return y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("call_bytes", [None, LARGE])
+def test_a_lost_cast_is_a_mistake(call_bytes: int | None) -> None:
+    assert compare(normed, normed_in_low_precision, "float32", call_bytes).verdict == "equal"
+    found = compare(normed, normed_in_low_precision, "bfloat16", call_bytes)
     assert found.verdict == "mistake"
     assert "lacks casts" in found.text
-    assert compare(normed_in_low_precision, normed, "bfloat16").verdict == "rounding", (
-        "more precise than eager code"
-    )
+    more_precise = compare(normed_in_low_precision, normed, "bfloat16", call_bytes)
+    assert more_precise.verdict == "rounding"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "autocast", "reference"),
+    [("bfloat16", None, "float32"), ("float32", "bfloat16", "float32"), ("float32", None, "float64")],
+)
+def test_a_large_call_takes_at_most_twice_its_memory(
+    dtype: str, autocast: str | None, reference: str
+) -> None:
+    found = compare(plain, split, dtype, LARGE, autocast=autocast)
+    assert found.verdict == "rounding"
+    assert found.compared is not None
+    assert found.compared.reference == reference
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ UNSTEADY = 0.3
 """The part of a difference that two runs of eager code show as well, from which on the difference says nothing."""
 MOVES = 2
 """Runs of eager code with inputs and weights moved by one rounding."""
+MORE_PRECISE = frozenset({torch.float32, torch.float64})
+"""To which dtypes casts are counted."""
 MANY = 1 << 22
 """Values of a tensor that are counted as distinct ones: of more there are enough."""
 FLOOR = 1e-3
@@ -298,16 +300,36 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
     """Whether compiled code is noticeably further from the wide result than eager code."""
+    return _is_further(expected, actual, exact, DOUBT, 1 / 2)
+
+
+def _is_further(
+    expected: Outcome, actual: Outcome, exact: Outcome, times: tuple[tuple[int, float], ...], least: float
+) -> bool:
+    """Whether compiled code is more than so many times as far from the wide result as eager code, or as `least` of a
+    rounding."""
     if labels_of(exact) != labels_of(expected):
         return True
     for at in unequal_leaves(expected, actual):
         one, other, right = expected.leaves[at][1], actual.leaves[at][1], exact.leaves[at][1]
         if is_discrete(one) or not isinstance(one, torch.Tensor):
             return True
-        least = eps_of(one.dtype) / 2 * _rms(right)
-        if _distance(other, right) > _times(DOUBT, one.numel()) * max(_distance(one, right), least):
+        floor = eps_of(one.dtype) * least * _rms(right)
+        if _distance(other, right) > _times(times, one.numel()) * max(_distance(one, right), floor):
             return True
     return False
+
+
+def _casts(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) -> int:
+    """How often the calls name a more precise dtype than `own`, as they are; -1 if they raise."""
+    mode = WideningMode(MORE_PRECISE, None, own)
+    stance = contextlib.nullcontext() if compiled else torch.compiler.set_stance("force_eager")
+    try:
+        with stance, mode:
+            calls.run((calls.build or context.build)(), lambda case: case, compiled)
+    except Exception:
+        return -1
+    return mode.casts
 
 
 def _in_wide_dtype(
@@ -340,7 +362,14 @@ def _in_wide_dtype(
         with contextlib.suppress(Exception), seen_compiled:
             compiled = calls.run(model_of(), prepare, True)
         lost = compiled is not None and not calls.fused and seen_compiled.casts < seen.casts
-        return Wide(dtype, eager, compiled, coarsest, own, lost), ""
+    if (
+        dtype not in (torch.float64, own)
+        and not calls.fused
+        and _is_further(expected, actual, eager, LESS, 1 / 8)
+    ):
+        # There a cast to the wide dtype is none: the calls say it as they are.
+        lost = 0 <= _casts(context, calls, own, compiled=True) < _casts(context, calls, own, compiled=False)
+    return Wide(dtype, eager, compiled, coarsest, own, lost), ""
 
 
 @dataclass(frozen=True)

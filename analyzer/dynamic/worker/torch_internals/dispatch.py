@@ -96,7 +96,7 @@ def calling_frames() -> Iterator[types.FrameType]:
 
 
 class WideningMode(TorchDispatchMode):  # type: ignore[misc]
-    """Operations that name one of the `narrow` dtypes compute in `wide` instead.
+    """Operations that name one of the `narrow` dtypes compute in `wide` instead; None: they stay as they are.
 
     A model in float64 that casts to float32 for its softmax computes that in float64, too. `found` has the dtypes that
     operations gave, `casts` counts those that named a narrow one more precise than `own`, the dtype of the model.
@@ -104,11 +104,11 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
 
     supports_higher_order_operators = True
 
-    def __init__(self, narrow: Collection[torch.dtype], wide: torch.dtype, own: torch.dtype) -> None:
+    def __init__(self, narrow: Collection[torch.dtype], wide: torch.dtype | None, own: torch.dtype) -> None:
         super().__init__()
         self.eps = torch.finfo(own).eps
         self.casts = 0
-        self.wider = dict.fromkeys(narrow, wide)
+        self.wider = {each: wide or each for each in narrow}
         if wide == torch.float64:
             self.wider[torch.complex64] = torch.complex128
         self.found: set[torch.dtype] = set()
