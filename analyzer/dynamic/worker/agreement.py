@@ -77,6 +77,8 @@ MORE_PRECISE = frozenset({torch.float32, torch.float64})
 """To which dtypes casts are counted."""
 MANY = 1 << 22
 """Values of a tensor that are counted as distinct ones: of more there are enough."""
+CHUNK = 1 << 22
+"""Values of which a copy in float64 is made at a time."""
 FLOOR = 1e-3
 """A tensor is not compared by less than this part of the largest of its kind: what should be zero is noise twice."""
 
@@ -583,8 +585,9 @@ def _beyond(
 
 def _is_bulk_as_precise(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
     """Whether the median value of compiled code is as close to the wide result as that of eager code."""
-    own, error = ((_wide(each) - _wide(exact)).abs().flatten() for each in (one, other))
-    least = eps_of(one.dtype) / 2 * _wide(exact).abs().flatten()
+    right = _precise(_flat(exact))
+    own, error = ((_precise(_flat(each)) - right).abs() for each in (one, other))
+    least = eps_of(one.dtype) / 2 * right.abs()
     return bool(error.median() <= 2 * torch.maximum(own.median(), least.median()))
 
 
@@ -621,24 +624,33 @@ def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | No
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
     """The root mean square of what differs, where both are finite."""
-    left, right = _wide(one), _wide(other)
+    left, right = _flat(one), _flat(other)
     if left.shape != right.shape:
         return math.inf
-    both = torch.isfinite(left) & torch.isfinite(right)
-    return _rms(torch.where(both, left - right, 0.0)) if left.numel() else 0.0
+    pairs = zip(left.split(CHUNK), right.split(CHUNK), strict=True)
+    return _root_mean_square((_precise(a) - _precise(b) for a, b in pairs), left.numel())
 
 
 def _rms(tensor: torch.Tensor) -> float:
-    wide = _wide(tensor)
-    wide = torch.where(torch.isfinite(wide), wide, 0.0)
-    return float(wide.square().mean().sqrt()) if wide.numel() else 0.0
+    """The root mean square of the finite values."""
+    flat = _flat(tensor)
+    return _root_mean_square((_precise(each) for each in flat.split(CHUNK)), flat.numel())
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _root_mean_square(parts: Iterator[torch.Tensor], count: int) -> float:
+    squares = [torch.where(torch.isfinite(each), each, 0.0).square().sum() for each in parts]
+    return math.sqrt(float(torch.stack(squares).sum()) / count) if count else 0.0
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
     dense = _as_strided(tensor)
     if dense.layout != torch.strided or dense.is_quantized:
         return torch.zeros(0, device=dense.device)
-    return _real(dense).to(torch.float32 if dense.device.type == "mps" else torch.float64)
+    return _real(dense).reshape(-1)
+
+
+def _precise(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
 
 
 def _floors(outcome: Outcome) -> dict[str, float]:
