@@ -30,6 +30,7 @@ from tcready.schema.static import Finding, StaticResult
 from tcready.schema.words import Level, Mode, TcreadyError
 
 if TYPE_CHECKING:
+    from tcready.dynamic import StayingWorker
     from tcready.fixing import Fixed
     from tcready.keywords import CheckKeywords, ObserveKeywords
     from tcready.live import Checked
@@ -223,9 +224,10 @@ def _report(
     progress: Progressing,
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
     traced: tuple[Observed, Traced] | None = None,
+    stays: StayingWorker | None = None,
 ) -> Report:
-    """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures;
-    `traced` stands for runs."""
+    """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures,
+    first in the process that `stays` gets; `traced` stands for runs."""
     from tcready import library, narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge
@@ -274,7 +276,7 @@ def _report(
         asked = run if len(names) == 1 else run is True  # one of several is not run unasked
         planned = tuple(plan.due(there, asked, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
-        seen = made_or_brought.make(planned, chosen, mode, announce, progress)
+        seen = made_or_brought.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen
     if chosen.run.trace_out is not None and not seen.runs:
         announce(f"nothing was run, so there is no trace in {chosen.run.trace_out}")
@@ -496,6 +498,7 @@ def bench(
         TypeError: There is no such option.
     """
     from tcready import benching, explaining
+    from tcready.dynamic import StayingWorker
     from tcready.options import BenchOptions
 
     began = time.monotonic()
@@ -516,9 +519,11 @@ def bench(
             progress,
             began,
             lambda: explaining.kept(chosen.root),
+            stays,
         )
 
-    return _report((target,), True, (), chosen, announce, progress, benched)
+    with StayingWorker() as stays:
+        return _report((target,), True, (), chosen, announce, progress, benched, stays=stays)
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from tcready.bench.figures import refuse_without_scipy
 from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
-from tcready.dynamic import schedule
+from tcready.dynamic import StayingWorker, schedule
 from tcready.dynamic.arms import PLAN, PatchToMeasure, name_and_code
 from tcready.dynamic.arms import arms_of as known_arms
 from tcready.dynamic.schedule import Schedule
@@ -352,11 +352,12 @@ def benched(
     progress: Progressing,
     began: float,
     last: Callable[[], Report | None],
+    stays: StayingWorker,
 ) -> Observed:
     """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
 
     `began`: when the command did, by `time.monotonic`: the budget counts from there, and runs share what is left of it.
-    `last` gives the report that was kept last in the folder.
+    `last` gives the report that was kept last in the folder. `stays` has the process of the last run.
     """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
     ends = began + schedule.budget_of(wanted)
@@ -370,7 +371,8 @@ def benched(
         if plan is not None:
             announce("the arm plan is that of the last run here: nothing changed since")
             run = dataclasses.replace(run, plan=plan)
-        runs.append(_with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress, part))
+        options = by_mode[run.mode]
+        runs.append(_with_bench(run, options, chosen, wanted, command, announce, progress, part, stays))
         ends += wanted.soak or 0.0
     return dataclasses.replace(seen, runs=tuple(runs))
 
@@ -392,6 +394,7 @@ def _with_bench(
     announce: Tell,
     progress: Progressing,
     part: _Part,
+    stays: StayingWorker,
 ) -> Observation:
     unfit = _unfit(seen, ("import", "build", "eager"))
     if unfit is not None:
@@ -411,13 +414,12 @@ def _with_bench(
         rollbacks=_rollbacks(seen),
     )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
-    with (
-        tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools,
-        observations.fork_server() as server,
-    ):
-        request = observations.run_request(seen.target, options.without_studies(), chosen.root, tools, server)
+    with observations.fork_server() as server:
+        request = observations.run_request(
+            seen.target, options.without_studies(), chosen.root, stays.toolchain, server
+        )
         found = measured(
-            schedule.process_of(request), compared, wanted, about, progress, part.began, part.ends
+            schedule.process_of(request, stays), compared, wanted, about, progress, part.began, part.ends
         )
     return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(chosen.root))
 
@@ -543,7 +545,7 @@ def stage_of(found: Bench) -> Stage:
     if found.failed:
         differs = any(arm.parity is False for arm in found.cases[-1].arms)
         return Stage("speed", "fail", found.reason, found.seconds, "mismatch" if differs else "compile_error")
-    if found.verdict in ("real_gain", "no_gain", "regression"):
+    if found.verdict not in ("inconclusive", "not_run"):
         return Stage("speed", "pass", found.reason, found.seconds)
     return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
 

@@ -26,7 +26,7 @@ from tcready.schema.words import Mode, ModeAsked, TcreadyError
 from tcready.target import Target
 
 if TYPE_CHECKING:
-    from tcready.dynamic import ForkServer, RunRequest
+    from tcready.dynamic import ForkServer, RunRequest, StayingWorker
     from tcready.traces import Traced
 
 SOURCES = (".py", ".pyw", ".ipynb")
@@ -52,6 +52,7 @@ def make(
     read_mode: ModeAsked,
     announce: Tell,
     progress: Progressing,
+    stays: StayingWorker | None = None,
 ) -> Observed:
     """Makes the runs that are due, each in every mode that it is asked for.
 
@@ -61,6 +62,7 @@ def make(
         read_mode: The mode that the sources were read in.
         announce: Called with what is about to be executed, or why it is not.
         progress: Called with the stage under way.
+        stays: Gets the process of the last run, if that ends well.
 
     Returns:
         The runs. One that was not asked for and finds no torch is a warning.
@@ -78,7 +80,7 @@ def make(
         import tempfile  # most checks run nothing
 
         folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        toolchain = stack.enter_context(folder)
+        toolchain = stack.enter_context(folder) if stays is None else stays.toolchain
         server = stack.enter_context(fork_server()) if sum(len(modes) for _, modes in every) > 1 else None
         for due, each_mode in every:
             plan.refuse_missing_programs(settings.run)
@@ -92,7 +94,7 @@ def make(
             for options in each_mode:
                 in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
                 announce(f"running {due.target} with {due.inputs_from}{in_mode}")
-                seen = launch(due.target, options, settings.root, progress, toolchain, server)
+                seen = launch(due.target, options, settings.root, progress, toolchain, server, stays)
                 if due.model is not None and (words := _built_and_called(seen)):
                     announce(words)
                 if named := due.convention(settings):
@@ -134,11 +136,12 @@ def launch(
     progress: Progressing,
     toolchain: str | None = None,
     server: ForkServer | None = None,
+    stays: StayingWorker | None = None,
 ) -> Observation:
-    """Runs one target in a process of its own."""
+    """Runs one target in a process of its own, which `stays` gets if the run ends well."""
     from tcready import dynamic
 
-    return dynamic.observe(run_request(target, options, root, toolchain, server), progress)
+    return dynamic.observe(run_request(target, options, root, toolchain, server), progress, stays)
 
 
 def one_of_many(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MANY_CELLS = 24
 """A longer name of an arm has a line of its own."""
-ARM_STYLE = {"real_gain": "green", "regression": "red", "failed": "red"}
+ARM_STYLE = {"real_gain": "green", "likely_gain": "green", "regression": "red", "failed": "red"}
 BENCH_STYLE = {"real gain": "bold green", "regression": "bold red", "failed": "bold red"}
 """By the answer in words."""
 _CHECK_SIGN: dict[CheckState, str] = {

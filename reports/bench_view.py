@@ -33,8 +33,11 @@ BENCH_WORD: Mapping[ArmVerdict | BenchVerdict, str] = MappingProxyType(
     {
         "baseline": "baseline",
         "real_gain": "real gain",
+        "likely_gain": "likely gain",
         "no_gain": "no gain",
+        "likely_no_gain": "likely no gain",
         "regression": "regression",
+        "likely_regression": "likely regression",
         "inconclusive": "inconclusive",
         "failed": "failed",
         "not_run": "not run",
@@ -388,8 +391,6 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     """What is told beside the tables, each with a label."""
     if bench.recommended == EAGER:
         yield "take", "eager: leave it as it is"
-    elif bench.recommended is None and bench.verdict == "inconclusive":
-        yield "take", "undecided: leave it eager until a bench tells"
     for note in bench.notes:
         yield "note", note
     if bench.noise is not None:

@@ -103,7 +103,8 @@ def _by_bench(target: TargetReport) -> Step | None:
     if bench is None or bench.recommended is None:
         return None
     if bench.recommended != EAGER:
-        return Step(f"compile it as the arm {bench.recommended} does, which was measured to pay", bench.code)
+        sure = "was measured to pay" if bench.verdict == "real_gain" else "probably pays"
+        return Step(f"compile it as the arm {bench.recommended} does, which {sure}", bench.code)
     plan = target.observation.plan
     arms = {arm.arm for case in bench.cases for arm in case.arms}
     as_it_is = (
@@ -111,7 +112,8 @@ def _by_bench(target: TargetReport) -> Step | None:
     )
     if plan is not None and plan.code and plan.code not in as_it_is and "plan" not in arms:
         return None
-    return Step("leave it eager: nothing that was measured pays")
+    probably = "probably " if bench.verdict.startswith("likely") else ""
+    return Step(f"leave it eager: nothing that was measured {probably}pays")
 
 
 def _by_plan(target: TargetReport) -> Step | None:
@@ -135,8 +137,8 @@ def _undecided(target: TargetReport) -> Step | None:
     if bench is None or bench.recommended is not None or not bench.cases:
         return None
     return Step(
-        "leave it eager for now: the bench did not decide whether compiling pays; repeat it with more time "
-        "(--budget SECONDS)"
+        "the bench did not decide whether compiling pays: repeat it with more time (--budget SECONDS), or on a quiet "
+        "machine"
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from tcready.bench.checklist import Ran, checklist
-from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted
+from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted, within
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
 from tcready.bench.wanted import BenchWanted
 from tcready.schema.bench import (
@@ -341,7 +341,7 @@ def _judged(
             why = _untimed(processes, EAGER)
             return replace(arm, verdict="inconclusive", reason=f"it was not timed{why and ': '}{why}")
         return arm
-    speedup, count = _speedup(processes, arm, eager, weights)
+    speedup, count, each = _speedup(processes, arm, eager, weights)
     single = _of_single_calls(processes, arm.arm, weights)
     if speedup is not None:
         speedup = replace(speedup, p50=single.median if single else _of_all_calls(arm.seconds, eager.seconds))
@@ -349,6 +349,7 @@ def _judged(
         speedup=speedup,
         single=single,
         processes=count,
+        within=each,
         error=error,
         untimed=_untimed(processes, arm.arm),
         blocks=min(
@@ -385,19 +386,21 @@ def _judged(
 
 def _speedup(
     processes: Sequence[BenchProcess], arm: ArmBench, eager: ArmBench, weights: Mapping[str | None, float]
-) -> tuple[Figure | None, int]:
-    """The ratio to eager, and in how many processes it was measured: round by round in those that timed both; if there
-    are none, of different processes."""
+) -> tuple[Figure | None, int, tuple[Figure, ...]]:
+    """The ratio to eager, in how many processes it was measured, and the ratio of each: round by round in those that
+    timed both; if there are none, of different processes."""
     shares = list(weights.values())
     timed = zip(_timed(processes, EAGER, weights), _timed(processes, arm.arm, weights), strict=True)
     both = [(before, after) for before, after in timed if before is not None and after is not None]
     if both:
         before, after = (weighted(cases, shares) for cases in zip(*both, strict=True))
         found, count = ratio(before, after), len(both)
+        alone = [[weighted([rows], shares)[0] for rows in pair] for pair in both]
+        each = within([one for one, _ in alone], [other for _, other in alone])
     else:
         found = ratio(eager.blocks, arm.blocks, paired=False)
-        count = min(len(eager.blocks), len(arm.blocks))
-    return found, count
+        count, each = min(len(eager.blocks), len(arm.blocks)), ()
+    return found, count, each
 
 
 def _of_single_calls(

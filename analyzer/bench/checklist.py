@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcready.bench.verdicts import explanation, memory_growth
+from tcready.bench.verdicts import GAINS, explanation, memory_growth
 from tcready.bench.wanted import BenchWanted
 from tcready.quantities import size_text, time_text
 from tcready.schema.bench import (
@@ -141,7 +141,7 @@ def _profile(eager: ArmBench | None, arm: ArmBench | None, wanted: BenchWanted, 
     before, after = _profile_in(eager), _profile_in(arm)
     if arm is None or before is None or after is None:
         return CheckItem(item, "not_measured", again)
-    if arm.verdict != "real_gain" and (arm.speedup is None or arm.speedup.low <= 1):
+    if arm.verdict not in GAINS and (arm.speedup is None or arm.speedup.low <= 1):
         return CheckItem(item, "not_measured", "there is no gain to explain")
     causes = explanation(before, after, wanted.limits.min_effect)
     if causes:

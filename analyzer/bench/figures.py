@@ -23,6 +23,10 @@ MIN_EFFECT = 0.02
 """What a ratio must differ from 1 by to matter."""
 FROM_P99 = 200
 """Calls below which a 99th percentile is the slowest one or two."""
+LEAST_ROUNDS, FEW_ROUNDS = 3, 6
+"""Rounds of blocks in one process: without the least nothing is said of it; few give no interval by ranks."""
+PROCESS_SPREAD = 1.03
+"""How far apart the ratio may be in two processes, whatever it is within each."""
 TWENTIETHS = 20
 """Parts into which single calls are parted by what they take."""
 _MOST_MORE = 100
@@ -151,6 +155,51 @@ def shown(found: Figure | None, min_effect: float = MIN_EFFECT) -> ArmVerdict:
     if found.high < 1 / (1 + min_effect):
         return "regression"
     return "no_gain" if found.high <= 1 + min_effect else "inconclusive"
+
+
+def within(base: Rows, other: Rows) -> tuple[Figure, ...]:
+    """`base` over `other` in each process by itself, with the bounds of the median of its rounds: an interval of 95 % by
+    the ranks of the rounds. Few rounds give none: their range is doubled."""
+    found = []
+    for ours, theirs in zip(base, other, strict=True):
+        rounds = sorted(math.log(one / two) for one, two in zip(ours, theirs, strict=False))
+        if len(rounds) < LEAST_ROUNDS:
+            continue
+        centre, rank = statistics.median(rounds), _rank(len(rounds))
+        low, high = rounds[rank], rounds[-1 - rank]
+        if len(rounds) < FEW_ROUNDS:
+            low, high = centre - 2 * (centre - low), centre + 2 * (high - centre)
+        found.append(Figure(math.exp(centre), math.exp(low), math.exp(high), len(rounds)))
+    return tuple(found)
+
+
+def _rank(count: int) -> int:
+    """How many of the least values lie below an interval of at least 95 % for the median of so many, and as many of the
+    greatest above it."""
+    below = 0.0
+    for rank in range(count):
+        below += math.comb(count, rank) / 2**count
+        if below > (1 - LEVEL) / 2:
+            return rank
+    return 0
+
+
+def likely(found: Sequence[Figure], min_effect: float = MIN_EFFECT) -> ArmVerdict:
+    """What processes show each by itself, if all of them point one way; "inconclusive" if they do not. Those that the end
+    of the budget cut short, with less than half of the rounds, do not count."""
+    most = max((each.n for each in found), default=0)
+    seen = {_likely_of_one(each, min_effect) for each in found if 2 * each.n >= most}
+    return seen.pop() if len(seen) == 1 else "inconclusive"
+
+
+def _likely_of_one(found: Figure, min_effect: float) -> ArmVerdict:
+    if found.low > (1 + min_effect) * PROCESS_SPREAD:
+        return "likely_gain"
+    if found.high < 1 / ((1 + min_effect) * PROCESS_SPREAD):
+        return "likely_regression"
+    if found.median <= 1 + min_effect and found.high <= (1 + min_effect) * PROCESS_SPREAD:
+        return "likely_no_gain"
+    return "inconclusive"
 
 
 def more_needed(found: Figure, processes: int, min_effect: float = MIN_EFFECT) -> int | None:

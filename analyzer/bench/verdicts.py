@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tcready.bench.figures import MIN_EFFECT, more_needed, shown
+from tcready.bench.figures import MIN_EFFECT, likely, more_needed, shown
 from tcready.quantities import time_text
 from tcready.schema.bench import (
     BLOCKS,
@@ -23,12 +23,28 @@ from tcready.schema.bench import (
 from tcready.schema.words import EAGER
 
 ALL_CASES = "all cases"
-_BEST_FIRST: tuple[Literal["real_gain", "inconclusive", "no_gain", "regression"], ...] = (
+_BEST_FIRST: tuple[
+    Literal[
+        "real_gain",
+        "likely_gain",
+        "inconclusive",
+        "likely_no_gain",
+        "no_gain",
+        "likely_regression",
+        "regression",
+    ],
+    ...,
+] = (
     "real_gain",
+    "likely_gain",
     "inconclusive",
+    "likely_no_gain",
     "no_gain",
+    "likely_regression",
     "regression",
 )
+GAINS = ("real_gain", "likely_gain")
+"""Verdicts by which an arm is recommended, the surer one first."""
 FAR_APART = 100.0
 """How many times its lower bound the upper one of an interval is, where the bounds tell nobody anything."""
 _UNSTEADY = 2.0
@@ -55,6 +71,8 @@ class Evidence:
     speedup: Figure | None
     processes: int
     """In which its times were taken."""
+    within: tuple[Figure, ...] = ()
+    """The ratio to eager in each of these by itself."""
     single: Figure | None = None
     """The ratio of single calls, each waited for."""
     error: str = ""
@@ -99,8 +117,12 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
 
 
 def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
+    probable = likely(seen.within, limits.min_effect)
     if seen.processes < 2:
-        return "inconclusive", "timed in one process alone, which says nothing of the next one"
+        bounds = f"{speedup.low:.3f} to {speedup.high:.3f} in this process"
+        times = f"{speedup.median:.3f} times as fast as eager ({bounds})"
+        causes = _causes(seen, limits) if probable == "likely_gain" else ()
+        return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
     bounds = (
         "too far apart to say"
         if speedup.high > FAR_APART * speedup.low
@@ -111,6 +133,8 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     alike = seen.noise.ratio if seen.noise is not None else None
     if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
         return "inconclusive", f"{times}, but eager differs from itself as much: repeat it on a quiet machine"
+    if verdict == "inconclusive" and probable != "inconclusive":
+        return probable, f"{times}; {seen.processes} processes agree, which is too few to be sure"
     if verdict == "inconclusive" and speedup.high > _UNSTEADY * speedup.low:
         return verdict, f"{times}: the machine was too unsteady; repeat it when it is quiet"
     if verdict == "inconclusive":
@@ -122,15 +146,15 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     if verdict == "regression":
         return verdict, times
     if seen.profile is None or seen.eager_profile is None:
-        return "inconclusive", f"{times}, but no profile explains it: none was made"
+        return "likely_gain", f"{times}, but no profile explains it: none was made"
     if seen.parity is None:
         return (
-            "inconclusive",
+            "likely_gain",
             f"{times}, but its outputs were not compared: {seen.parity_detail or 'not measured'}",
         )
-    causes = explanation(seen.eager_profile, seen.profile, limits.min_effect)
+    causes = _causes(seen, limits)
     if not causes:
-        return "inconclusive", f"{times}, but nothing in the profile explains it"
+        return "likely_gain", f"{times}, but nothing in the profile explains it"
     grown = memory_growth(seen.memory, seen.eager_memory, seen.on_device, limits)
     if grown is not None:
         return (
@@ -138,6 +162,12 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
             f"{times}, but it takes {grown:.2f} times eager's memory (limit {limits.memory_growth:g})",
         )
     return verdict, f"{times}: {', '.join(causes)}"
+
+
+def _causes(seen: Evidence, limits: Limits) -> tuple[str, ...]:
+    if seen.profile is None or seen.eager_profile is None:
+        return ()
+    return explanation(seen.eager_profile, seen.profile, limits.min_effect)
 
 
 def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
@@ -203,10 +233,12 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
 
 
 def recommended_of(arms: Sequence[ArmBench]) -> str | None:
-    """The fastest arm with a real gain, else eager; None if eager was not measured, or an arm may yet turn out faster."""
-    gains = [arm for arm in arms if arm.verdict == "real_gain" and arm.speedup is not None]
-    if gains:
-        return max(gains, key=lambda arm: arm.speedup.median if arm.speedup else 0.0).arm
+    """The fastest arm with a real gain, else with a likely one, else eager; None if eager was not measured, or an arm may
+    yet turn out faster."""
+    for verdict in GAINS:
+        gains = [arm for arm in arms if arm.verdict == verdict and arm.speedup is not None]
+        if gains:
+            return max(gains, key=lambda arm: arm.speedup.median if arm.speedup else 0.0).arm
     if any(arm.verdict == "inconclusive" for arm in arms):
         return None
     return EAGER if any(arm.arm == EAGER and arm.seconds for arm in arms) else None
@@ -233,13 +265,13 @@ def overall(
     if loader is not None and loader.bound is not None:
         reason += f"; {_waiting(loader)}"
         gain = _fed(loader, arm.speedup.median) if arm.speedup else 1.0
-        if verdict == "real_gain" and gain < 1 + limits.min_effect:
+        if verdict in GAINS and gain < 1 + limits.min_effect:
             return (
                 "no_gain",
                 f"the loop that feeds the model would be {gain:.3f} times as fast; {reason}",
                 EAGER,
             )
-    if verdict != "real_gain":
+    if verdict not in GAINS:
         alone = [
             f"{case.recommended} in {case.case}"
             for case in cases[:-1]

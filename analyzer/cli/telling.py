@@ -116,6 +116,9 @@ class _Lines:
         say(text)
 
     def progress(self, now: Progress) -> None:
+        if now.news:
+            self.announce(f"[{self._clock.elapsed:.0f} s] {now.news}")
+            return
         with self._lock:
             if not self._clock.put(now):
                 return
@@ -160,6 +163,9 @@ class _Live:
         say(text)
 
     def progress(self, now: Progress) -> None:
+        if now.news:
+            self.announce(f"[{self._clock.elapsed:.0f} s] {now.news}")
+            return
         self._clock.put(now)
         if self._is_shown or (now.stage == "reading" and self._clock.elapsed < SOON):
             return

@@ -6,6 +6,7 @@ from tcready.dynamic.fork_server import ForkServer
 from tcready.dynamic.launch import (
     Prover,
     RunRequest,
+    StayingWorker,
     bench,
     first_signal_alone,
     observe,
@@ -22,6 +23,7 @@ __all__ = [
     "Prover",
     "RunRequest",
     "Standing",
+    "StayingWorker",
     "bench",
     "build_bundle",
     "find_convention",

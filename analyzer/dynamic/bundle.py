@@ -37,6 +37,7 @@ def bundle_files() -> dict[str, bytes]:
         PACKAGE / "convention.py",
         PACKAGE / "options.py",
         PACKAGE / "placing.py",
+        PACKAGE / "quantities.py",
         PACKAGE / "target.py",
     ]
     files = {f"tcready/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}

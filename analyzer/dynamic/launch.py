@@ -154,8 +154,13 @@ class RankFailure:
     """Whether that was before the observing one's last word."""
 
 
-def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _: None) -> Observation:
-    """Run the target in a process of its own. Whatever the target does, the answer is an Observation.
+def observe(
+    request: RunRequest,
+    progress: Callable[[Progress], None] = lambda _: None,
+    stays: StayingWorker | None = None,
+) -> Observation:
+    """Run the target in a process of its own. Whatever the target does, the answer is an Observation. If the run ends
+    well, its process is left to `stays`.
 
     Where one of several named cases fails or ends the process, another process runs the others; the stage in which
     it failed stays failed. `progress` is given in a few words what is under way. Raises TcreadyError if the target's
@@ -172,7 +177,7 @@ def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _
         if failed_cases:
             options = replace(request.options, timeout=max(deadline - time.monotonic(), POLL))
             once = replace(request, options=options)
-        seen, state = _once(once, work, progress)
+        seen, state = _once(once, work, progress, stays)
         seconds += seen.seconds or 0.0
         seen = replace(seen, seconds=round(seconds, 4))
         failed = next(
@@ -181,6 +186,8 @@ def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _
         case = _case_of(failed, state) if failed is not None and state is not None else None
         if failed is None or state is None or case is None or len(state.cases) < 2:
             return _with_failed_cases(seen, failed_cases)
+        if stays is not None:
+            stays.close()
         failed_cases[case] = replace(failed, detail=f"case {case}: {failed.detail}")
         if deadline - time.monotonic() <= 0:
             return _with_failed_cases(seen, failed_cases)
@@ -312,6 +319,103 @@ def bench(
     return ended_early(found, state, _why(state, ending), late=ending.limit)
 
 
+class StayingWorker:
+    """The process of a run that is over, which measures with what it imported and built.
+
+    Enter it as a context. `toolchain` is a folder of what Inductor makes once for all processes of a bench.
+    """
+
+    def __init__(self) -> None:
+        self._tools = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        self.toolchain = self._tools.name
+        self._request: RunRequest | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._running: _Running | None = None
+        self._asked = 0
+
+    def __enter__(self) -> StayingWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._tools.cleanup()
+
+    def is_of(self, request: RunRequest) -> bool:
+        """Whether the process is alive and its model that of this request."""
+        return (
+            self._running is not None
+            and self._request is not None
+            and (self._request.target, self._request.options.mode) == (request.target, request.options.mode)
+        )
+
+    @staticmethod
+    def suits(request: RunRequest) -> bool:
+        """Whether a process of this run could be one of a bench: a bench does not hide variables of the environment that
+        set up Dynamo and Inductor."""
+        hidden = {name for name in os.environ if name.startswith(DROPPED_PREFIXES)}
+        return _is_plain(request) and not any(not name.startswith(DROPPED_IN_A_BENCH) for name in hidden)
+
+    def begin(
+        self,
+        request: RunRequest,
+        folder: tempfile.TemporaryDirectory[str],
+        root: str,
+        progress: Callable[[Progress], None],
+    ) -> Ending:
+        """Run the stages in a fresh process; how they ended. The process stays if they ended well."""
+        self.close()
+        self._folder, self._asked = folder, 0
+        self._request = request = replace(
+            request, server=None
+        )  # a copy would have its memory laid out like others
+        room = Path(folder.name)
+        with signals_wait():
+            started = _started(request, root, room)
+            self._running = started if isinstance(started, _Running) else None
+        if isinstance(started, Ending):
+            return started
+        done = room / "done-0"
+        ending = _watch(started.process, request, room, started.mark, progress, done.exists)
+        if ending is None:
+            return Ending("", "exit", 0)
+        self._end()
+        return _with_detail(ending, started)
+
+    def bench(
+        self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]
+    ) -> BenchAnswer:
+        """As `bench`, in this process. Whatever happens in it, the answer is a BenchAnswer."""
+        assert self._request is not None
+        assert self._folder is not None
+        assert self._running is not None
+        room, running = Path(self._folder.name), self._running
+        self._asked += 1
+        (room / "result.json").unlink(missing_ok=True)
+        write_json(str(room / f"request-{self._asked}.json"), wanted)
+        limited = replace(self._request, options=replace(self._request.options, timeout=seconds))
+        done = room / f"done-{self._asked}"
+        ending = _watch(running.process, limited, room, running.mark, progress, done.exists)
+        found = _left(BenchAnswer, room / "result.json") or BenchAnswer(wanted.kind)
+        if ending is None:
+            return found
+        state = _state(room)
+        self._end()
+        ending = _with_detail(ending, running)
+        return ended_early(found, state, _why(state, ending), late=ending.limit)
+
+    def close(self) -> None:
+        """End the process, and remove its folder. Nothing happens if there is none."""
+        self._end()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _end(self) -> None:
+        if self._running is not None:
+            running, self._running = self._running, None
+            _end(running)
+
+
 def _answered(
     kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
@@ -340,15 +444,24 @@ def _case_of(failed: Stage, state: State) -> str | None:
 
 
 def _once(
-    request: RunRequest, work: Work, progress: Callable[[Progress], None]
+    request: RunRequest,
+    work: Work,
+    progress: Callable[[Progress], None],
+    stays: StayingWorker | None = None,
 ) -> tuple[Observation, State | None]:
-    """One worker from its start to its end."""
-    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        room = Path(folder)
+    """One worker from its start to its end, or until its run is over and it stays."""
+    if stays is not None and not stays.suits(request):
+        stays = None
+    with contextlib.ExitStack() as stack:
+        folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        room = Path(stack.enter_context(folder) if stays is None else folder.name)
         build_bundle(room / "worker.pyz")
-        write_json(str(room / "request.json"), work)
+        write_json(str(room / "request.json"), replace(work, stays=stays is not None))
         began = time.monotonic()
-        ending = _run(request, work.root, room, progress)
+        if stays is None:
+            ending = _run(request, work.root, room, progress)
+        else:
+            ending = stays.begin(request, folder, work.root, progress)
         seconds = round(time.monotonic() - began, 4)
         state = _state(room)
         processes = request.options.processes
@@ -616,6 +729,8 @@ def _watch(
     deadline = time.monotonic() + options.timeout
     shown, again = Progress("", "start of the model's process"), time.monotonic() + AGAIN
     case: str | None = None
+    before = _state(room)
+    news = before.news if before is not None else ""
     since = time.monotonic()
     watches_memory = options.memory_gb is not None and Path("/proc/self/statm").exists()
     warnings: tuple[str, ...] = ()
@@ -638,6 +753,9 @@ def _watch(
             left = None if state.ends is None else max(state.ends - time.monotonic(), 0.0)
             now = Progress(state.doing or "", state.note, state.done, state.of, left)
             is_new, shown = (now.doing, now.done) != (shown.doing, shown.done), now
+        if state is not None and state.news and state.news != news:
+            news = state.news
+            progress(replace(shown, news=news))
         if is_new or time.monotonic() >= again:
             again = time.monotonic() + AGAIN
             progress(shown)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tcready.dynamic.launch import RunRequest, bench
+from tcready.dynamic.launch import RunRequest, StayingWorker, bench
 from tcready.options import BenchOptions, RunOptions
-from tcready.schema.bench import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest
+from tcready.schema.bench import Arm, BenchAnswer, BenchKind, BenchProcess, BenchPurpose, BenchRequest
 from tcready.schema.progress import Progress, Progressing
 from tcready.schema.words import EAGER
 
@@ -36,6 +36,8 @@ NEED_PROCESSES = (
 """What one process alone does not tell."""
 NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
 """What is not measured where the first process timed nothing."""
+OF_THE_FIRST: frozenset[BenchKind] = frozenset({"steady", "profile", "parity"})
+"""What the process of the check measures, with the model that it built."""
 NOTHING_TIMED = "not run: the first process timed nothing"
 
 
@@ -173,10 +175,21 @@ def soak(work: Schedule, arm: Arm, seconds: float) -> None:
     work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
 
 
-def process_of(request: RunRequest) -> Callable[[BenchRequest, float, Progressing], BenchAnswer]:
-    """What runs one process of a bench of this target."""
+def process_of(
+    request: RunRequest, first: StayingWorker | None = None
+) -> Callable[[BenchRequest, float, Progressing], BenchAnswer]:
+    """What runs one process of a bench of this target. `first`: the process of its check, which answers what comes before
+    second processes, if it can."""
 
     def run(wanted: BenchRequest, seconds: float, tell: Progressing) -> BenchAnswer:
+        if first is not None and first.is_of(request):
+            if (
+                wanted.kind in OF_THE_FIRST
+                and wanted.seed == 0
+                and not any(arm.sources for arm in wanted.arms)
+            ):
+                return first.bench(wanted, seconds, tell)
+            first.close()  # its memory and its processor are the next one's
         # a soak may take longer than any run: its own seconds are its limit
         limit = seconds if wanted.kind == "soak" else min(request.options.timeout, seconds)
         options = dataclasses.replace(request.options, timeout=round(limit))

@@ -20,6 +20,8 @@ class Progress:
     of: int | None = None
     left: float | None = None
     """Seconds of the budget that are left; None if the work has none."""
+    news: str = ""
+    """A first answer, which is shown once and stays."""
 
     def __str__(self) -> str:
         return (

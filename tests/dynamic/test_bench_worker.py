@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready.dynamic import RunRequest, bench
+from tcready.dynamic import RunRequest, StayingWorker, bench, observe
 from tcready.options import RunOptions
 from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest, Items
 
@@ -268,3 +268,50 @@ def test_a_process_that_ends_leaves_what_it_knew(measure: Measure) -> None:
     missing = measure("Nest", "two", BenchRequest("steady", (EAGER,)))
     assert missing.failure is not None
     assert "has no 'Nest'" in missing.failure
+
+
+def test_the_process_of_a_check_measures_with_the_model_that_it_built(tmp_path: Path) -> None:
+    counted = f"{MODEL}\n\nwith open('imports.txt', 'a') as file:\n    file.write('imported\\n')\n"
+    (tmp_path / "net.py").write_text(counted, encoding="utf-8")
+    request = RunRequest("net.py::Net", RunOptions(inputs="net.py::two"), str(tmp_path))
+    news: list[str] = []
+    with StayingWorker() as stays:
+        seen = observe(request, stays=stays)
+        assert {stage.stage for stage in seen.stages if stage.state == "pass"} >= {"capture", "parity"}
+        assert stays.is_of(request)
+        steady = BenchRequest("steady", (EAGER, CAPTURED), blocks=4, seconds=2.0)
+        answer = stays.bench(steady, 60.0, lambda now: news.append(now.news) if now.news else None)
+        parity = stays.bench(BenchRequest("parity", (EAGER, CAPTURED), seconds=2.0), 60.0, lambda _: None)
+    assert (tmp_path / "imports.txt").read_text() == "imported\n"
+    found = by_arm(answer)
+    assert [len(each.blocks) for each in found["captured"]] == [4, 4]
+    assert found["captured"][0].graphs == 2
+    assert [each.parity.same for each in by_arm(parity)["captured"] if each.parity] == [True, True]
+    assert len(news) == 1
+    assert news[0].startswith("eager ")
+    assert "in this process" in news[0]
+    assert not stays.is_of(request)
+
+
+def test_the_process_of_a_check_that_ends_in_a_bench_says_so(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
+    request = RunRequest("net.py::Net", RunOptions(inputs="net.py::one"), str(tmp_path))
+    ends = Arm("ends", "import os\nos._exit(3)")
+    with StayingWorker() as stays:
+        observe(request, stays=stays)
+        answer = stays.bench(BenchRequest("steady", (EAGER, ends)), 60.0, lambda _: None)
+        assert answer.ended_in == "ends"
+        assert (answer.failure or "").startswith("the process exited with code 3")
+        assert not stays.is_of(request)
+
+
+@pytest.mark.parametrize("variable", ["TORCHINDUCTOR_MAX_AUTOTUNE", "TORCHDYNAMO_DISABLE"])
+def test_a_check_hides_variables_that_a_bench_measures_with(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "0")
+    (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
+    request = RunRequest("net.py::Net", RunOptions(inputs="net.py::one"), str(tmp_path))
+    with StayingWorker() as stays:
+        observe(request, stays=stays)
+        assert not stays.is_of(request)

@@ -96,6 +96,8 @@ class Context:
     """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
     stand_ins: StandIns | None = None
     """What is taken in place of values on the device `meta`; None on every other."""
+    toolchains: dict[str, str | None] = field(default_factory=dict)
+    """By device, why Inductor cannot compile for it, None if it can; of those that were tried."""
     custom_ops: SeenCalls = field(default_factory=SeenCalls)
     """Operators and functions of others that were met."""
 

@@ -58,6 +58,8 @@ class Journal:
         self.cases: tuple[str, ...] = ()
         self.arm: str | None = None
         self.failed_cases: dict[StageName, str] = {}
+        self.news = ""
+        """A first answer, which the launcher shows at once."""
         self.rest: tuple[str, StageReason] = LEFT
         """Why stages that never began did not run."""
         self.observation = Observation(
@@ -143,6 +145,7 @@ class Journal:
                 self.ends if self.doing in BUDGETED else None,
                 self.arm,
                 None if self.doing is None else round(self.started - self.began, 4),
+                self.news,
             )
             write_json(self.state_path, state)
 

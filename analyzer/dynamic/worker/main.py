@@ -66,6 +66,10 @@ def main() -> int:
         from tcready.dynamic.worker import pipeline
 
         if pipeline.run(context) is None:
+            if work.stays:
+                from tcready.dynamic.worker.bench import process
+
+                process.serve(context, Path(state_path).parent)
             return 0
     journal.close()
     # One of several that gives up would be waited for by the others in the next collective.

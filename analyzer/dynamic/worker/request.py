@@ -51,6 +51,8 @@ class Work:
     """Changes to be tried, in place of the stages of a run."""
     bench: BenchRequest | None = None
     """What to measure, in place of the stages of a run."""
+    stays: bool = False
+    """Whether the process stays after its stages, to measure what it is asked for then (`bench.process.serve`)."""
     toolchain: str | None = None
     """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
     which outlasts the process; None: it is made anew, which takes 10 to 20 s on a CPU and counts nowhere."""
@@ -80,6 +82,8 @@ class State:
     """The arm of a bench whose code is under way."""
     since: float | None = None
     """Seconds from the start of the worker to that of the stage under way."""
+    news: str = ""
+    """A first answer of a bench."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,14 @@ def cache_folder(context: Context) -> tempfile.TemporaryDirectory[str]:
 
 
 def missing_toolchain(device: str, context: Context) -> str | None:
-    """Why Inductor cannot compile anything for the device here, or None.
+    """Why Inductor cannot compile anything for the device here, or None; tried once in a process."""
+    if device not in context.toolchains:
+        context.toolchains[device] = _missing_toolchain(device, context)
+    return context.toolchains[device]
+
+
+def _missing_toolchain(device: str, context: Context) -> str | None:
+    """The same, tried.
 
     Proved by compiling one addition: headers, drivers and old GPUs fail in many ways, each of which would be blamed
     on the model otherwise. What a machine needs once (the choice of vector instructions) is done by it.

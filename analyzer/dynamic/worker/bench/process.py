@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import torch
 from tcready.dynamic.worker.bench import cold, loader, parity, profile, soak, steady
 from tcready.dynamic.worker.bench.arms import Unmeasured
 from tcready.dynamic.worker.bench.case_items import case_items
@@ -16,10 +19,13 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError, one_line
 from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, TO_A_MODEL
 from tcready.dynamic.worker.proof.overlay import Overlay
-from tcready.dynamic.worker.request import write_json
+from tcready.dynamic.worker.request import read_json, write_json
 from tcready.dynamic.worker.step import climb
+from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema.bench import BenchAnswer, BenchKind, BenchRequest
 
+POLL = 0.02
+"""Seconds between two looks for the next request."""
 Keep = Callable[[BenchAnswer], None]
 """Takes what was measured so far; it stands if the process ends."""
 KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] = MappingProxyType(
@@ -34,12 +40,38 @@ KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] 
 )
 
 
-def run(context: Context, request: BenchRequest, room: Path) -> None:
+def serve(context: Context, room: Path) -> None:
+    """Answer requests one after the other with the model of a run that is over: `request-N.json` is the N-th, and
+    `done-N` says that it was answered, `done-0` that the run is over. Whoever asks ends the process."""
+    forget_calls(context)
+    number = 0
+    while True:
+        (room / f"done-{number}").touch()
+        number += 1
+        following = room / f"request-{number}.json"
+        while not following.exists():
+            time.sleep(POLL)
+        run(context, read_json(BenchRequest, str(following)), room, is_built=True)
+
+
+def forget_calls(context: Context) -> None:
+    """Drop what the stages left for each other, and what Dynamo compiled."""
+    context.eager_outcomes, context.compiled_outcomes = [], []
+    context.eager_again, context.compiled_again = {}, {}
+    context.eager_steps, context.compiled_steps = [], []
+    dynamo.reset()
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def run(context: Context, request: BenchRequest, room: Path, *, is_built: bool = False) -> None:
     """Measure what is asked for, and leave `result.json` in `room`, whole after every step.
 
-    What the target raises is the answer's `failure`.
+    What the target raises is the answer's `failure`. `is_built`: the stages up to `build` are done already.
     """
     path = str(room / "result.json")
+    context.journal.news = ""
     answer = BenchAnswer(request.kind)
 
     def keep(measured: BenchAnswer) -> None:
@@ -50,9 +82,10 @@ def run(context: Context, request: BenchRequest, room: Path) -> None:
         write_json(path, answer)
 
     try:
-        Overlay(_sources(request))
-        if why := _not_begun(context):
-            raise Unmeasured(why)
+        if not is_built:
+            Overlay(_sources(request))
+            if why := _not_begun(context):
+                raise Unmeasured(why)
         busy, notes = load(context)
         answer = replace(
             answer,

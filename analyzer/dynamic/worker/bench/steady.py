@@ -30,7 +30,9 @@ from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.record import Record
+from tcready.quantities import time_text
 from tcready.schema.bench import BenchAnswer, BenchRequest
+from tcready.schema.words import EAGER
 from torch.utils.benchmark import Timer
 
 BLOCK_SECONDS = 0.1
@@ -80,6 +82,8 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if number >= LEAST_ROUNDS and time.monotonic() > until:
                 break
             _plan_blocks(lanes, request.blocks - number, until - time.monotonic())
+            if request.seed == 0 and not context.journal.news:
+                context.journal.news = first_answer(lanes)
             context.journal.write("bench: blocks of calls", number, request.blocks)
             for lane in shuffled():
                 _guarded(context, lane, missing, lambda lane: _block(context, lane))
@@ -99,6 +103,29 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                     add_profile(context, lane, share)
                 keep(replace(answer, measured=measured(lanes)))
         return replace(answer, measured=measured(lanes))
+
+
+def first_answer(lanes: list[Lane]) -> str:
+    """What the rounds so far say, for whoever waits: the slowest case, each arm beside eager; empty before there are
+    LEAST_ROUNDS."""
+    eager = [
+        lane for lane in alive(lanes) if lane.found.arm == EAGER and len(lane.found.blocks) >= LEAST_ROUNDS
+    ]
+    if not eager:
+        return ""
+    base = max(eager, key=lambda lane: statistics.median(lane.found.blocks)).found
+    others = [lane.found for lane in alive(lanes) if lane.found.case == base.case and lane.found.arm != EAGER]
+    parts = []
+    for arm in others:
+        rounds = sorted(one / two for one, two in zip(base.blocks, arm.blocks, strict=False))
+        if len(rounds) >= LEAST_ROUNDS:
+            ratio = (
+                f"{statistics.median(rounds):.2f} times ({rounds[0]:.2f} to {rounds[-1]:.2f} in this process)"
+            )
+            parts.append(f"{arm.arm} {time_text(statistics.median(arm.blocks))}, {ratio}")
+    where = f" in {base.case}" if base.case else ""
+    eager_text = f"eager {time_text(statistics.median(base.blocks))}{where}"
+    return ", ".join([eager_text, *parts]) if parts else ""
 
 
 def _drop_eager(lanes: list[Lane]) -> None:
