@@ -165,7 +165,7 @@ class ReadOptions:
         default=None,
         metadata=ask(
             "version",
-            "The torch whose Dynamo is predicted; by default the installed one, else the newest known.",
+            "Predict for this version of torch. Default: the installed version, else the newest known one.",
             name="torch-version",
             metavar="X.Y",
             project=True,
@@ -175,26 +175,26 @@ class ReadOptions:
     exclude: tuple[str, ...] = field(
         default=(),
         metadata=ask(
-            "list", "Files and folders to pass by when a folder is read.", metavar="GLOBS", project=True
+            "list", "Files and folders to skip when a folder is read.", metavar="GLOBS", project=True
         ),
     )
-    """Globs of files and folders that are passed by when a folder is read."""
+    """Globs of files and folders that are skipped when a folder is read."""
     low: bool = field(
-        default=False, metadata=ask("flag", "Keep findings of low confidence, as notes.", project=True)
+        default=False, metadata=ask("flag", "Also report low-confidence findings, as notes.", project=True)
     )
-    """Keep findings of low confidence."""
+    """Report findings of low confidence."""
     plain_call: bool = field(
         default=False,
         metadata=ask(
             "flag",
-            "Read a model that takes its targets (labels) as called without them and other optional inputs.",
+            "Assume that a model that takes targets (labels) is called without them and other optional inputs.",
             project=True,
         ),
     )
     """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
     lenient: bool = field(
         default=False,
-        metadata=ask("flag", "Leave out named files that cannot be parsed and do not name torch."),
+        metadata=ask("flag", "Ignore named files that cannot be parsed and do not mention torch."),
     )
     """Leave out files that were named, cannot be parsed and do not name torch, as in a folder; else they are skipped."""
     search_path: tuple[Path, ...] | None = field(
@@ -229,7 +229,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "What the target is called with: a value, or a callable that gives it.",
+            "What the target is called with: a value, or a callable that returns it.",
             metavar="PATH::NAME",
             takes="a string: path.py::name",
             table=True,
@@ -254,7 +254,7 @@ class RunOptions:
         default="cpu",
         metadata=ask(
             "text",
-            "Where to run: cpu, cuda, cuda:1, mps, meta or auto. On meta nothing has values and nothing takes memory.",
+            "Where to run: cpu, cuda, cuda:1, mps, meta or auto. On meta, tensors have no values and take no memory.",
             takes="a string: cpu, cuda, cuda:1, mps, meta or auto",
             project=True,
             table=True,
@@ -266,7 +266,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "Cast the model and its floating inputs (float16, bfloat16, ...).",
+            "Cast the model and its floating-point inputs (float16, bfloat16, ...).",
             takes="a string: float16",
             project=True,
             table=True,
@@ -322,10 +322,10 @@ class RunOptions:
     fullgraph: bool = field(
         default=False,
         metadata=ask(
-            "flag", "Try fullgraph=True though the default run has breaks.", project=True, worker=True
+            "flag", "Try fullgraph=True even if the default run has breaks.", project=True, worker=True
         ),
     )
-    """Try `fullgraph=True` though the default run has breaks."""
+    """Try `fullgraph=True` even if the default run has breaks."""
     shapes: bool = field(
         default=False,
         metadata=ask(
@@ -354,7 +354,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "number",
-            "For --fullgraph, --shapes, --plan and --backend together; what it cuts is told.",
+            "Time limit for --fullgraph, --shapes, --plan and --backend together; the report says what was cut.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
             project=True,
@@ -366,7 +366,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "Leave torch's structured trace of the compiled calls there, a new or an empty folder: for tlparse, and for "
+            "Write torch's structured trace of the compiled calls to this new or empty folder, for tlparse and for "
             "`tcready report --trace`.",
             metavar="DIR",
             takes="a string: trace",
@@ -390,14 +390,14 @@ class RunOptions:
     """The interpreter; None: the one that runs this."""
     launcher: tuple[str, ...] = field(
         default=(),
-        metadata=ask("command", 'What starts the interpreter: "srun -n1".', metavar="COMMAND", worker=True),
+        metadata=ask("command", 'Prefix for the interpreter: "srun -n1".', metavar="COMMAND", worker=True),
     )
     """What stands before the interpreter on the command line: `srun -n1`."""
     processes: int | None = field(
         default=None,
         metadata=ask(
             "count",
-            "Run N processes under torchrun: what each of them compiles, and where they differ.",
+            "Run N processes under torchrun, and report what each compiles and where they differ.",
             name="nproc-per-node",
             metavar="N",
             worker=True,
@@ -431,7 +431,7 @@ class RunOptions:
         default=600.0,
         metadata=ask(
             "number",
-            "For the whole run.",
+            "Time limit for the whole run.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
             project=True,
@@ -461,7 +461,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "A target as a line of Python that gives a model: \"timm.create_model('resnet18')\".",
+            "A Python expression that returns a model, as a target: \"timm.create_model('resnet18')\".",
             metavar="EXPRESSION",
         ),
     )
@@ -482,14 +482,14 @@ class RunOptions:
     tiny: bool = field(
         default=False,
         metadata=ask(
-            "flag", "Build a small model of hf: and diffusers: names: few layers, narrow, few words."
+            "flag", "Build a small model of an hf: or diffusers: name: few layers, narrow, small vocabulary."
         ),
     )
     config: tuple[str, ...] = field(
         default=(),
         metadata=ask(
             "texts",
-            "Build the model of a library's name with this in its configuration; may be repeated.",
+            "Set this field in the configuration of a library model; may be repeated.",
             metavar="KEY=VALUE",
         ),
     )
@@ -522,7 +522,7 @@ class ReportOptions:
         default=(),
         metadata=ask(
             "list",
-            "Only these rules; prefixes count (TCR1).",
+            "Report only these rules; prefixes are allowed (TCR1).",
             metavar="CODES",
             project=True,
             completes="codes",
@@ -532,40 +532,42 @@ class ReportOptions:
     ignore: tuple[str, ...] = field(
         default=(),
         metadata=ask(
-            "list", "Not these rules; prefixes count.", metavar="CODES", project=True, completes="codes"
+            "list",
+            "Ignore these rules; prefixes are allowed.",
+            metavar="CODES",
+            project=True,
+            completes="codes",
         ),
     )
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = field(
         default=(),
-        metadata=ask("globs", "Not these rules in files that match.", metavar="GLOB:CODES", project=True),
+        metadata=ask("globs", "Ignore these rules in matching files.", metavar="GLOB:CODES", project=True),
     )
     """Globs of files, and the prefixes of rule codes that are not reported there."""
     baseline: str | None = field(
         default=None,
-        metadata=ask(
-            "text", "Tell only findings that this file does not hold.", metavar="FILE", project=True
-        ),
+        metadata=ask("text", "Report only findings that are not in this file.", metavar="FILE", project=True),
     )
     """A file of known findings: only what it does not hold is reported."""
     write_baseline: str | None = field(
         default=None,
         metadata=ask(
             "text",
-            "Write what is found there, to be passed to --baseline later; what is found does not fail then.",
+            "Write the findings to this file, for a later --baseline; they do not fail this run.",
             metavar="FILE",
             writes=True,
         ),
     )
     diff_base: str | None = field(
         default=None,
-        metadata=ask("text", "Tell only findings on lines changed since REV (git).", metavar="REV"),
+        metadata=ask("text", "Report only findings on lines changed since REV (git).", metavar="REV"),
     )
     """A git revision: only findings on lines that changed since are reported."""
     fail_on: Level = field(
         default="warning",
         metadata=ask(
             "choice",
-            "Exit 1 at this level and above.",
+            "Exit 1 if there is a finding at this level or above.",
             choices=LEVELS[::-1],
             keyword=False,
             project=True,
@@ -585,8 +587,8 @@ class ReportOptions:
         default=None,
         metadata=ask(
             "choice",
-            "Say of each finding what a serving engine's own compile pipeline makes of it: its sources are read, no "
-            "engine is started.",
+            "For each finding, report what a serving engine's own compile pipeline makes of it. Its sources are "
+            "read; no engine is started.",
             choices=get_args(Engine),
         ),
     )
@@ -595,22 +597,22 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class WorkOptions:
-    """Which of the named files are passed by, and how the work is done: what is found in a file depends on none of it."""
+    """Which of the named files are skipped, and how the work is done. The findings in a file do not depend on it."""
 
     force_exclude: bool = field(
         default=False,
-        metadata=ask("flag", "Pass by what --exclude matches though it is named.", project=True),
+        metadata=ask("flag", "Also apply --exclude to files that are named.", project=True),
     )
     cache: bool = field(
         default=False,
-        metadata=ask("flag", "Use and write .tcready_cache, or neither.", project=True, at_command=True),
+        metadata=ask("flag", "Read and write .tcready_cache.", project=True, at_command=True),
     )
-    """Keep what the sources say in `.tcready_cache` below the root, and take it from there while it holds."""
+    """Cache the static results in `.tcready_cache` below the root, and reuse them while they are valid."""
     jobs: int | None = field(
         default=1,
         metadata=ask(
             "count",
-            "Processes that read the sources; by default as many as pay.",
+            "Number of processes that read the sources. The default depends on their total size.",
             metavar="N",
             none_counts=True,
             at_command=None,
@@ -633,7 +635,7 @@ class WorkOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Put a change for each break, and for what is compiled again, to the proof, as `tcready fix --verify` does.",
+            "Verify a change for each break and each recompilation, as `tcready fix --verify` does.",
         ),
     )
     """Needs a run of the target; each finding says what its change was shown to do."""

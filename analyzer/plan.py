@@ -1,4 +1,4 @@
-"""Which targets a check runs, and with what: from what was named, the project's tables, and what the files give.
+"""Decide which targets a check runs and with which inputs, from the command line, the project's tables and files.
 
 Nothing is executed. The README says when a file is run without being asked.
 """
@@ -21,7 +21,7 @@ from tcready.target import LibraryModel, Target
 
 MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training mode"}
 AUTOCAST = ("bfloat16", "float16", "half", "float32", "float64")
-"""What torch.autocast takes: of any other dtype it only warns, and runs without."""
+"""The dtypes that torch.autocast takes. For any other it only warns, and is disabled."""
 SAME_DTYPE: Mapping[str, str] = MappingProxyType(
     {
         "half": "float16",
@@ -37,32 +37,34 @@ MODULE_DTYPES = (
     "bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
     "float8_e8m0fnu", "complex32", "complex64", "complex128",
 )  # fmt: skip
-"""What `module.to(dtype)` takes: no whole numbers."""
+"""The dtypes that `module.to(dtype)` takes: no integers."""
+DEVICES = ("auto", "cpu", "cuda", "mps", "meta", "xpu", "hpu", "mtia")
+"""Names of devices that others are taken for misspellings of. Torch takes more, and what an extension registers."""
 MADE_UP = "made-up inputs"
-LIBRARY_OR_MADE_UP = "the inputs that its library speaks of, or else made-up ones"
-NOT_RUN = "{target}: a notebook is read, not run; in a cell of it, tcready.check(model, inputs) runs a model"
+LIBRARY_OR_MADE_UP = "the default inputs of its library, or else made-up ones"
+NOT_RUN = "{target}: a notebook is read, not run; to run a model, call tcready.check(model, inputs) in a cell"
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that is due."""
+    """A planned run."""
 
     target: str
     inputs_from: str
     """What gives its inputs, in words."""
     requested: bool
-    """Whether the user asked for the run, or the file merely gives its inputs."""
+    """Whether the user asked for the run; False if the file provides its inputs and is run for that reason."""
     table: TargetTable | None = None
     """What the project says of the target."""
     synthesise: bool = False
-    """Whether its inputs are to be made up."""
+    """Whether to make up its inputs."""
     impossible: str = ""
     """Why there is nothing to run, though the run was asked for."""
     model: str | None = None
-    """The model of a library, or the expression, that was named; None: the target is built as it stands."""
+    """The library model or the expression that was named; None: the target itself is built."""
 
     def options(self, settings: Settings) -> tuple[RunOptions, ...]:
-        """How to run it, once for each mode. Raises TcreadyError for a dtype that is none of a model or of autocast."""
+        """How to run it, once for each mode. Raises TcreadyError for a dtype that a model or autocast cannot have."""
         chosen = settings.with_table(self.table)
         refuse_autocast(chosen.run.autocast)
         dtype = dtype_named(chosen.run.dtype)
@@ -81,10 +83,10 @@ class PlannedRun:
 
 
 def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]:
-    """What names a target and its run on the command line of `tcready check`, word by word; what the project says holds
-    there again, and is left out.
+    """The arguments of `tcready check` that repeat the run of a target. Settings of the project are left out, since
+    they apply again.
 
-    `model` is the model of a library, or the expression, that the target stands for; None if it stands for none.
+    `model` is the library model or the expression that the target stands for; None if it stands for neither.
     """
     of_library = model is not None and LibraryModel.parse(model) is not None
     written = {name: settings.values[name] for name, who in settings.sources.items() if who == COMMAND_LINE}
@@ -105,16 +107,14 @@ def refuse_contradictions(
     inputs, options = settings.run.inputs, settings.run
     if options.trace_out is not None:
         if run is False or observations:
-            raise TcreadyError(
-                "--trace-out asks for the trace of a run: leave --no-run and --observation out"
-            )
+            raise TcreadyError("--trace-out needs a run: remove --no-run and --observation")
         refuse_used_trace_folder(options, settings.root)
     if observations and (run or inputs is not None):
-        raise TcreadyError("--observation stands for a run: leave --inputs and --run out")
+        raise TcreadyError("--observation replaces a run: remove --inputs and --run")
     if inputs is not None and run is False:
-        raise TcreadyError("--inputs asks for a run and --no-run forbids it: leave one of them out")
+        raise TcreadyError("--inputs needs a run and --no-run forbids it: remove one of them")
     if inputs is not None and (len(targets) != 1 or Path(targets[0]).is_dir()):
-        raise TcreadyError("--inputs goes with one target: a file, path.py::Name or pkg.mod::Name")
+        raise TcreadyError("--inputs needs exactly one target: a file, path.py::Name or pkg.mod::Name")
     by_hand = options.optimizer and settings.sources["optimizer"] == COMMAND_LINE
     if by_hand and reading_mode(targets, settings, settings.tables or ()) == "infer":
         raise TcreadyError("--optimizer compiles a training step: add --mode train")
@@ -130,6 +130,7 @@ def refuse_contradictions(
         raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
     refuse_autocast(options.autocast)
     dtype_named(options.dtype)
+    refuse_device(options.device)
 
 
 def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
@@ -141,10 +142,10 @@ def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
 
 
 def refuse_no_file(option: str, named: str, root: Path) -> None:
-    """Raises TcreadyError if what is named is a file that is not there, or names nothing in it."""
+    """Raises TcreadyError if the named file does not exist, or if no name in it is given."""
     target = Target.parse(named)
     if not target.name:
-        raise TcreadyError(f"{option} {named}: name what gives it, as in {named}::name")
+        raise TcreadyError(f"{option} {named}: add the name of the object, as in {named}::name")
     if target.is_file and not (root / target.place).is_file():
         raise TcreadyError(f"{option} {named}: there is no file {target.place}")
 
@@ -165,6 +166,17 @@ def refuse_autocast(dtype: str | None) -> None:
         raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}")
 
 
+def refuse_device(name: str) -> None:
+    """Raises TcreadyError for what looks like a misspelling of a device."""
+    kind = name.partition(":")[0]
+    if kind not in DEVICES:
+        from tcready.static.hints import near_name
+
+        hint = "did you mean cuda?" if kind == "gpu" else near_name(kind, DEVICES)
+        if hint:
+            raise TcreadyError(f"--device {name}: torch has no such device; {hint}")
+
+
 def dtype_named(name: str | None) -> str | None:
     """The name that torch prints for a dtype. Raises TcreadyError for one that no module can be cast to."""
     if name is None:
@@ -180,10 +192,10 @@ def dtype_named(name: str | None) -> str | None:
 
 
 def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
-    """The tables that speak of a target named on the command line: a file matches each of its members.
+    """The tables for a target named on the command line: a file matches each of its members.
 
-    What the project names as `pkg.mod::Name` and the command line by its file, or the other way round, is then called as
-    the command line has it.
+    If the project uses `pkg.mod::Name` and the command line uses the file, or the other way round, the table gets the
+    target as the command line names it.
     """
     named = Target.parse(target)
     found = ((table, Target.parse(table.target)) for table in tables)
@@ -263,11 +275,11 @@ def due(
     static: StaticResult,
     models: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PlannedRun]:
-    """The runs that are due.
+    """Yield the runs to make.
 
     Args:
         targets: What the user named.
-        run: True, every target; False, none; None, a single one whose inputs are given.
+        run: True for every target, False for none, None for a single target whose inputs are given.
         settings: What was asked for.
         tables: What the project says of its targets.
         static: What the sources say: which models a file holds.
@@ -327,7 +339,7 @@ def _only_one(target: str, static: StaticResult) -> str:
 
 
 def _root_of(text: str, root: Path) -> str:
-    """The target itself, or for a file the model that it is about, if one can be told."""
+    """The target itself, or for a file its main model, if one can be determined."""
     from tcready.dynamic import find_target
 
     target = Target.parse(text)
@@ -339,7 +351,8 @@ def _root_of(text: str, root: Path) -> str:
 def _due_in_folder(
     folder: str, root: Path, static: StaticResult, tables: tuple[TargetTable, ...]
 ) -> Iterator[PlannedRun]:
-    """Each target in the folder that the project has a table for, and each other file whose model gives its inputs."""
+    """Yield a run for each target in the folder with a table in the project, and for each other file that provides
+    inputs."""
     base = root / folder
     inside = project.inside(folder, tables, root)
     yield from (of_table(table, root, requested=True) for table in inside)
@@ -353,8 +366,8 @@ def _due_in_folder(
     found = [run for name in rest if (run := _by_convention(name, root, requested=True)) is not None]
     if not found and not inside:
         why = (
-            "no file here gives its inputs: define get_inputs() beside the model, or name target and inputs in "
-            f"[{project.TABLES}.NAME] of {project.FILE} or with --inputs"
+            "no file in this folder provides inputs: define get_inputs() next to the model, or set target and inputs "
+            f"in [{project.TABLES}.NAME] of {project.FILE}, or check one model with --inputs"
         )
         yield PlannedRun(folder, "", requested=True, impossible=why)
     yield from found

@@ -1,4 +1,4 @@
-"""What to do first about a target, with what it brings, as far as the report knows. Pure."""
+"""The first steps for a target, and their gain as far as the report knows it. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcready.schema.words import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.target import LibraryModel
 
 _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
-"""By what a run showed of it."""
+"""By `verified` of the finding's fix."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def verdict_words(target: TargetReport) -> str:
 
 
 def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:
-    """What to do about a target, best first. `names` are the short names of findings by fingerprint.
+    """Yield what to do about a target, best first. `names` are the short names of findings by fingerprint.
 
-    A run that failed has to pass first. Else compile as a bench found to pay, as a plan says, or what is free of breaks
-    if that holds enough; then mend what costs most.
+    If the run failed, first get it to pass. Otherwise, compile as a bench measured or as a plan recommends, or
+    compile regions without breaks if they hold enough. Then fix the break that costs most.
     """
     if target.was_run and target.verdict == "unknown":
         yield from _what_failed(target, report)
@@ -65,7 +65,7 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     differs = next((s for s in target.stages if s.stage == "parity" and s.state == "fail"), None)
     if differs is not None:
         yield Step(
-            f"find out why compiled code gives something else: {shortened(first_line(differs.detail))}"
+            f"find out why compiled code gives a different result: {shortened(first_line(differs.detail))}"
         )
     compiling = _by_bench(target) or _by_plan(target) or _undecided(target) or _by_region(target)
     if compiling is not None:
@@ -79,14 +79,14 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
 
 
 def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
-    """The stage that failed for a reason that says nothing of compiling: until it passes nothing else is known."""
+    """The failed stage, if it failed for a reason unrelated to compiling: until it passes, nothing else is known."""
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
             why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
             made = "; say how it is made: --model 'module.Net(...)' in its place, or get_init_inputs() in its file"
-            # how it is made is known, or the option that is to blame names itself
+            # known already, or the message names the option that is to blame
             known = report.in_process or _is_named_model(target) or "--" in why
-            how = made if stage.stage == "build" and not known else ""
+            how = made if stage.reason == "not_built" and not known else ""
             yield Step(f"{stage.stage} has to pass: {why}{how}")
             return
 
@@ -98,13 +98,14 @@ def _is_named_model(target: TargetReport) -> bool:
 
 
 def _by_bench(target: TargetReport) -> Step | None:
-    """What was measured to pay; that nothing does, if all that is recommended here was measured."""
+    """The variant that a bench found worthwhile, or to stay eager if every recommended variant was measured."""
     bench = target.observation.bench
     if bench is None or bench.recommended is None:
         return None
     if bench.recommended != EAGER:
-        sure = "was measured to pay" if bench.verdict == "real_gain" else "probably pays"
-        return Step(f"compile it as the arm {bench.recommended} does, which {sure}", bench.code)
+        verdicts = {arm.verdict for arm in bench.cases[-1].arms if arm.arm == bench.recommended}
+        sure = "probably pays" if "likely_gain" in verdicts else "was measured to pay"
+        return Step(f"compile it like the arm {bench.recommended}, which {sure}", bench.code)
     plan = target.observation.plan
     arms = {arm.arm for case in bench.cases for arm in case.arms}
     as_it_is = (
@@ -113,11 +114,11 @@ def _by_bench(target: TargetReport) -> Step | None:
     if plan is not None and plan.code and plan.code not in as_it_is and "plan" not in arms:
         return None
     probably = "probably " if bench.verdict.startswith("likely") else ""
-    return Step(f"leave it eager: nothing that was measured {probably}pays")
+    return Step(f"leave it eager: no arm that was measured {probably}pays")
 
 
 def _by_plan(target: TargetReport) -> Step | None:
-    """What the plan recommends, beside the model compiled as it is, if the plan found that to work."""
+    """The placement that the plan recommends, compared with the unchanged model if the plan found that to work."""
     plan = target.observation.plan
     if plan is None or not plan.code or plan.share is None:
         return None
@@ -171,7 +172,7 @@ def _holds(region: Region) -> str:
 
 
 def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
-    """The rule whose findings cost most in the run; without a run the one that is worst and surest."""
+    """Fix the rule whose findings cost most in the run; without a run, the most severe and most certain one."""
     if target.verdict == "ready":
         return None
     alone = len({each.target for each in report.targets}) == 1
@@ -186,19 +187,19 @@ def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> 
 
 
 def _shown_elsewhere(finding: Finding, target: str) -> bool:
-    """Whether another target showed something of it and this one nothing: in the trace of a job any line may have run."""
+    """Whether another target showed something of it, and this one nothing. In a trace, any line may have run."""
     shown = {entry.target for entry in finding.targets if entry.status != "predicted"}
     return bool(shown) and target not in shown
 
 
 def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:
-    """What to mend first in sources with several targets, none of which was run."""
+    """What to fix first in sources with several targets, if none was run."""
     group = _most_urgent(report.findings)
     return _step(group, names, "") if group else None
 
 
 def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
-    """Those of one rule in the user's own code; empty if there is nothing to mend."""
+    """The findings of one rule in the user's own code; empty if there is nothing to fix."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.level != "note" and asks_for_change(finding) and finding.origin == "own":
@@ -211,18 +212,18 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
     others = len({(each.path, each.line) for each in group}) - 1
     places = f"{first.path}:{first.line}" + (f" and {number(others, 'more place')}" if others else "")
     change = _CHANGE[first.fix.verified] if first.fix is not None and first.fix.diff else ""
-    what = f"mend {code_of(first)} at {places} ({names[first.fingerprint]}): "
+    what = f"fix {code_of(first)} at {places} ({names[first.fingerprint]}): "
     return Step(what + (cost or first.message) + change)
 
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
-    """What runs outside of graphs on account of these; a share of the time if one run alone was timed."""
+    """What these findings force to run eagerly; as a share of the time if exactly one run was timed."""
     if all(finding.cost is None for finding in group):
         return ""
     lost, count, cover = seconds(group), operations(group), target.coverage
     if not count:
-        return "it ends a graph, and no operation runs outside on its account"
+        return "it ends a graph, but no operation runs eagerly because of it"
     alone = sum(each.was_run for each in report.targets) == 1 and cover is not None and len(cover.cases) < 2
     whole = cover.seconds if alone and cover is not None else None
     share = f"{percent(min(lost / whole, 1.0))} of the time" if whole else duration(lost)
-    return f"it keeps {share}, {number(count, 'operation')}, out of graphs"
+    return f"it makes {number(count, 'operation')} ({share}) run eagerly"

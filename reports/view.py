@@ -287,9 +287,10 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
         region.kind != "lines" and region_word(region, target).startswith("predicted")
         for region in target.regions
     )
-    if not predicted or target.observation.plan is not None:
-        return None
     seen = target.observation
+    on_meta = str((seen.environment or {}).get("device") or "").partition(":")[0] == "meta"
+    if not predicted or seen.plan is not None or on_meta:
+        return None
     if report.in_process or Target.place_in(target.target).endswith(NOTEBOOK):
         behind = ": it compiles each of these regions alone."
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind

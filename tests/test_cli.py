@@ -106,7 +106,7 @@ def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureF
         (["check", "--nope"], "--nope"),
         (["check", "--mode", "fast"], "infer"),
         (["check", "absent.py"], "absent.py"),
-        (["check", "--no-run", "clean.py", "--inputs", "clean.py::x"], "--inputs asks for a run"),
+        (["check", "--no-run", "clean.py", "--inputs", "clean.py::x"], "--inputs needs a run"),
         (["check", "clean.py", "plain.py", "--inputs", "clean.py::x"], "one target"),
         (["check", ".", "--inputs", "clean.py::x"], "one target"),
         (["check", "clean.py", "--html", "no/such/folder.html"], "no/such"),
@@ -518,6 +518,19 @@ def test_a_dtype_that_no_model_is_cast_to_is_refused(
     assert remedy in error
 
 
+@pytest.mark.parametrize(
+    ("device", "remedy"),
+    [("gpu", "did you mean cuda?"), ("cdua:1", "did you mean cuda?")],
+)
+def test_a_device_that_torch_does_not_know_is_refused(
+    device: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", "fixtures/models/clean_vit.py", "--run", "--device", device) == 2
+    error = capsys.readouterr().err
+    assert f"--device {device}: torch has no such device" in error
+    assert remedy in error
+
+
 def test_an_optimizer_without_training_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "fixtures/models/clean_vit.py", "--run", "--optimizer") == 2
     assert "--optimizer compiles a training step: add --mode train" in capsys.readouterr().err
@@ -572,7 +585,7 @@ def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
     assert run("check", ".", "--run", "--output-format", form) == 2
     error = capsys.readouterr().err
     assert "cut.py cannot be judged: syntax error in line 2" in error
-    assert "build failed: no file here gives its inputs" in error
+    assert "build failed: no file in this folder provides inputs" in error
 
 
 def test_names_that_torch_refuses_in_a_dict_of_modules(

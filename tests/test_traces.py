@@ -355,7 +355,7 @@ def test_all_that_might_end_recompilations_is_told(
     run("report", "--trace", str(job.written(tmp_path / "trace")))
     steps = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("FIRST", "THEN"))]
     assert [line.split()[0] for line in steps] == ["FIRST", "THEN", "THEN", "THEN"]
-    assert "mend TCR101" in steps[0]
+    assert "fix TCR101" in steps[0]
 
 
 @pytest.mark.parametrize(

@@ -143,14 +143,14 @@ class CommandOptions:
         default=None,
         metadata=ask(
             "flag",
-            "Execute the targets, or nothing at all. By default a single file that gives its own inputs is run.",
+            "Execute the targets, or nothing. By default, a single file that provides its own inputs is run.",
         ),
     )
     observations: tuple[str, ...] = field(
         default=(),
         metadata=ask(
             "files",
-            "What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
+            "Result of the standalone worker (`tcready worker`) from another machine, instead of a run here.",
             name="observation",
             metavar="FILE",
             completes="files",
@@ -158,7 +158,7 @@ class CommandOptions:
     )
     output_format: str = field(
         default="text",
-        metadata=ask("choice", "How the report is told.", choices=tuple(api.FORMATS), project=True),
+        metadata=ask("choice", "Format of the report.", choices=tuple(api.FORMATS), project=True),
     )
     output: str | None = field(
         default=None,
@@ -181,20 +181,20 @@ class CommandOptions:
         default="none",
         metadata=ask(
             "text",
-            "Let lines of the page open in an editor: vscode, pycharm, or an address with {path}, {line} and {column}. "
-            "The page then names this folder.",
+            "Make lines of the page open in an editor: vscode, pycharm, or a URL with {path}, {line} and {column}. "
+            "The page then contains the path of this folder.",
             metavar="NAME",
         ),
     )
     """`none`, and the page says nothing of where the files stand."""
     exit_zero: bool = field(
-        default=False, metadata=ask("flag", "Exit 0 though there are findings (2 stays 2).", paired=False)
+        default=False, metadata=ask("flag", "Exit 0 even if there are findings (2 stays 2).", paired=False)
     )
     statistics: bool = field(
         default=False,
         metadata=ask(
             "flag",
-            "Count findings by rule, and what was not resolved, instead of showing findings.",
+            "Show counts of findings by rule, and of what was not resolved, instead of the findings.",
             paired=False,
         ),
     )
@@ -202,13 +202,13 @@ class CommandOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Text in full: why each finding hurts, what to write instead, all that each run showed.",
+            "Full text: why each finding hurts, what to write instead, and everything that each run showed.",
             short="-v",
             paired=False,
         ),
     )
     quiet: bool = field(
-        default=False, metadata=ask("flag", "Nothing on stderr but errors.", short="-q", paired=False)
+        default=False, metadata=ask("flag", "Print only errors to stderr.", short="-q", paired=False)
     )
 
 

@@ -21,9 +21,9 @@ SHOWN = 40
 
 @click.command(cls=ByPurpose)
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
-@click.option("--isolated", is_flag=True, help="Take nothing from pyproject.toml.")
+@click.option("--isolated", is_flag=True, help="Ignore pyproject.toml.")
 @click.option(
-    "--show-settings", is_flag=True, help="Show each option, its value and who said so; check nothing."
+    "--show-settings", is_flag=True, help="Show each option, its value and its source; do not run a check."
 )
 @asked(*ASKED)
 @click.pass_context
@@ -35,10 +35,10 @@ def check(
     show_settings: bool,
     **_options: Any,
 ) -> int:
-    """Lint TARGETS, run what gives its inputs, report.
+    """Check TARGETS: read the source, run targets that provide inputs, and report.
 
-    A TARGET is path.py, a folder, path.py::Name, pkg.mod::Name, or a model of a library: hf:bert, timm:resnet18,
-    torchvision:resnet18, diffusers:UNet2DConditionModel. By default it is the working folder.
+    A TARGET is path.py, a folder, path.py::Name, pkg.mod::Name, or a library model: hf:bert, timm:resnet18,
+    torchvision:resnet18, diffusers:UNet2DConditionModel. The default is the working folder.
     """
     settings = settings_of(context, isolated=isolated)
     command, options = settings.of(CommandOptions), settings.report

@@ -141,8 +141,8 @@ class Observation:
 
 
 def holds_for(seen: Observation) -> str:
-    """What the result of a run is limited to, to follow "holds for": the dtype that the model was cast to, unless models
-    have it by default, and the device `meta`. Empty if it is limited to nothing."""
+    """The limits of a run's result, as text that follows "holds for": a dtype other than float32, and the device
+    `meta`. Empty if there are none."""
     known = seen.environment or {}
     dtype = str(known.get("dtype") or "").removeprefix("torch.")
     limits = [] if dtype in ("", "float32", "float") else [dtype]

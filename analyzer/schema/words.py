@@ -56,12 +56,14 @@ StageReason = Literal[
     "no_toolchain",
     "no_inputs",
     "no_values",
+    "not_built",
     "error",
 ]
 """Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`: the
 compiled outputs differ from eager; `not_comparable`: eager differs from itself, or gives no tensor; `no_toolchain`: the
 backend lacks a compiler; `no_inputs`: nobody gives what the model is built or called with, and it could not be made up;
-`no_values`: it reads, compares or measures what tensors hold, which the device `meta` does not know;
+`no_values`: it reads, compares or measures what tensors hold, which the device `meta` does not know; `not_built`: the
+model's constructor raises;
 `error`: anything else that was raised."""
 Engine = Literal["vllm"]
 """A serving engine whose own compile pipeline is read."""

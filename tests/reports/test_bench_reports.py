@@ -215,7 +215,7 @@ def test_the_verdict_of_speed_stands_last_and_on_the_ladder() -> None:
     last = text[text.index("\nVERDICT ") + 1 :]
     assert [line[:5] for line in last.splitlines() if line[0] != " "] == ["VERDI", "SPEED", "FIRST"]
     assert "\nSPEED   model.py::Net: REAL GAIN: default is 1.43x" in last
-    assert "\nFIRST   compile it as the arm default does, which was measured to pay\n      > " in last
+    assert "\nFIRST   compile it like the arm default, which was measured to pay\n      > " in last
 
 
 def test_eager_is_recommended_in_words() -> None:

@@ -76,7 +76,7 @@ def test_the_summary_comes_first_and_the_count_last(ran: Report) -> None:
     assert "FIRST compile regions, as planned; in graphs: 99.6 % of the time (75 % as it is)" in summary
     assert "> model.compile()" in summary
     assert re.search(
-        r"THEN mend TCR101 at model\.py:41 and 3 more places \([0-9a-f]{7}\): it keeps 30 %", summary
+        r"THEN fix TCR101 at model\.py:41 and 3 more places \([0-9a-f]{7}\): it makes", summary
     )
     assert re.fullmatch(r"18 errors in your code \(.*\)\.", lines[-1])
 
@@ -91,7 +91,7 @@ def test_the_code_that_is_shown_is_that_of_the_plan(ran: Report) -> None:
 def test_without_a_run_what_is_surest_comes_first_and_the_way_to_prove_it_is_told(read: Report) -> None:
     text = render(read, "text", width=100)
     assert text.startswith("VERDICT model.py::Model: UNKNOWN: nothing was run")
-    assert re.search(r"^FIRST   mend TCR\d{3} at model\.py:\d+ ", text, re.M)
+    assert re.search(r"^FIRST   fix TCR\d{3} at model\.py:\d+ ", text, re.M)
     assert "✅" not in text
     one = render(static(), "text")
     assert "To prove what is predicted, run `tcready check model.py::Net --run --plan`" in " ".join(
@@ -100,7 +100,7 @@ def test_without_a_run_what_is_surest_comes_first_and_the_way_to_prove_it_is_tol
 
 
 def test_of_a_model_whose_build_failed_it_is_asked_how_it_is_made_unless_that_was_said() -> None:
-    stage = Stage("build", "fail", "TypeError: missing 1 required positional argument", reason="error")
+    stage = Stage("build", "fail", "TypeError: missing 1 required positional argument", reason="not_built")
     target = changed(broken().targets[0], stages=(stage,), verdict="unknown")
 
     def first(**given: Any) -> str:
@@ -110,28 +110,30 @@ def test_of_a_model_whose_build_failed_it_is_asked_how_it_is_made_unless_that_wa
     assert "say how it is made: --model" in first(asked=("model.py::Net",))
     assert "say how it is made" not in first(asked=("hf:bert", "--tiny"))
     assert "say how it is made" not in first(asked=("--model", "acme.Net(3)"))
+    stages = (Stage("build", "fail", "a weight names the case x, which the inputs do not", reason="error"),)
+    assert "say how it is made" not in first(asked=("model.py::Net",), stages=stages)
 
 
 def test_what_to_do_first_is_what_costs_most_in_the_run() -> None:
     """Of the changes that findings ask for, by the time that they keep out of graphs."""
     found = broken()
     again = next(each for each in found.findings if each.effect == "recompile" and each.status == "confirmed")
-    assert f"THEN    mend {again.rule} at " in render(found, "text"), "at the limit all of it is lost"
+    assert f"THEN    fix {again.rule} at " in render(found, "text"), "at the limit all of it is lost"
     before = dataclasses.replace(found, findings=tuple(f for f in found.findings if f is not again))
-    assert "THEN    mend TCR101 at model.py:15 (" in render(before, "text")
+    assert "THEN    fix TCR101 at model.py:15 (" in render(before, "text")
     cost = {"operations": 1, "seconds": 9.0}
     dear = next(f for f in before.findings if f.origin == "own" and f.rule not in (None, "TCR101"))
     findings = tuple(dataclasses.replace(f, cost=cost) if f is dear else f for f in before.findings)
     after = dataclasses.replace(before, findings=findings)
-    assert f"THEN    mend {dear.rule} at {dear.path}:{dear.line} (" in render(after, "text")
-    assert "it keeps 9.0 s, 1 operation, out of graphs" in " ".join(render(after, "text").split())
+    assert f"THEN    fix {dear.rule} at {dear.path}:{dear.line} (" in render(after, "text")
+    assert "it makes 1 operation (9.0 s) run eagerly" in " ".join(render(after, "text").split())
 
 
 @pytest.mark.parametrize(
     ("recommended", "arms", "words"),
     [
-        ("patched", ("default", "patched"), "compile it as the arm patched does, which was measured to pay"),
-        ("eager", ("default", "plan"), "leave it eager: nothing that was measured pays"),
+        ("patched", ("default", "patched"), "compile it like the arm patched, which was measured to pay"),
+        ("eager", ("default", "plan"), "leave it eager: no arm that was measured pays"),
         ("eager", ("default",), "compile regions, as planned"),  # which nobody measured
         (None, ("default", "plan"), "compile regions, as planned"),  # inconclusive
     ],
@@ -161,7 +163,7 @@ def test_a_bench_that_decided_nothing_recommends_no_compiling() -> None:
     target = whole.targets[0]
     seen = dataclasses.replace(target.observation, bench=bench)
     found = next(steps(dataclasses.replace(target, observation=seen), whole, {}))
-    assert found.words.startswith("leave it eager for now: the bench did not decide")
+    assert found.words.startswith("the bench did not decide whether compiling pays: repeat it")
     assert not found.code
 
 
@@ -216,7 +218,7 @@ def test_a_folder_that_was_read_says_what_to_mend_first(read: Report) -> None:
     targets = tuple(changed(read.targets[0], target=f"m.py::N{number}") for number in range(9))
     text = render(dataclasses.replace(read, targets=targets), "text", width=100)
     assert text.startswith(
-        "VERDICT UNKNOWN for 9 targets: nothing was run\nFIRST   mend TCR101 at model.py:20 and 3 more"
+        "VERDICT UNKNOWN for 9 targets: nothing was run\nFIRST   fix TCR101 at model.py:20 and 3 more"
     )
     assert rows(text, 100) <= LINES
 

@@ -206,7 +206,7 @@ def test_own_errors_come_before_notes_and_installed_packages_and_the_verdict_las
 
 def test_the_long_form_names_what_to_do_first_as_the_short_one_does() -> None:
     long, short = (reports.render(broken(), "text", width=100, verbose=verbose) for verbose in (True, False))
-    (named,) = re.findall(r"^THEN    mend TCR501 at model.py:14 \((\w+)\)", long, re.M)
+    (named,) = re.findall(r"^THEN    fix TCR501 at model.py:14 \((\w+)\)", long, re.M)
     assert re.search(rf"^model.py:14:9: TCR501 .* {named}$", long, re.M)
     assert short[short.index("FIRST") : short.index("\n\n")] == long[long.index("FIRST") :].rstrip()
 

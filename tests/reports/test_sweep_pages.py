@@ -195,7 +195,7 @@ def test_text_tells_tables_unread_files_and_what_to_do_next() -> None:
 
 def test_the_page_of_a_file_that_cannot_be_read_says_so() -> None:
     page = render(report(skipped=(Skipped("broken.py", "syntax error in line 6"),)), "html")
-    assert "could not be read: syntax error in line 6. Mend that" in page
+    assert "could not be read: syntax error in line 6. Fix that" in page
     assert "No change to your own code is asked for" not in page
 
 

@@ -1,9 +1,9 @@
-"""Whether two ways to compute the same outcome agree up to rounding.
+"""Decide whether eager and compiled code agree up to rounding.
 
-Rounding becomes smaller in a wider dtype, a mistake does not. So what differs is computed again in float64 (float32, if
-float64 needs too much memory), by eager and by compiled code: a difference that becomes as small as rounding does was
-rounding. What remains is compared in the model's own dtype: compiled code may be as far from the wide result as eager
-code is, and a little more.
+A rounding error shrinks in a wider dtype; a mistake does not. If two outcomes differ, eager and compiled code run
+again in float64 (in float32 if float64 needs too much memory). A difference that does not shrink as rounding does is
+a mistake. One that shrinks is also checked in the model's own dtype: compiled code may be about as far from the wide
+result as eager code is.
 """
 
 from __future__ import annotations
@@ -51,36 +51,41 @@ from tcready.schema.run import Compared
 from torch import nn
 
 EXCESS = ((1000, 2.5), (32, 5.0), (0, 30.0))
-"""How many times as far from the wide result as eager code compiled code may be, by root mean square, in tensors of at
-least so many values: the fewer there are, the more chance decides. PyTorch's benchmark runner allows 2 to 3; 17 models
-of transformers in bfloat16 and float16 whose traced path takes another attention kernel were between 0.997 and 1.004
-(H200, torch 2.11)."""
+"""The largest ratio of the error of compiled code to the error of eager code, by the least number of values in the
+tensor. An error is the root mean square distance from the wide result; with fewer values, chance decides more.
+PyTorch's benchmark runner allows 2 to 3. For 17 models of transformers in bfloat16 and float16 whose traced code uses
+another attention kernel, the ratio was between 0.997 and 1.004 (H200, torch 2.11)."""
 EXCESS_OF_FUSED = 10.0
-"""The same, for any number of values, for kernels that were found to compute the same in a wide dtype."""
+"""The least such limit, for any number of values, for fused kernels that were found to compute the same in a wide
+dtype."""
 DOUBT = ((1000, 1.5), (32, 3.0), (0, 10.0))
-"""From which multiple on, for kernels of their own, the calls are made again in a wide dtype."""
+"""The ratio of errors above which a difference is in doubt. Fused kernels then run again in a wide dtype, and eager
+code runs again with inputs and weights changed by one rounding."""
 LESS = ((1000, 1.1), (0, 5.0))
-"""The same where compiled code lacks casts to a more precise dtype that eager code makes."""
+"""The limit in place of EXCESS if compiled code lacks casts to a more precise dtype that eager code makes."""
 SENSITIVITY = 5.0
-"""Without a wide result, how many times as far from eager code compiled code may be as eager code is from itself when its
-inputs and weights are moved by one rounding."""
+"""The largest ratio of the difference between eager and compiled code to the effect of one rounding: how far the
+result of eager code moves if its inputs and weights change by one rounding. Used if there is no wide result, or if it
+is no measure of rounding."""
 LONGEST = 200
-"""Characters of a difference between values that are no tensors."""
+"""The maximum length of a message about values that are not tensors."""
 TOO_FAR = 0.1
-"""The error of eager code from which on the wide result is no measure of rounding: it may have drawn other random numbers
-or taken another branch."""
+"""The error of eager code above which the wide result is no measure of rounding: the wide run may have drawn other
+random numbers or taken another branch."""
 UNSTEADY = 0.3
-"""The part of a difference that two runs of eager code show as well, from which on the difference says nothing."""
+"""If two runs of eager code differ by this fraction of a difference or more, the difference means nothing."""
 MOVES = 2
-"""Runs of eager code with inputs and weights moved by one rounding."""
+"""How many times eager code runs with inputs and weights changed by one rounding."""
 MORE_PRECISE = frozenset({torch.float32, torch.float64})
-"""To which dtypes casts are counted."""
+"""Casts to these dtypes are counted."""
 MANY = 1 << 22
-"""Values of a tensor that are counted as distinct ones: of more there are enough."""
+"""If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of
+them."""
 CHUNK = 1 << 22
-"""Values of which a copy in float64 is made at a time."""
+"""The number of values that are copied to float64 at a time."""
 FLOOR = 1e-3
-"""A tensor is not compared by less than this part of the largest of its kind: what should be zero is noise twice."""
+"""A difference is divided by at least this fraction of the largest tensor of the same kind. If a tensor should be
+zero, both sides hold only noise."""
 
 Verdict = Literal["equal", "rounding", "mistake", "not_comparable"]
 Prepare = Callable[[Case], Case]
@@ -89,25 +94,25 @@ Run = Callable[[Any, Prepare, bool], Outcome]
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls that are compared, so that they can be made again.
+    """The calls to compare, in a form that can be repeated.
 
-    `run(model, prepare, compiled)` makes them with that model, or with what is compiled of it, on inputs that `prepare`
-    converts, and gives the outcome.
+    `run(model, prepare, compiled)` calls that model, or its compiled form, on inputs that `prepare` converts, and
+    returns the outcome.
     """
 
     run: Run
     build: Callable[[], Any] | None = None
-    """A model for them; None for the one of the run."""
+    """Builds a model for the calls; None: `context.build` does."""
     cases: Sequence[Case] = ()
-    """Whose tensors count for the memory that is needed."""
+    """The cases whose tensors count towards the memory that is needed; empty: all cases of the run."""
     fused: bool = False
-    """Whether compiled code runs kernels of its own: its casts cannot be counted, to compile it again takes long, and it
-    may round otherwise anywhere."""
+    """Whether the compiled code has its own, fused kernels. Then its casts cannot be counted, compiling it again
+    takes long, and it may round differently anywhere."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     verdict: Verdict
     differences: tuple[str, ...] = ()
@@ -130,19 +135,19 @@ EQUAL = Agreement("equal")
 
 @dataclass(frozen=True)
 class Wide:
-    """What both sides give in a wide dtype."""
+    """The outcomes of both sides in a wide dtype."""
 
     dtype: torch.dtype
     eager: Outcome
     compiled: Outcome | None
     coarsest: torch.dtype
-    """The least precise dtype in which eager code computes even there: code may name a dtype."""
+    """The least precise dtype that eager code still computes in there: code may name a dtype."""
     own: torch.dtype
-    """The least precise dtype in which the calls that are compared compute."""
+    """The least precise dtype of the original calls."""
     lost_casts: bool = False
     """Whether compiled code casts to a more precise dtype less often than eager code."""
     names: tuple[str, str] = ("eager code", "compiled code")
-    """What the two sides are called."""
+    """How messages name the two sides."""
 
 
 def case_calls(
@@ -152,8 +157,8 @@ def case_calls(
     *,
     number: int = 1,
 ) -> Calls:
-    """Calls of the model with the inputs of a case, of which the last one counts; `compiled` compiles it, by default as
-    the stage `capture` does."""
+    """Return calls of the model with the inputs of a case. Only the outcome of the last of `number` calls counts.
+    `compiled` compiles the model; by default it is compiled as in the stage `capture`."""
 
     def compiling(model: Any) -> Callable[..., Any]:
         wrapped = distributed.wrapped(model, context.work)
@@ -173,10 +178,11 @@ def case_calls(
 
 
 def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
-    """Compare the outcome of compiled code with that of eager code, of the same calls.
+    """Compare the outcomes of compiled and eager code for the same calls.
 
-    Equal outcomes cost nothing; else the calls are made again: in a wide dtype, and in eager code. By the tolerance that
-    the user gave, if there is one. Every rank of a run takes the same path: calls may hold collectives.
+    Equal outcomes need no further calls. Otherwise the calls run again, in a wide dtype and in eager code. If the
+    user gave a tolerance, it decides instead. All ranks of a run take the same path, because calls may contain
+    collectives.
     """
     work = context.work
     if cached := cached_on_one_side(expected, actual):
@@ -204,8 +210,8 @@ def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) ->
 
 
 def cached_on_one_side(expected: Outcome, actual: Outcome) -> frozenset[str]:
-    """Labels of buffers and attributes that one side alone has: code may cache what it computed, or compute it anew if it
-    is compiled."""
+    """Labels of buffers and attributes that only one side has: code may cache a result in eager mode, and compute it
+    each time if it is compiled."""
     labels = {*labels_of(expected)} ^ {*labels_of(actual)}
     return frozenset(label for label in labels if kind_of(label) in ("attribute", "buffer"))
 
@@ -228,7 +234,7 @@ UNSTEADY_WORDS = "eager differs from eager under the same seeds"
 
 
 def rounding_words(compared: Compared) -> str:
-    """How large a difference that is rounding is, and beside what."""
+    """Describe a rounding difference: its size, and what it is compared with."""
     text = f"{compared.name} differs by {share(compared.difference)}, which is rounding"
     if compared.reference and compared.eager_error is not None and compared.compiled_error is not None:
         text += f": {share(compared.compiled_error)} from {compared.reference}, eager code {share(compared.eager_error)}"
@@ -308,8 +314,8 @@ def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
 def _is_further(
     expected: Outcome, actual: Outcome, exact: Outcome, times: tuple[tuple[int, float], ...], least: float
 ) -> bool:
-    """Whether compiled code is more than so many times as far from the wide result as eager code, or as `least` of a
-    rounding."""
+    """Whether the error of compiled code exceeds `times` the error of eager code, which counts as at least `least` of
+    one rounding."""
     if labels_of(exact) != labels_of(expected):
         return True
     for at in unequal_leaves(expected, actual):
@@ -323,7 +329,7 @@ def _is_further(
 
 
 def _casts(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) -> int:
-    """How often the calls name a more precise dtype than `own`, as they are; -1 if they raise."""
+    """Count casts to a dtype more precise than `own` in calls that are not widened; -1 if they raise."""
     mode = WideningMode(MORE_PRECISE, None, own)
     stance = contextlib.nullcontext() if compiled else torch.compiler.set_stance("force_eager")
     try:
@@ -337,7 +343,7 @@ def _casts(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) 
 def _in_wide_dtype(
     context: Context, expected: Outcome, actual: Outcome, calls: Calls
 ) -> tuple[Wide | None, str]:
-    """What both sides give there; None, and why, if eager code does not run there."""
+    """Run both sides in a wide dtype. Return None and the reason if eager code does not run in one."""
     with contextlib.ExitStack() as stack:
         try:
             wide = stack.enter_context(_widened(context, calls))
@@ -369,7 +375,7 @@ def _in_wide_dtype(
         and not calls.fused
         and _is_further(expected, actual, eager, LESS, 1 / 8)
     ):
-        # There a cast to the wide dtype is none: the calls say it as they are.
+        # A cast to the dtype that tensors already have does nothing: count casts in calls that are not widened.
         lost = 0 <= _casts(context, calls, own, compiled=True) < _casts(context, calls, own, compiled=False)
     return Wide(dtype, eager, compiled, coarsest, own, lost), ""
 
@@ -378,8 +384,8 @@ def _in_wide_dtype(
 class _Widened:
     dtype: torch.dtype
     narrow: frozenset[torch.dtype]
-    """The dtypes that are computed in `dtype`: float32, and those of the model and its inputs. A cast to any other is
-    part of what the code computes."""
+    """The dtypes that are replaced by `dtype`: float32, and those of the model and its inputs. A cast to any other
+    dtype is part of the computation."""
     own: torch.dtype
     """The least precise dtype of the model and its inputs."""
     model_of: Callable[[], Any]
@@ -387,9 +393,10 @@ class _Widened:
 
 @contextlib.contextmanager
 def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
-    """A wider dtype for which the memory suffices, and what gives models of it. Raises NotWideError if there is none."""
+    """Yield a wider dtype for which there is enough memory, and a function that returns models in it. Raises
+    NotWideError if there is none."""
     build = calls.build or context.build
-    # The model that all others are copies of: one in a wider dtype beside it would need three times its memory.
+    # Widen the model that all others are copied from: a separate wide one would need three times its memory.
     lent = context.lent() if calls.build is None and context.lent is not None else contextlib.nullcontext()
     with lent as kept, contextlib.ExitStack() as stack:
         model = build() if kept is None else kept.model
@@ -437,11 +444,11 @@ def judge_by_wide(
     fused: bool = False,
     repeats: bool = False,
 ) -> Agreement:
-    """Compare two outcomes by what both sides give in a wide dtype, which has the same leaves.
+    """Compare two outcomes with the help of both sides' outcomes in a wide dtype, which have the same leaves.
 
-    `unequal`: the places of the leaves that are compared. `moved` gives what eager code gives under other rounding,
-    which decides where whole numbers differ. `repeats`: whether inputs may be of one value, so that values repeat and
-    only distinct ones average chance out.
+    `unequal` holds the indices of the leaves to compare. `moved` returns outcomes of eager code under different
+    rounding, which decide whether integers may differ. `repeats`: whether all inputs may have one value. Values then
+    repeat, and only distinct values average out chance.
     """
     floors = _floors(wide.eager)
     worst: Compared | None = None
@@ -459,7 +466,7 @@ def judge_by_wide(
             found = discrete_difference(one, other, [exact, *own])
             text = "" if found.unsure else found.text
             if not text and again is not None:
-                # What depends on rounding, such as whether a sum of shares is 1, does so in any dtype.
+                # What depends on rounding, such as whether probabilities sum to 1, does so in any dtype.
                 found = discrete_difference(exact, again, [one, *own])
                 flips = found.unsure and _mostly_flip(exact, again, [one, *own])
                 text = f"{found.text} in {_name(wide.dtype)}" if found.text and not flips else ""
@@ -478,7 +485,7 @@ def judge_by_wide(
         compared = _figures(label, one, other, exact, again, wide, floor)
         values = int(exact.unique().numel()) if repeats and one.numel() <= MANY else one.numel()
         own = [_as_strided(each.leaves[at][1]) for each in _alike(moved, expected, compared, values)]
-        size = max(_rms(exact), floor) or 1.0
+        size = _size(exact, one, floor)
         spread = max((_distance(one, each) / size for each in own), default=None)
         flips = spread is not None and _is_bulk_as_precise(one, other, exact)
         text = _beyond(compared, one.dtype, values, wide, fused, spread, flips)
@@ -494,7 +501,7 @@ def _agreement(mistakes: Sequence[str], worst: Compared | None) -> Agreement:
 
 
 def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
-    """Whether at least half of the values that differ are others under other rounding, too."""
+    """Whether at least half of the values that differ also change under different rounding."""
     if not isinstance(one, torch.Tensor):
         return True
     wrong = one != other
@@ -522,7 +529,7 @@ def _figures(
     wide: Wide,
     floor: float,
 ) -> Compared:
-    size = max(_rms(exact), floor) or 1.0
+    size = _size(exact, one, floor)
     return Compared(
         label,
         _name(one.dtype),
@@ -534,11 +541,17 @@ def _figures(
     )
 
 
+def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
+    """What differences are told beside: the root mean square of the wide result, or of eager code's if that is larger, as
+    where a sum is exactly zero and rounding is all that eager code gives."""
+    return max(_rms(exact), _rms(one), floor) or 1.0
+
+
 def _alike(
     moved: Callable[[], Sequence[Outcome]], expected: Outcome, compared: Compared, values: int
 ) -> list[Outcome]:
-    """What eager code gives under other rounding, if that is needed: where the wide result is no measure of rounding, or
-    where chance decides."""
+    """Return outcomes of eager code under different rounding if they are needed: if the wide result is no measure of
+    rounding, or if chance decides."""
     own, error = compared.eager_error or 0.0, compared.compiled_error or 0.0
     needed = own > TOO_FAR or error > _times(DOUBT, values) * own
     return [each for each in moved() if labels_of(each) == labels_of(expected)] if needed else []
@@ -553,11 +566,11 @@ def _beyond(
     spread: float | None,
     flips: bool,
 ) -> str:
-    """Why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under other
-    rounding, if that is known. `flips`: whether few values make the difference, as where a token takes another expert:
-    then they may be as far off as that."""
+    """Why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under different
+    rounding, if known. `flips`: whether a few values cause the difference, as when a token goes to another expert.
+    They may then differ by as much as `spread`."""
     if compared.remaining is not None:
-        # Halfway, on a scale of factors, between what rounding becomes and what a mistake remains.
+        # The geometric mean of two factors: that by which rounding shrinks, and 1, as a mistake does not shrink.
         before = dtype if eps_of(dtype) > eps_of(wide.dtype) else wide.own
         kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(before), eps_of(wide.dtype))))
         noise = 64 * eps_of(wide.coarsest)
@@ -584,7 +597,7 @@ def _beyond(
 
 
 def _is_bulk_as_precise(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether the median value of compiled code is as close to the wide result as that of eager code."""
+    """Whether the median error of compiled code is at most twice that of eager code."""
     right = _precise(_flat(exact))
     own, error = ((_precise(_flat(each)) - right).abs() for each in (one, other))
     least = eps_of(one.dtype) / 2 * right.abs()
@@ -608,18 +621,19 @@ def share(value: float) -> str:
 
 
 def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | None = None) -> str:
-    """Where NaN and infinity are not those of eager code; empty if nowhere. Compiled code may give a number where eager
-    code does not if that is what the wide dtype gives, too."""
+    """Describe where NaN or infinity differs from eager code; empty if nowhere. Compiled code may have a finite value
+    where eager code does not, if the wide result is finite too."""
     left, right = _real(one), _real(other)
     finite = torch.isfinite(left)
     lost = finite & ~torch.isfinite(right)
     if count := int(lost.sum()):
-        return f"{count} of {lost.numel()} finite values became NaN or infinite"
+        return f"{count} of {int(finite.sum())} finite values became NaN or infinite"
     others = ~finite & (left != right) & ~(torch.isnan(left) & torch.isnan(right))
     if exact is not None:
         others &= ~(torch.isfinite(_real(exact)) & torch.isfinite(right))
     count = int(others.sum())
-    return f"{count} of {others.numel()} values that are NaN or infinite became others" if count else ""
+    every = int((~finite).sum())
+    return f"{count} of {every} values that are NaN or infinite in eager code differ" if count else ""
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -665,7 +679,7 @@ def _floors(outcome: Outcome) -> dict[str, float]:
 
 
 def _moved(context: Context, calls: Calls) -> list[Outcome]:
-    """What eager code gives with inputs and weights moved by one rounding; none of what raises."""
+    """Outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
     found = []
     for seed in range(MOVES):
         with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
@@ -684,18 +698,18 @@ def _moved(context: Context, calls: Calls) -> list[Outcome]:
 
 
 def _own(build: Callable[[], Any]) -> Any:
-    """A model whose parameters nobody shares."""
+    """A model that shares its parameters with no other model."""
     model = build()
     try:
         return copied(model, share=False)
-    except Exception:  # what cannot be copied is built anew each time
+    except Exception:  # a model that cannot be copied is built each time
         return model
 
 
 def _by_sensitivity(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, why: str
 ) -> Agreement:
-    """Compare a difference with what one rounding of inputs and weights makes of eager code."""
+    """Compare a difference with the effect that one rounding of inputs and weights has on eager code."""
     moved = [each for each in _moved(context, calls) if labels_of(each) == labels_of(expected)]
     floors = _floors(expected)
     worst: Compared | None = None
@@ -727,7 +741,7 @@ def _by_sensitivity(
 def _unless_unsteady(
     context: Context, expected: Outcome, actual: Outcome, calls: Calls, found: Agreement
 ) -> Agreement:
-    """A difference says nothing if two runs of eager code differ as much."""
+    """Drop the differences that two runs of eager code show as well; if none is left, nothing can be compared."""
     with torch.compiler.set_stance("force_eager"):
         again = calls.run((calls.build or context.build)(), lambda case: case, False)
     if structure_differences(expected, again):

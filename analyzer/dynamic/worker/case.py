@@ -16,6 +16,10 @@ class NoInputsError(RunError):
     """Nobody gives what the model is built or called with, and it could not be made up."""
 
 
+class NotBuiltError(RunError):
+    """The model's constructor raises."""
+
+
 class NoValuesError(RunError):
     """Something needs values, which tensors on the device `meta` do not have."""
 

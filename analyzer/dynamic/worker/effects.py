@@ -1,4 +1,4 @@
-"""What a call gives and what it leaves in the model and in its arguments, as one outcome."""
+"""The outcome of a call: what it returns, and what it leaves in the model and in its arguments."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tcready.dynamic.worker.torch_internals.placement import writes
 from torch import nn
 
 DEPTH = 6
-"""Objects within objects that are looked into."""
+"""How deep nested objects are searched."""
 
 
 class ObservedCall:
-    """A callable that keeps the arguments of its last call, to tell what the call left in them and in `model`."""
+    """A callable that keeps the arguments of its last call, to report what the call changed in them and in
+    `model`."""
 
     def __init__(self, context: Context, model: Any, function: Callable[..., Any]) -> None:
         self._context = context
@@ -40,15 +41,15 @@ class ObservedCall:
         return self._function(*args, **kwargs)
 
     def outcome(self, output: Any) -> Outcome:
-        """The output, then the tensors that the call may have written to: those of the arguments and, in inference,
-        buffers and tensors in attributes of the model, and the parameters that it did write to. A training step compares
-        buffers itself, after its backward."""
+        """The output, then every tensor that the call may have written to: those of its arguments and, in inference,
+        the model's buffers, tensors in its attributes, and the parameters that the call did write to. A training step
+        compares buffers separately, after its backward."""
         found = outcome_of(output)
         if self._context.stand_ins is not None:  # no tensor has values
             return found
         state = [*_state_of(self._model)]
         places = {_memory(tensor) for _, tensor in state}
-        # A later call may write to what is given out of the state; arguments are of one call alone.
+        # Copy outputs that share memory with the state: a later call may write to it. Arguments are not shared.
         leaves = [(label, _kept(leaf, places)) for label, leaf in found.leaves]
         leaves += ((f"argument {at}", tensor) for at, tensor in enumerate(tensors_of(self._arguments)))
         if self._context.work.options.mode == "infer":
@@ -79,7 +80,7 @@ def outcome_of_call(
     case: Case,
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> Outcome:
-    """What one call of `function`, which is `model` or what is compiled of it, gives and leaves."""
+    """The outcome of one call of `function`, which is `model` or its compiled form."""
     observed = ObservedCall(context, model, function)
     return observed.outcome(call(context, observed, case, *watchers))
 

@@ -61,7 +61,7 @@ def free_bytes(device: str) -> int | None:
 
 @contextlib.contextmanager
 def measured_call(context: Context) -> Iterator[None]:
-    """Around one call: `context` has then what it held at once on the device, on CUDA only."""
+    """Measure one call: record in `context` the peak device memory that it adds (CUDA only)."""
     device = torch.device(context.work.options.device)
     if device.type != "cuda":
         yield
@@ -75,18 +75,18 @@ def measured_call(context: Context) -> Iterator[None]:
 
 
 def times_needed(work: Work) -> int:
-    """How many times its own size a run of the model needs at least, activations aside."""
+    """How many times the size of the model a run needs at least, without activations."""
     return COPIES_IN_TRAINING if work.options.mode == "train" else 1
 
 
 def fits(size: Size, work: Work) -> bool:
-    """Whether the device has the memory for a run of a model of that size; also if that is not known."""
+    """Whether the device has enough memory for a run of a model of that size; True if that is not known."""
     free = free_bytes(work.options.device)
     return free is None or size.bytes * times_needed(work) <= free
 
 
 def too_large(size: Size, work: Work, layers: str = "") -> str:
-    """The message for a model that does not fit, with what would; `layers` is a `--config` that fits."""
+    """The message for a model that does not fit, with what would fit; `layers` is a `--config` that does."""
     needed = shown(size.bytes * times_needed(work))
     free = free_bytes(work.options.device)
     has = f", which has {shown(free)} free" if free is not None else ""

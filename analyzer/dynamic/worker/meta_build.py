@@ -1,4 +1,4 @@
-"""A model is built on the device `meta`: its parameters have shapes and take no memory."""
+"""Build a model on the device `meta`, where parameters have shapes and take no memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tcready.dynamic.worker.stand_ins import on_meta, speaks_of_meta
 
 @contextlib.contextmanager
 def constructing(work: Work) -> Iterator[None]:
-    """Around a constructor that runs on the device `meta`. Raises NoValuesError where it reads values."""
+    """Context for a constructor that runs on the device `meta`. Raises NoValuesError if the constructor reads
+    values."""
     if not on_meta(work.options.device):
         yield
         return

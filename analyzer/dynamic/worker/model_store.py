@@ -30,11 +30,11 @@ class Lent:
 
 
 class ModelStore:
-    """Gives models as the constructor makes them; all but the first are copies of one that is never called.
+    """Provides freshly built models, which are copies of one model that is never called.
 
-    `make` builds a model with the weights of a seed, on whatever device is the default one. `share`: in inference the
-    copies share the memory of the parameters, which are 16 GB of an 8B model in bfloat16. Calls that write to shared
-    parameters are noticed the next time a model is wanted: it is built anew then, and nothing is shared from there on.
+    `make` builds a model with the weights of a seed, on the current default device. `share`: in inference, the copies
+    share the memory of the parameters (16 GB for an 8B model in bfloat16). If a call writes to shared parameters, the
+    next request for a model notices it: the original is built again, and nothing is shared from then on.
     """
 
     def __init__(self, make: Callable[[int], Any], device: str, mode: Mode, *, share: bool) -> None:
@@ -44,11 +44,11 @@ class ModelStore:
         self._share = share and mode == "infer"
         self._kept: Any = None
         self._values: list[Any] = []
-        """What tells whether the parameters of the kept model were written to."""
+        """Fingerprints that show whether the parameters of the kept model were written to."""
         self.copies = True
-        """Whether models are copies; else each is built, since copies would refer to the first."""
+        """Whether models are copies. If copies would refer to the original, each model is built instead."""
         self.device_failure: str | None = None
-        """Why the constructor does not run on the device: models are built on the CPU and moved."""
+        """Why the constructor does not run on the device; models are then built on the CPU and moved."""
 
     def build(self, mode: Mode, seed: int) -> Any:
         """A model in a mode. Raises what building it raises."""
@@ -63,7 +63,7 @@ class ModelStore:
         return _in_mode(made, mode)
 
     def keep(self, model: Any) -> None:
-        """Take `model`, which was just built and never called, as the one that is copied."""
+        """Use `model`, which was just built and never called, as the original of all copies."""
         self._kept = model
         self.copies = not refers_to_itself(model) and not _shares_memory(model)
         self._values = _values(model) if self._share else []
@@ -81,8 +81,8 @@ class ModelStore:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[Lent | None]:
-        """The model that is copied, for a change that is undone afterwards; it must not be called. None if models are no
-        copies."""
+        """Lend the original of all copies, for a change that is undone afterwards; it must not be called. None if
+        models are not copies."""
         self._refresh()
         if not self.copies:
             yield None
@@ -93,7 +93,7 @@ class ModelStore:
             self._values = _values(self._kept) if self._share else []
 
     def stop_copying(self) -> None:
-        """Build each model from here on: copies turned out to differ from what the constructor makes."""
+        """Build each model from now on: a copy turned out to differ from what the constructor makes."""
         self.copies, self._kept = False, None
 
     def _refresh(self) -> None:
@@ -126,7 +126,7 @@ def copied(model: Any, *, share: bool) -> Any:
         return model
     memo: dict[int, Any] = {}
     if share:
-        # A parameter of a subclass may hold more than one tensor: it is copied as it says itself.
+        # A parameter of a subclass may hold several tensors: its own `__deepcopy__` copies it.
         plain = (each for each in owner.parameters() if type(each) is nn.Parameter)
         memo = {id(each): _over_the_same_memory(each) for each in plain}
     return copy.deepcopy(model, memo)
@@ -168,7 +168,7 @@ def refers_to_itself(model: Any) -> bool:
 
 
 def _shares_memory(model: Any) -> bool:
-    """Whether parameters are over the same memory, as those that are views of one: a deep copy has memory for each."""
+    """Whether parameters share memory, for example as views of one tensor: in a deep copy they would not."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return False
@@ -203,7 +203,7 @@ def _held_by(value: Any) -> Iterator[Any]:
 
 
 def _values(model: Any) -> list[Any]:
-    """Changes if a parameter is written to: its version counter, and sums and norms of its rows for writes through
+    """Fingerprints of the parameters: version counters, and sums and norms of rows, which also show writes through
     `.data`."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):

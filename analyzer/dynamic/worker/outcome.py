@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 FLIPS = 10.0
-"""How many times as many whole numbers as flip under another rounding of eager code may differ."""
+"""How many integers may differ, as a multiple of those that change if eager code rounds differently."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call gave: flat, copied, and in training the gradients of the parameters behind it."""
+    """The flattened result of one call; in training, the gradients of the parameters follow."""
 
     leaves: tuple[tuple[str, Any], ...]
     """The first word of a label is its kind: `output 0`, `gradient of weight`."""
@@ -59,8 +59,8 @@ def labels_of(outcome: Outcome) -> list[str]:
 
 
 def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Difference:
-    """Compare whole numbers or truth values; `rounded` has what `one` is under other rounding. Values that flip there
-    depend on rounding: a few more of them may differ, which is unsure."""
+    """Compare integers or booleans. `rounded` holds `one` under different rounding. Values that change there depend
+    on rounding, so a few more of them may differ: such a difference is `unsure`."""
     if not isinstance(one, torch.Tensor):
         text = None if one == other else f"{one!r} became {other!r}"
         return Difference(text, unsure=any(type(each) is type(one) and each != one for each in rounded))
@@ -80,7 +80,7 @@ def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Differe
     own = int(hanging.sum())
     text = f"{wrong} of {one.numel()} values of {one.dtype} differ"
     if own:
-        text += f", and {own} {'does' if own == 1 else 'do'} in eager code that rounds otherwise"
+        text += f", and {own} {'does' if own == 1 else 'do'} if eager code rounds differently"
     return Difference(text, unsure=wrong <= FLIPS * own)
 
 

@@ -1,4 +1,4 @@
-"""Whether compiled code is as exact as eager code: what calls give in the model's own precision, and in float64."""
+"""Call a model in its own dtype and in wider ones, and choose the tolerances of a comparison."""
 
 from __future__ import annotations
 
@@ -31,29 +31,30 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float32: (1e-4, 1e-3),
     torch.complex64: (1e-4, 1e-3),
 }
-"""The largest difference allowed in inference and in training, over the largest value of its tensor: fused kernels add
-in another order. These are the tolerances by which PyTorch's benchmark runner (`benchmarks/dynamo/torchbench.py`)
-compares float32."""
+"""The largest difference allowed in inference and in training, relative to the largest value of the tensor: fused
+kernels add in a different order. PyTorch's benchmark runner (`benchmarks/dynamo/torchbench.py`) uses these tolerances
+for float32."""
 LOW_PRECISION = (1e-2, 2e-2)
-"""For every other floating dtype, as for the models of which that runner asks least: Inductor keeps float32 between fused
-operations where eager code rounds."""
+"""For every other floating dtype. This is the loosest tolerance of that runner: between fused operations Inductor
+keeps float32, while eager code rounds."""
 
 
 SMALL = 1 << 30
-"""Bytes that a model in float64 may have, however small the model is in its own dtype."""
+"""A float64 copy of up to this many bytes is allowed even if it takes more than twice the memory of the model."""
 KEPT_VALUES = 1 << 26
-"""Of several calls each is kept if one gives no more values than that, else the last alone."""
+"""All repeated calls are kept if one call returns at most this many values; otherwise only the last call is."""
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """How calls follow each other."""
+    """How calls are repeated."""
 
     number: int = 1
     in_a_row: bool = False
-    """Whether each takes the inputs as the one before left them, as a cache that grows; else each gets its own copy."""
+    """Whether each call gets the inputs as the previous one left them, like a growing cache; else each gets a fresh
+    copy."""
     after: bool = False
-    """Whether the arguments and the model's buffers, as a call leaves them, are part of what it gave."""
+    """Whether the arguments and the model's buffers after a call are part of its outcome."""
 
 
 ONE_CALL = Repeats()
@@ -61,20 +62,20 @@ ONE_CALL = Repeats()
 
 @dataclass(frozen=True)
 class Called:
-    """What calls gave."""
+    """The result of one or more calls."""
 
     outcome: Outcome
-    """Of all of them; of the last one, if that is more than KEPT_VALUES."""
+    """The outcome of all calls; of the last one only, if a call returns more than KEPT_VALUES values."""
     loss: Loss | None
-    """What the backward began from; None if there was none."""
+    """The loss that the backward started from; None if there was no backward."""
     draws: bool
     """Whether a call drew random numbers."""
     random: tuple[torch.Tensor, ...]
-    """The states of the generators after each."""
+    """The states of the random number generators after each call."""
     wrote: bool = False
-    """Whether one changed its arguments."""
+    """Whether a call changed its arguments."""
     gradients: int = 0
-    """Of one call."""
+    """The number of gradients of one call."""
 
 
 def called(
@@ -85,10 +86,10 @@ def called(
     loss: Loss | None = None,
     how: Repeats = ONE_CALL,
 ) -> Called:
-    """Calls of `function`, which is `model` or its compiled form, in training each with its backward.
+    """Call `function`, which is `model` or its compiled form; in training, a backward follows each call.
 
-    The leaves are copies: a CUDA graph writes over its outputs. `loss`: None for that of the output. Each call begins
-    with the same seeds, of torch, Python and numpy.
+    The leaves are copies, because a CUDA graph overwrites its outputs. `loss`: None for the loss of the output. Each
+    call starts with the same seeds for torch, Python and numpy.
     """
     one = fresh(case) if how.in_a_row else None
     named: list[tuple[str, Any]] = []
@@ -137,7 +138,8 @@ def called(
 def _gradients(
     context: Context, model: Any, result: Any, given: tuple[Any, Any], loss: Loss | None
 ) -> tuple[Loss | None, dict[str, torch.Tensor]]:
-    """In training the loss, and what its backward leaves: taken off, so that the next one adds to nothing."""
+    """In training, run the backward. Return the loss and the gradients, which are cleared so that they do not
+    accumulate."""
     found: dict[str, torch.Tensor] = {}
     if context.work.options.mode != "train":
         return loss, found
@@ -198,14 +200,15 @@ def _as_bytes(state: Any) -> torch.Tensor:
 
 
 def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: Repeats = ONE_CALL) -> Called:
-    """The same of eager code; `build` gives the model, which every call changes if it likes."""
+    """Like `called`, in eager mode; `build` returns the model, which the calls may change."""
     model = build()
     with torch.compiler.set_stance("force_eager"):
         return called(context, model, model, case, how=how)
 
 
 def _round_otherwise(tensor: torch.Tensor, seed: int) -> None:
-    """In place, up or down by one rounding; whole numbers stay, as those of a mask or an index."""
+    """Change each value in place by one rounding, up or down. Whole numbers stay, since they may be a mask or an
+    index."""
     if not tensor.is_floating_point():
         return
     generator = torch.Generator(tensor.device).manual_seed(seed)
@@ -216,8 +219,8 @@ def _round_otherwise(tensor: torch.Tensor, seed: int) -> None:
 
 
 def in_float64(model: Any) -> Any:
-    """A copy of the model, its parameters and buffers in float64: others may share parts of it, as of what a target
-    caches. The model itself if it cannot be copied; a function stays as it is."""
+    """Return a float64 copy of the model: other models may share parts of it, such as a cached module. A model that
+    cannot be copied is converted in place; a function is returned unchanged."""
     if not isinstance(model, nn.Module):
         return model
     with contextlib.suppress(Exception):
@@ -249,7 +252,7 @@ def case_in(case: Case, dtype: torch.dtype) -> Case:
 
 
 def wide_of(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
-    """The dtype of a floating or complex tensor if floating ones are in `dtype`."""
+    """The dtype for a floating or complex tensor: `dtype`, or the complex dtype that corresponds to it."""
     if not tensor.is_complex():
         return dtype
     return torch.complex128 if dtype == torch.float64 else torch.complex64
@@ -280,7 +283,7 @@ OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 @contextlib.contextmanager
 def call_in(context: Context, dtype: torch.dtype) -> Iterator[None]:
-    """Calls compute in a wide dtype meanwhile: tensors are created in it, without autocast and without TF32."""
+    """Make calls compute in a wide dtype: it is the default dtype, and autocast and TF32 are off."""
     work, matmul = context.work, torch.get_float32_matmul_precision()
     convolution = torch.backends.cudnn.allow_tf32
     before = torch.get_default_dtype()
@@ -298,12 +301,12 @@ def call_in(context: Context, dtype: torch.dtype) -> Iterator[None]:
 
 
 class NotWideError(Exception):
-    """Why the model cannot be had in a wider dtype."""
+    """The model cannot be converted to a wider dtype; the message says why."""
 
 
 @contextlib.contextmanager
 def widen_in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
-    """The floating tensors of a model have their values in a wider dtype meanwhile, which loses none of them."""
+    """Convert the floating tensors of a model to a wider dtype within the context. No value is lost."""
     owner = getattr(model, "__self__", model)
     tensors = [
         (each, each.dtype)
@@ -322,19 +325,20 @@ def widen_in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
 def wide_dtype(
     context: Context, model: Any, cases: Sequence[Case]
 ) -> tuple[torch.dtype, frozenset[torch.dtype]]:
-    """The dtype in which calls with these inputs are made again, and those that it takes the place of: float64 if that
-    takes at most twice the memory, or little, else float32 for what computes in half precision. Raises NotWideError."""
+    """Choose the dtype in which calls with these inputs run again, and the dtypes that it replaces: float64 if that
+    takes at most twice the memory (or at most SMALL bytes), else float32 if the calls compute in half precision.
+    Raises NotWideError."""
     owner = getattr(model, "__self__", model)
     tensors = tensors_of(owner) if isinstance(owner, nn.Module) else []
     if any(type(each) not in (torch.Tensor, nn.Parameter) for each in tensors):
-        raise NotWideError("its parameters are of a type of their own")
+        raise NotWideError("the model has parameters, buffers or attributes of a tensor subclass")
     own: int = sum(each.numel() * each.element_size() for each in tensors)
     floating = sum(each.numel() for each in tensors if each.is_floating_point() or each.is_complex())
     inputs = [each for case in cases for each in tensors_of((case.args, case.kwargs))]
     floating_inputs = sum(each.numel() for each in inputs if each.is_floating_point())
     shared = [each.untyped_storage().data_ptr() for each in tensors if not isinstance(each, nn.Parameter)]
     if len(set(filter(None, shared))) < len(list(filter(None, shared))):
-        raise NotWideError("its buffers share memory")
+        raise NotWideError("buffers of the model share memory")
     narrow = {each.dtype for each in (*tensors, *inputs) if each.is_floating_point()}
     kinds = [torch.float64]
     least = computed_in(context, narrow)
@@ -368,14 +372,14 @@ def eps_of(dtype: torch.dtype) -> float:
 
 
 def moved_by_rounding(tensors: Sequence[torch.Tensor], seed: int) -> None:
-    """Move floating tensors, in place, by one rounding up or down."""
+    """Change floating tensors in place by one rounding, up or down."""
     for number, tensor in enumerate(tensors):
-        with contextlib.suppress(Exception):  # it has no memory of its own, as an expanded one
+        with contextlib.suppress(Exception):  # such as an expanded tensor, which has no memory of its own
             _round_otherwise(tensor, seed * len(tensors) + number)
 
 
 def _sharing(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Those that are over the same memory, as values of one dtype: what is written to one is read from another."""
+    """Groups of tensors of one dtype that share memory: a write to one is visible in the others."""
     found: dict[tuple[int, torch.dtype], dict[int, torch.Tensor]] = {}
     for tensor in tensors:
         if tensor.layout == torch.strided and tensor.is_floating_point() and not tensor.requires_grad:
@@ -396,14 +400,15 @@ def loss_in_float64(loss: Loss) -> Loss:
 
 
 def created_in_float64() -> contextlib.AbstractContextManager[None]:
-    """Tensors that code makes without naming a dtype are of float64 meanwhile."""
+    """Make float64 the default dtype for new tensors within the context."""
     return default_dtype(torch.float64)
 
 
 def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:
-    """By the coarsest dtype that the outputs, the parameters or autocast have: outputs may be cast up at the end.
+    """The tolerance of the coarsest dtype of the outputs, the parameters or autocast: outputs may be cast up at the
+    end.
 
-    `exact`: whether float64 tells how far eager code is off. Without it TF32 counts as such a dtype.
+    `exact`: whether the error of eager code is known from float64. If not, TF32 counts as one of these dtypes.
     """
     kinds = {leaf.dtype for _, leaf in outcome.leaves if isinstance(leaf, torch.Tensor)}
     if isinstance(model, nn.Module):
@@ -419,7 +424,7 @@ def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = T
 
 
 def _uses_tf32(context: Context, model: Any) -> bool:
-    """Whether products of float32 may be made of rounded factors: on CUDA convolutions, unless they are told not to."""
+    """Whether float32 products may be computed in TF32. On CUDA, convolutions do so by default."""
     if torch.device(context.work.options.device).type != "cuda":
         return False
     if torch.get_float32_matmul_precision() != "highest":

@@ -1,4 +1,4 @@
-"""On the device `meta` no tensor has values: what is taken in their place, where, and what follows for the report."""
+"""On the device `meta`, tensors have no values: which stand-ins are used, where, and what the report says of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tcready.dynamic.worker.torch_internals import dispatch, meta
 from tcready.dynamic.worker.torch_internals.meta import Scalar, Taken
 
 LIMIT = 256
-"""Reads of one line in one call after which it gets the other answer: what waits for a value must come to an end."""
+"""How often one line is read in one call before it gets the other answer, so that code that waits for a value
+ends."""
 LIMIT_IN_A_LOOP = 2
 """The same for the header of a `while`."""
 TRIES = 8
-"""Truth values that are changed, one after the other, for an eager call that raises with what was taken first."""
+"""How many answers are changed, one after the other, if an eager call raises with the first ones."""
 _Line = tuple[str, int]
 _Result = TypeVar("_Result")
 
@@ -33,19 +34,19 @@ class StandIns:
 
     names: Names
     found: dict[tuple[_Line, str], str] = field(default_factory=dict)
-    """What was taken, by the user's line and what was asked for there."""
+    """What was used as a value, by the line of the user's code and by what was read there."""
     answers: dict[_Line, bool] = field(default_factory=dict)
-    """Truth values that were changed since the eager call raised with the usual one."""
+    """Booleans that were changed because the eager call raised with the usual ones."""
     default_device: bool = False
     """Whether tensors that the code makes without naming a device are made on `meta`, too."""
     reported: set[tuple[_Line, str]] = field(default_factory=set)
     _reads: Counter[_Line] = field(default_factory=Counter)
     _truths: dict[_Line, bool] = field(default_factory=dict)
-    """Truth values that were taken in this call, the last line last."""
+    """Booleans that were used in this call; the last line read comes last."""
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
-        """Around one call."""
+        """Context for one call."""
         self._reads.clear()
         self._truths.clear()
         mode = meta.StandInMode(self._number, self._note)
@@ -56,9 +57,9 @@ class StandIns:
             yield
 
     def first(self, call: Callable[[], _Result]) -> _Result:
-        """The result of the first eager call; other truth values are tried for one that raises, the last read first.
+        """Make the first eager call. If it raises, change the booleans that it read, starting with the last one.
 
-        What helped is kept for the calls after it. Raises what the call raised first.
+        Answers that help are kept for later calls. If none helps, raise the error of the first call.
         """
         try:
             return call()
@@ -119,7 +120,7 @@ class StandIns:
         return f"{self.names.path(line[0])}:{line[1]}"
 
     def report(self, journal: Journal) -> None:
-        """Warn of what was taken and was not reported yet."""
+        """Warn of stand-ins that were not reported yet."""
         for (line, what), value in list(self.found.items()):
             if (line, what) not in self.reported:
                 self.reported.add((line, what))
@@ -129,13 +130,13 @@ class StandIns:
                 )
 
     def unknown_from(self, line: _Line | None) -> str:
-        """What a failed call says of the code behind it."""
+        """The message that nothing is known of the code from a failing line on."""
         where = f" from {self.place(line)} on" if line else ""
         return f"{NO_VALUES}, and nothing is known{where}"
 
 
 def tried(device: str) -> contextlib.AbstractContextManager[None]:
-    """Around a call that only tries inputs: nothing of it is reported."""
+    """Context for a call that only tries inputs: its stand-ins are not reported."""
     return StandIns(Names("", ())).taken() if on_meta(device) else contextlib.nullcontext()
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tcready.dynamic.worker.case import NoInputsError, NoValuesError, RunError
+from tcready.dynamic.worker.case import NoInputsError, NotBuiltError, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import (
     NO_VALUES,
@@ -100,6 +100,8 @@ def failing(
 def _reason_of(error: RunError, otherwise: StageReason) -> StageReason:
     if isinstance(error, NoInputsError):
         return "no_inputs"
+    if isinstance(error, NotBuiltError):
+        return "not_built"
     return "no_values" if isinstance(error, NoValuesError) else otherwise
 
 

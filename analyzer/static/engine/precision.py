@@ -1,4 +1,4 @@
-"""The floating type that a model computes in: what tests of it come to, and in which types something else."""
+"""Evaluate tests of a model's floating dtype: the usual result, and the dtypes that give another one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPELLINGS: MappingProxyType[str, FloatType] = MappingProxyType(
         "double": "float64",
     }
 )
-"""How torch names the floating types that are told apart."""
+"""The names that torch has for the floating dtypes that are distinguished."""
 LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
     {
         "bits": (32, 16, 16, 64),
@@ -47,7 +47,7 @@ LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
         "resolution": (1e-06, 0.001, 0.01, 1e-15),
     }
 )
-"""What `torch.finfo` gives of each of FLOATS, in their order, and the bytes of a value."""
+"""The values of `torch.finfo` for each of FLOATS, in their order, and the bytes of a value."""
 WHOLE = frozenset({"bits", "itemsize"})
 """Which of LIMITS are whole numbers."""
 ORDERED: MappingProxyType[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
@@ -74,7 +74,7 @@ def read_type(tensor: Tensor, dtype: str | None, autocast: str | None) -> Value:
     anything = Plain("dtype")
     came_in = tensor.leaf or tensor.given
     if autocast is not None and not came_in:
-        return anything  # the result of a product may be of either type
+        return anything  # the result of a product may have either dtype
     own = tensor.dtype == "float" or (tensor.dtype is None and tensor.parameter)
     if own:
         if dtype is None:
@@ -83,7 +83,7 @@ def read_type(tensor: Tensor, dtype: str | None, autocast: str | None) -> Value:
         return anything if known is None else Plain("dtype", types=(known,))
     exact = next((name for name in FLOATS if name == tensor.dtype), None)
     if exact is None or (exact == "float32" and float_type(dtype) == "float64"):
-        return anything  # with a tensor of the model, a result of float32 is one of float64
+        return anything  # combined with a float64 tensor of the model, a float32 result becomes float64
     return External(f"torch.{exact}")
 
 
@@ -113,10 +113,10 @@ def bytes_of_value(dtype: Value) -> Value:
 def compare(
     op: ast.cmpop, left: Value, right: Value, usual: FloatType | None, *, fixed: bool
 ) -> Value | None:
-    """`left op right` if it asks for the type that something is of, or for a limit of that; None if it does not.
+    """Evaluate `left op right` if it tests a dtype or a limit of one; None if it does not.
 
-    `usual` is the type that a tensor of which nothing else is known is taken to have, None if nothing says so; `fixed`:
-    because the model is cast to it.
+    `usual` is the dtype assumed for a tensor of which nothing else is known; None if there is no assumption. `fixed`:
+    whether the assumption holds because the model is cast to that dtype.
     """
     if isinstance(left, Plain) and left.limit:
         return _compared_limit(op, left, right)
@@ -159,14 +159,14 @@ def _compared_limit(op: ast.cmpop, limits: Plain, bound: Value) -> Value | None:
 
 
 def _by_type(possible: tuple[FloatType, ...], true_in: tuple[FloatType, ...]) -> Value:
-    """A truth that the type decides: of the possible ones, the first is usual."""
+    """A boolean that the dtype decides. The first of the possible dtypes is the usual one."""
     answers = {name in true_in for name in possible}
     usual = possible[0] in true_in
     return Const(usual) if len(answers) == 1 else _usually(usual, true_in)
 
 
 def _usually(usual: bool, true_in: tuple[FloatType, ...]) -> Value:
-    """A truth that is `usual` if nothing else is said; a join would forget in which types it is true."""
+    """A boolean that is `usual` by default. A join would forget for which dtypes it is true."""
     return Choice((Const(usual), Plain("bool", types=true_in)), 1)
 
 
@@ -179,7 +179,7 @@ def _types_of(value: Value) -> frozenset[FloatType]:
 
 
 def other_types(truth: Value, usual: bool) -> tuple[FloatType, ...]:
-    """In which types a truth comes out other than it does as a rule; nothing if its type does not decide that."""
+    """The dtypes for which a boolean differs from its usual value; empty if the dtype does not decide it."""
     if not isinstance(truth, Plain) or not truth.types:
         return ()
     return tuple(name for name in FLOATS if (name in truth.types) != usual)

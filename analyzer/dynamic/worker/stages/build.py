@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from tcready.dynamic.worker import by_name, distributed, memory, synthesis
-from tcready.dynamic.worker.case import Case, RunError
+from tcready.dynamic.worker.case import Case, NotBuiltError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import NO_VALUES, StageFailedError, one_line
@@ -174,12 +174,16 @@ def _how_built(store: ModelStore) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _explaining_memory(context: Context, make: Callable[[int], Any]) -> Iterator[None]:
-    """Raises RunError with the size of the model if the device has too little memory for it."""
+    """Raises RunError with the size of the model if the device has too little memory for it, and NotBuiltError if the
+    constructor raises anything else."""
     try:
         yield
-    except RuntimeError as error:  # torch.OutOfMemoryError is one
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
-            raise
+    except RunError:
+        raise
+    except Exception as error:
+        allocator = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+        if not allocator and not isinstance(error, torch.OutOfMemoryError):
+            raise NotBuiltError(one_line(error, context.work.root)) from error
         device = context.work.options.device
         with contextlib.suppress(Exception), torch.device("meta"):
             raise RunError(memory.too_large(memory.Size.of(make(SEED_BUILD)), context.work)) from error

@@ -32,10 +32,10 @@ NOTE = "capture under torch._dynamo.explain"
 
 @dataclass
 class _Captured:
-    """What the cases add up to."""
+    """Totals over all cases."""
 
     model: Any = None
-    """The last that was compiled: every case has the same modules."""
+    """The model that was compiled last; all cases have the same modules."""
     counts: Counts = field(default_factory=Counts)
     by_case: list[tuple[Case, Counts]] = field(default_factory=list)
     splits: distributed.Splits = field(default_factory=list)
@@ -44,7 +44,8 @@ class _Captured:
 
 
 def run(context: Context) -> None:
-    """Leaves what the cold compiled call of each case gave and left, and in inference what the second one did."""
+    """Store the outcome of the cold compiled call of each case in `context`; in inference, also that of the second
+    call."""
     found = _Captured()
     context.compiled_outcomes, context.compiled_again, context.compiled_steps = [], {}, []
     with failing(context, "capture", NOTE, "compile_error"):
@@ -66,7 +67,7 @@ def run(context: Context) -> None:
 
 
 def _case(context: Context, case: Case, found: _Captured) -> None:
-    """The calls of one case, the cold one under what explain collects."""
+    """Make the calls of one case; the cold call also provides the output of `torch._dynamo.explain`."""
     journal = context.journal
     dynamo.reset()
     model = found.model = context.build()
@@ -128,14 +129,14 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
 
 
 def _loss(context: Context) -> Loss | None:
-    """What the eager step of the case that comes next goes down on; None if it has none."""
+    """The loss of the eager step of the next case; None if it has none."""
     at = len(context.compiled_outcomes)
     step = context.eager_steps[at] if at < len(context.eager_steps) else None
     return step.loss if isinstance(step, Trained) else None
 
 
 def _raise(context: Context, case: Case, error: Exception, name: str, cold: Record) -> NoReturn:
-    """Raises RunError, or NoValuesError if it may be that values are missing; the graphs before it are kept then."""
+    """Raises RunError, or NoValuesError if missing values may be the cause. In that case, earlier graphs are kept."""
     why, stand_ins = compile_error(error, context, name), context.stand_ins
     eager = context.journal.done.get("eager")
     if stand_ins is None or (not speaks_of_meta(error) and (eager is None or eager.state == "pass")):

@@ -25,7 +25,7 @@ from tcready.events.narrate import line_sets
 
 
 def run(context: Context) -> None:
-    """Leaves what one eager call per case gave and left, and in inference what a second one did."""
+    """Store the outcome of one eager call per case in `context`; in inference, also that of a second call."""
     lines: set[tuple[str, int]] = set()
     counts = Counts()
     context.eager_outcomes, context.eager_again, context.eager_steps = [], {}, []
@@ -69,7 +69,7 @@ def run(context: Context) -> None:
 
 
 def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case) -> None:
-    """Leave what a second call gives, in inference; it is made only if the first one changed something."""
+    """In inference, store the outcome of a second call. It is made only if the first call changed something."""
     if context.work.options.mode != "infer" or not context.compares:
         return
     if not observed.changed:
@@ -103,10 +103,11 @@ def _counted(
 def _without_values(
     context: Context, stand_ins: StandIns, case: Case, lines: set[tuple[str, int]], counts: Counts
 ) -> tuple[Any, str]:
-    """The model after one eager call on the device `meta`, and why the call did not end there; empty if it did.
+    """Make one eager call on the device `meta`. Return the model and why the call failed; the reason is empty if it
+    did not.
 
-    What compiles begins with the same code: the run goes on for what breaks before that line. Raises what the call
-    raised if no value was asked for.
+    Compiled code starts with the same lines, so the run continues for breaks before the failing line. Raises the
+    error of the call if it does not come from missing values.
     """
     model: Any = None
 
@@ -130,7 +131,7 @@ def _without_values(
 
 @contextlib.contextmanager
 def _naming_the_mode(context: Context) -> Iterator[None]:
-    """Raises RunError, which names the option, for what torch.autograd raises in a run that records no gradients."""
+    """In a run without gradients, turn an error from torch.autograd into a RunError that names `--mode train`."""
     try:
         yield
     except Exception as error:
@@ -145,14 +146,14 @@ def _naming_the_mode(context: Context) -> Iterator[None]:
 
 
 def _refuse_asynchronous(output: Any) -> None:
-    """Raises RunError where a call only made a coroutine: none of its code ran, and nothing was captured of it."""
+    """Raises RunError if a call only created a coroutine: its code did not run, and nothing was captured."""
     if inspect.iscoroutine(output):
         output.close()  # else Python warns that nobody awaited it
     elif not inspect.isasyncgen(output):
         return
     raise RunError(
-        "the call gave a coroutine or an asynchronous generator: none of its code ran, and torch.compile compiles "
-        "none of it; check the plain function or module that it calls"
+        "the call returned a coroutine or an asynchronous generator: its code did not run, and torch.compile does "
+        "not compile it; check the plain function or module that it calls"
     )
 
 

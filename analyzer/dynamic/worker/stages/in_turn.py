@@ -1,4 +1,4 @@
-"""One compiled callable for several calls of an object that was given, one after the other, as its owner calls it."""
+"""Call one compiled callable with all cases, one after the other, as the owner of a live object would."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from tcready.events.record import Record
 
 
 def run(context: Context) -> None:
-    """What recompiles or breaks is added to the journal; `in_turn` of the context says how outputs differ.
+    """Add breaks and recompilations to the journal, and set `context.in_turn` if outputs differ.
 
-    Raises StageFailedError where it raises; where the eager one does, too, that is the failure.
+    Raises StageFailedError if a call raises. If an eager call does, the stage `eager` fails, else the stage
+    `capture`.
     """
     journal = context.journal
     try:
@@ -32,7 +33,7 @@ def run(context: Context) -> None:
             expected = _outcome(context, model, model, _unchanged)
     except Exception as error:
         journal.begin("eager")
-        journal.end("fail", f"the calls in turn raised {one_line(error, context.work.root)}", "error")
+        journal.end("fail", f"calling the cases in turn raised {one_line(error, context.work.root)}", "error")
         raise StageFailedError from error
     dynamo.reset()
     model = context.build()
@@ -65,7 +66,7 @@ def _unchanged(case: Case) -> Case:
 
 
 def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> Outcome:
-    """That of all cases, called one after the other."""
+    """The joint outcome of all cases, called one after the other."""
     each = {case.label: outcome_of_call(context, model, function, prepare(case)) for case in context.cases}
     return joined(each)
 

@@ -1,5 +1,5 @@
-"""Eager against compiled, of the same seeds and inputs: outputs and what a call leaves in the model and its arguments,
-in inference those of a second call too, and in training gradients."""
+"""Compare eager and compiled code with the same seeds and inputs: outputs, and what a call leaves in the model and in
+its arguments; in inference also those of a second call, and in training the gradients."""
 
 from __future__ import annotations
 
