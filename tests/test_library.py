@@ -202,7 +202,7 @@ def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> No
     said: list[str] = []
     report = checked(("hf:bert",), tmp_path, tiny=True, config=["num_hidden_layers=1"], announce=said.append)
     (seen,) = report.targets
-    assert said[0].endswith("with the inputs that its library speaks of, or else made-up ones")
+    assert said[0].endswith("with the default inputs of its library, or else made-up ones")
     assert said[1].startswith("BertModel, 1")
     assert "B, called with model.dummy_inputs, of hf:bert --tiny" in said[1]
     assert (seen.target, seen.verdict, seen.observation.inputs_from) == (BERT, "ready", "library")

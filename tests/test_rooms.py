@@ -25,7 +25,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "static": frozenset({"schema", "identity", "edits", "options", "target", "convention"}),
     "events": frozenset({"schema"}),
     "dynamic": frozenset({"schema", "options", "target", "convention", "worker"}),
-    "worker": frozenset({"schema", "options", "target", "convention", "placing", "events"}),
+    "worker": frozenset({"schema", "options", "target", "convention", "placing", "events", "quantities"}),
     "traces": frozenset({"schema", "events"}),
     "serving": frozenset({"schema", "target", "static"}),
     "merge": frozenset({"schema", "target", "identity", "placing", "edits"}),

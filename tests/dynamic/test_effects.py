@@ -89,7 +89,7 @@ def test_a_mistake_in_the_second_call_is_found(tmp_path: Path) -> None:
     """
     state, detail = parity(run(tmp_path, body))
     assert state == "fail"
-    assert detail.endswith("in call 2")
+    assert detail.endswith("in the second call")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -24,7 +24,7 @@ def run(context: Context) -> None:
     notes: list[str] = []
     compared: list[Compared] = []
     for pair in _pairs(context):
-        case, label = pair.case, pair.case.label + (f" in call {pair.number}" if pair.number > 1 else "")
+        case, label = pair.case, pair.case.label + (" in the second call" if pair.number > 1 else "")
         found = judge(context, pair.eager, pair.compiled, case_calls(context, case, number=pair.number))
         if pair.number == 1:
             tensors += tensors_in(pair.eager)
