@@ -37,7 +37,7 @@ from tcready.plan import PlannedRun, refuse_no_file
 from tcready.resolve import Settings, keywords
 from tcready.schema.bench import Arm, Bench, BenchAnswer, BenchRequest, Sizes
 from tcready.schema.observation import Observation, Stage
-from tcready.schema.progress import Progressing
+from tcready.schema.progress import Progress, Progressing
 from tcready.schema.report import Report
 from tcready.schema.run import Plan
 from tcready.schema.words import EAGER, StageName, TcreadyError
@@ -51,6 +51,8 @@ PATCHES: Mapping[str, str] = {
     "site-packages.patch": "patch -p1 -d SITE_PACKAGES <",
 }
 """What `tcready fix --patch-dir` writes, with what carries it out."""
+SURE = ("real_gain", "no_gain", "regression")
+"""Verdicts that an interval over processes gave."""
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
 REPEATED = (
@@ -260,7 +262,16 @@ def measured(
     began = time.monotonic() if began is None else began
     ends = began + schedule.budget_of(wanted) if ends is None else ends
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone)
+
+        def decided(work: Schedule) -> bool:
+            """Whether two processes are enough; what they say is shown at once."""
+            found = _found(work, about, began)
+            sure = found.verdict in SURE and not more_processes(found, wanted.min_effect)
+            if sure:
+                progress(Progress("bench", "", news=f"{found.verdict.replace('_', ' ')}: {found.reason}"))
+            return sure
+
+        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone, decided)
         if schedule.measure(work):
             found = _found(work, about, began)
             if more_processes(found, wanted.min_effect) and not wanted.quick and not alone:

@@ -746,7 +746,8 @@ class BenchOptions:
         default=3,
         metadata=ask(
             "count",
-            "Processes in which the arms are timed in turn; two more if the verdict is near.",
+            "Processes in which the arms are timed in turn; two more if the verdict is near. By default 3, or 2 if they "
+            "decide.",
             name="processes",
             metavar="N",
         ),

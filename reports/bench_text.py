@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 from rich.cells import set_cell_size
 from tcready.quantities import UNKNOWN
 from tcready.reports.bench_view import (
+    CALL,
     CHECK_WORD,
     FOR_A_TERMINAL,
+    LAUNCHES,
     P95,
     P99,
+    PARITY,
     REPEAT,
+    SPEEDUP,
+    STEADY,
+    VERDICT,
     Column,
     Table,
     answer,
@@ -21,8 +27,10 @@ from tcready.reports.bench_view import (
     facts,
     new_notes,
     noise_of,
+    pays_after,
     summary,
     table,
+    time_interval,
     ways,
     with_throughput,
 )
@@ -33,6 +41,8 @@ from tcready.schema.words import lines_of
 if TYPE_CHECKING:
     from tcready.schema.bench import Bench, BenchCase, CheckState
 
+ALWAYS = (VERDICT, CALL, SPEEDUP)
+IN_BRIEF = (*ALWAYS, PARITY, LAUNCHES, STEADY)
 MANY_CELLS = 24
 """A longer name of an arm has a line of its own."""
 ARM_STYLE = {"real_gain": "green", "likely_gain": "green", "regression": "red", "failed": "red"}
@@ -88,6 +98,41 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
         lead = f"    {_CHECK_SIGN[item.state]} {CHECK_WORD[item.state]:<13}"
         body = f"{item.item}: {item.detail}" if item.detail else item.item
         yield Line(lead, body, "dim" if missing else "", _CHECK_STYLE[item.state], whole=missing)
+
+
+def brief(bench: Bench, width: int) -> Iterator[Line]:
+    """The same in a few lines, below a headline that has the verdict: a table for each case, what failed, and one command
+    for what was not measured."""
+    whole = summary(bench)
+    for case in bench.cases if whole is None else (whole,):
+        yield Line("  ", case_title(case), "bold")
+        yield from _table(table(case, _in_one_table(case, width)), width)
+    arms = bench.cases[-1].arms if bench.cases else ()
+    arm = next((each for each in arms if each.cold_seconds and each.speedup), None)
+    if arm is not None and arm.cold_seconds is not None:
+        pays = pays_after(arm, arm.break_even_calls, arm.cold_seconds)
+        after = f"pays after {pays} calls" if arm.break_even_calls is not None else f"pays: {pays}"
+        yield Line("  cold start   ", f"{arm.arm} {time_interval(arm.cold_seconds)}, {after}", "dim")
+    for note in bench.notes:
+        yield Line("  note         ", note, "dim")
+    for item in bench.checklist:
+        if item.state == "fail":
+            yield Line("  failed       ", f"{item.item}: {item.detail}", "", "red")
+    missing = [item.item for item in bench.checklist if item.state == "not_measured"]
+    if missing:
+        how = f": {bench.longer}" if bench.longer else "; -v has a command for each"
+        yield Line("  not measured ", f"{', '.join(missing)}{how}", "dim")
+
+
+def _in_one_table(case: BenchCase, width: int) -> Sequence[Column]:
+    """As many columns as fit side by side: those to the right make way first, but for the verdict, time and speedup."""
+    columns = list(with_throughput(case, IN_BRIEF))
+    while len(columns) > len(ALWAYS):
+        _, widths, room = _layout(table(case, columns), width)
+        if len(list(_parts(widths, room))) == 1:
+            break
+        columns.remove(next(column for column in reversed(columns) if column not in ALWAYS))
+    return columns
 
 
 def _that_fit(case: BenchCase, columns: Sequence[Column], width: int) -> Sequence[Column]:

@@ -171,6 +171,14 @@ class BriefText(LongText):
 
     # What a run showed
 
+    def bench(self, target: TargetReport) -> None:
+        """The headline has the verdict, and the first step the lines to paste."""
+        bench = target.observation.bench
+        if bench is not None:
+            from tcready.reports import bench_text
+
+            self.laid_out(bench_text.brief(bench, self.width))
+
     def details(self, target: TargetReport) -> None:
         seen = target.observation
         self.wrapped("", named_target(target, self.given.targets), style="bold underline")

@@ -92,6 +92,7 @@ from tcready.schema.troubles import Troubles
 from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
+    from tcready.reports.bench_text import Line
     from tcready.schema.run import Plan
 
 TAB = 4
@@ -590,7 +591,11 @@ class LongText:
         from tcready.reports import bench_text
 
         about = named_target(target, self.given.targets)
-        for line in bench_text.lines(bench, about, self.width):
+        self.laid_out(bench_text.lines(bench, about, self.width))
+
+    def laid_out(self, lines: Iterable[Line]) -> None:
+        """The lines of a bench."""
+        for line in lines:
             if line.whole:
                 self.line((line.lead, line.lead_style), (visible(line.body, keep="\t"), line.style))
             else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from tcready.bench.checklist import Ran, checklist
+from tcready.bench.checklist import Ran, checklist, longer
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted, within
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
 from tcready.bench.wanted import BenchWanted
@@ -89,6 +89,7 @@ def assembled(
         rollback=rollback,
         was_cut=bool(cut) or any(process.answer.timed_out for process in processes),
     )
+    items_to_check = checklist(ran, wanted)
     return Bench(
         verdict=verdict,
         reason=reason,
@@ -96,7 +97,7 @@ def assembled(
         recommended=recommended,
         code=chosen.code if chosen else "",
         rollback=rollback,
-        checklist=checklist(ran, wanted),
+        checklist=items_to_check,
         loader=loader,
         soak=soak,
         noise=cases[-1].noise if cases else None,
@@ -106,6 +107,7 @@ def assembled(
         seconds=seconds,
         cut=(*cut, *failures),
         notes=_notes(processes),
+        longer=longer(items_to_check, wanted, was_cut=ran.was_cut),
     )
 
 

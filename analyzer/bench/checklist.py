@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcready.bench.verdicts import GAINS, explanation, memory_growth
@@ -21,6 +21,7 @@ from tcready.schema.bench import (
 from tcready.schema.words import EAGER
 
 _PHASES_OF_GENERATION = ("prefill", "decode")
+STABILITY = "stability"
 _SOAK_SECONDS = 600
 _LONG_BUDGET = 1200
 
@@ -47,6 +48,15 @@ def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
     """Each box in the order in which they are to be checked: of the recommended arm, or if that is eager of the
     fastest other one."""
     return tuple(_items(ran, wanted))
+
+
+def longer(items: Sequence[CheckItem], wanted: BenchWanted, *, was_cut: bool) -> str:
+    """One command for what was not measured; empty if a longer bench would measure nothing more."""
+    missing = {each.item for each in items if each.state == "not_measured"}
+    options = {"budget": _LONG_BUDGET} if was_cut and missing else {}
+    if STABILITY in missing:
+        options["soak"] = _SOAK_SECONDS
+    return wanted.again(**options) if options else ""
 
 
 def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
@@ -160,12 +170,12 @@ def _stability(ran: Ran, arm: ArmBench | None, to_soak: str) -> CheckItem:
     soak = ran.soak
     if soak is None or soak.state == "not_measured":
         why = f"{soak.reason}; " if soak and soak.reason else ""
-        return CheckItem("stability", "not_measured", f"{why}{to_soak}")
+        return CheckItem(STABILITY, "not_measured", f"{why}{to_soak}")
     if arm is not None and soak.arm != arm.arm and soak.state == "pass":
         why = f"{soak.arm} was called for so long, {arm.arm} was not"
-        return CheckItem("stability", "not_measured", f"{why}; {to_soak}")
+        return CheckItem(STABILITY, "not_measured", f"{why}; {to_soak}")
     calls = f"{soak.arm}: {soak.calls} calls in {soak.seconds:.0f} s"
-    return CheckItem("stability", soak.state, f"{soak.arm}: {soak.reason}" if soak.reason else calls)
+    return CheckItem(STABILITY, soak.state, f"{soak.arm}: {soak.reason}" if soak.reason else calls)
 
 
 def _warm_up(arm: ArmBench | None, again: str) -> CheckItem:

@@ -25,8 +25,8 @@ EXTRA = 2
 LEAST = 20.0
 """Seconds without which no process is begun, unless others took less."""
 CARRIED = "artifacts.bin"
-PARITY_SHARE = 0.15
-"""Of the budget, for outputs from further seeds and in other layouts."""
+PARITY_SHARE = 0.07
+"""Of the budget, for outputs from further seeds and in other layouts: a second opinion, after the first seed."""
 LOADER_SECONDS = 20.0
 NEED_PROCESSES = (
     "steady state in further processes",
@@ -57,6 +57,8 @@ class Schedule:
     ends: float
     alone: str = ""
     """Why everything is measured in one process; empty if each request has one of its own."""
+    decided: Callable[[Schedule], bool] = lambda _: False
+    """Whether what is done so far decides, so that no further process has to confirm it."""
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
@@ -154,6 +156,8 @@ def measure(work: Schedule) -> bool:
         work.cut += [f"{words}: not run: {work.alone}" for words in NEED_PROCESSES]
         return True
     for number in range(1, wanted.at_least):
+        if number > 1 and wanted.at_least == BenchOptions().at_least and work.decided(work):
+            break
         _steady(work, number)
     _cold(work)
     if not wanted.quick:
@@ -163,7 +167,8 @@ def measure(work: Schedule) -> bool:
 
 def measure_more(work: Schedule) -> None:
     """Further processes for a verdict that is near a threshold."""
-    for number in range(work.wanted.at_least, work.wanted.at_least + EXTRA):
+    first = 1 + max((each.request.seed for each in work.done if each.purpose == "steady"), default=0)
+    for number in range(first, work.wanted.at_least + EXTRA):
         _steady(work, number)
 
 
@@ -212,6 +217,7 @@ def _steady(work: Schedule, number: int) -> bool:
             accumulate=work.wanted.accumulate,
             cache=work.cache_of(arms),
             profile=number == 0,
+            works=number > 0,
         )
         answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
         if answer is None:

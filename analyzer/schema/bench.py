@@ -119,6 +119,8 @@ class BenchRequest:
     """`path.py::name` or `pkg.mod::name`: a callable that gives a data loader, or one."""
     steps: int = 3
     """Of `parity` in training: steps after which losses are compared."""
+    works: bool = False
+    """Whether another process found that Inductor compiles here: then that is not tried first."""
     profile: bool = False
     """Of `steady`: at its end, a profile of what was timed. Only on a device: a CPU's kernels have to be compiled
     otherwise to be seen, which is a process of its own."""
@@ -470,6 +472,8 @@ class Bench:
     """What was left out, and why."""
     notes: tuple[str, ...] = ()
     """What a reader must know of how it was measured."""
+    longer: str = ""
+    """What measures more of the checklist; empty if nothing is left."""
 
     @property
     def gain(self) -> float | None:

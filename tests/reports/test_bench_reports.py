@@ -77,7 +77,8 @@ def test_throughput_makes_no_report_longer_or_wider() -> None:
     )
     for width in range(70, 140, 5):
         found, before = (
-            render(with_bench(each), "text", width=width).splitlines() for each in (bench, without)
+            render(with_bench(each), "text", width=width, verbose=True).splitlines()
+            for each in (bench, without)
         )
         assert len(found) <= len(before), width
         assert max(map(cell_len, found)) <= max(width, *map(cell_len, before))
@@ -186,7 +187,7 @@ def test_where_the_time_goes_names_the_bound() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_the_text_keeps_within_its_width(width: int) -> None:
-    lines = render(benched(), "text", width=width).splitlines()
+    lines = render(benched(), "text", width=width, verbose=True).splitlines()
     first = next(at for at, line in enumerate(lines) if "is it worth compiling" in line)
     prose = [
         line
@@ -197,11 +198,27 @@ def test_the_text_keeps_within_its_width(width: int) -> None:
     assert sum(VENDOR in line for line in lines) > 0 or width < 80
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_the_short_text_is_short_and_narrow(width: int) -> None:
+    bench = full_bench()
+    last = bench.cases[-1]
+    cases = (dataclasses.replace(last, arms=last.arms[:2]),)
+    one = with_bench(dataclasses.replace(bench, cases=cases, longer="tcready bench m.py --soak 600"))
+    lines = render(one, "text", width=width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert len(lines) <= (25 if width >= 80 else 32)
+    text = " ".join(" ".join(lines).split())
+    assert "SPEED model.py::Net: REAL GAIN" in text
+    assert "cold start" in text
+    assert text.count("not measured") == 1
+    assert "tcready bench m.py --soak 600" in text
+
+
 def test_of_many_cases_only_the_whole_is_told_at_length() -> None:
     bench = full_bench()
     cases = tuple(dataclasses.replace(bench.cases[0], case=f"shape {n}") for n in range(6))
     many = with_bench(dataclasses.replace(bench, cases=(*cases, bench.cases[2])))
-    text, comment = render(many, "text"), render(many, "markdown")
+    text, comment = render(many, "text", verbose=True), render(many, "markdown")
     assert text.count("one call") == 7
     assert text.count("memory peak") == 1
     before, _, folded = comment.partition("<details>")
@@ -221,7 +238,10 @@ def test_the_verdict_of_speed_stands_last_and_on_the_ladder() -> None:
 def test_eager_is_recommended_in_words() -> None:
     bench = dataclasses.replace(small(1.0, 0.01), recommended="eager")
     for form in ("text", "html", "markdown"):
-        assert "eager: leave it as it is" in render(with_bench(bench), form).replace("Eager:", "eager:")
+        verbose = {"verbose": True} if form == "text" else {}
+        made = render(with_bench(bench), form, **verbose)
+        assert "eager: leave it as it is" in made.replace("Eager:", "eager:")
+    assert "leave it eager" in render(with_bench(bench), "text")
 
 
 def test_a_bench_that_could_not_be_made_is_rendered() -> None:
@@ -255,9 +275,11 @@ def test_noise_is_told_by_case_and_notes_are_told(form: str) -> None:
     bench = full_bench()
     noise = Noise(Figure(1.25, 1.2, 1.3, 3), "inconclusive", 0.1)
     cases = (dataclasses.replace(bench.cases[0], noise=noise), *bench.cases[1:])
-    text = render(with_bench(dataclasses.replace(bench, cases=cases, notes=("busy: much",))), form)
+    made = with_bench(dataclasses.replace(bench, cases=cases, notes=("busy: much",)))
+    text = render(made, form, **({"verbose": True} if form == "text" else {}))
     assert text.lower().replace("\\", "").count("eager against itself 1.25x") == 1
     assert "busy: much" in text.lower()
+    assert "busy: much" in render(made, "text")
 
 
 # Drawings

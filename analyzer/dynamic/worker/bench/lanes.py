@@ -110,7 +110,7 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
         shared_folder(context, request.cache) as folder,
     ):
         missing = None
-        if any(_names_inductor(arm.code) for arm in request.arms):
+        if not request.works and any(_names_inductor(arm.code) for arm in request.arms):
             with inductor.inductor_cache(tools):
                 missing = missing_toolchain(context.work.options.device, context)
             dynamo.reset()
