@@ -204,6 +204,7 @@ WORK = (
     Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
     LAUNCHES,
     Column("host time", lambda arm, _: _of(arm.host_seconds, time_text)),
+    Column("guards", lambda arm, _: _of(arm.dynamo_seconds, time_text)),
     Column("CPU time", lambda arm, _: _of(arm.cpu_seconds, time_text)),
     Column("energy", lambda arm, _: _of(arm.energy_joules, lambda joules: f"{plain_number(joules)} J")),
     Column("graphs", lambda arm, _: _of(arm.graphs, str)),

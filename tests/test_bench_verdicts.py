@@ -331,6 +331,21 @@ def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
     assert host.verdict == "likely_gain"
 
 
+def test_what_makes_compiled_code_slower_is_named() -> None:
+    ran = steady({EAGER: 20 * MS, "default": 30 * MS})
+
+    def profiled(dynamo_seconds: float, kernels: int) -> str:
+        own = Profile(None, kernels, 30 * MS, dynamo_seconds=dynamo_seconds)
+        rows = [ArmMeasured(EAGER, profile=Profile(None, 50, 20 * MS)), ArmMeasured("default", profile=own)]
+        found = arm(of([*ran, process("profile", rows)]))
+        assert found.verdict == "regression"
+        return found.reason
+
+    assert "Dynamo's guards take 9.00 ms of a call of 30." in profiled(9 * MS, 20)
+    assert "guards" not in profiled(1 * MS, 20)
+    assert "50 operators and kernels where eager has 50: nothing was fused" in profiled(1 * MS, 50)
+
+
 def test_an_error_in_one_process_of_several_fails_the_arm() -> None:
     first, *others = steady({EAGER: 20 * MS, "default": 10 * MS})
     broken = replace(first.answer.measured[1], blocks=(), error="CUDA error")

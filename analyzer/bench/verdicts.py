@@ -47,6 +47,8 @@ GAINS = ("real_gain", "likely_gain")
 """Verdicts by which an arm is recommended, the surer one first."""
 FAR_APART = 100.0
 """How many times its lower bound the upper one of an interval is, where the bounds tell nobody anything."""
+NOTICEABLE = 0.1
+"""The part of a call from which on a cost is named as a cause."""
 _UNSTEADY = 2.0
 """How many times its lower bound the upper one of an interval is, where more processes are no help."""
 _DEVICE_ALLOWANCE = 64 << 20
@@ -82,6 +84,9 @@ class Evidence:
     """Of each case in the process that timed the fewest."""
     graphs: int | None = None
     recompiles: int | None = None
+    breaks: int | None = None
+    seconds: float | None = None
+    """Of one call."""
     settled: bool | None = None
     warm_calls: int | None = None
     profile: Profile | None = None
@@ -122,6 +127,8 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
         bounds = f"{speedup.low:.3f} to {speedup.high:.3f} in this process"
         times = f"{speedup.median:.3f} times as fast as eager ({bounds})"
         causes = _causes(seen, limits) if probable == "likely_gain" else ()
+        if probable in ("likely_regression", "likely_no_gain"):
+            causes = slowness(seen, limits.min_effect)
         return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
     bounds = (
         "too far apart to say"
@@ -141,10 +148,10 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
         more = more_needed(speedup, seen.processes, limits.min_effect)
         many = "more than 100 more" if more is None else f"{more} more"
         return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably tell"
-    if verdict == "no_gain":
-        return verdict, f"{times}: not faster by {limits.min_effect:.1%}"
-    if verdict == "regression":
-        return verdict, times
+    if verdict in ("no_gain", "regression"):
+        causes = slowness(seen, limits.min_effect)
+        what = [f"not faster by {limits.min_effect:.1%}"] if verdict == "no_gain" else []
+        return verdict, f"{times}{': ' if what or causes else ''}{', '.join([*what, *causes])}"
     if seen.profile is None or seen.eager_profile is None:
         return "likely_gain", f"{times}, but no profile explains it: none was made"
     if seen.parity is None:
@@ -195,6 +202,28 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
         ):
             if before is not None and after is not None and after * (1 + min_effect) < before:
                 found.append(f"{time_text(after)} {words} instead of {time_text(before)}")
+    return tuple(found)
+
+
+def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
+    """What was measured that keeps compiled code from being faster, each in words; empty if nothing was."""
+    found = []
+    arm, eager = seen.profile, seen.eager_profile
+    if arm is not None and arm.dynamo_seconds and seen.seconds:
+        took = min(arm.dynamo_seconds, seen.seconds)  # the profiler makes it longer
+        if took > NOTICEABLE * seen.seconds:
+            found.append(f"Dynamo's guards take {time_text(took)} of a call of {time_text(seen.seconds)}")
+    if seen.breaks:
+        found.append(f"{seen.breaks} graph break{'' if seen.breaks == 1 else 's'}")
+    if seen.recompiles:
+        found.append(
+            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} while it was timed"
+        )
+    if arm is not None and eager is not None and arm.kernels is not None and eager.kernels is not None:
+        fewer = arm.kernels * (1 + min_effect) < eager.kernels
+        what = "kernels" if arm.kernel_seconds is not None else "operators and kernels"
+        if not fewer:
+            found.append(f"{arm.kernels} {what} where eager has {eager.kernels}: nothing was fused")
     return tuple(found)
 
 

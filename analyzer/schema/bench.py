@@ -169,6 +169,9 @@ class Profile:
     """Of the thread that calls: Python, dispatch and launches."""
     cpu_seconds: float | None = None
     """Of all threads of the process."""
+    dynamo_seconds: float | None = None
+    """Of the thread that calls, in Dynamo: the cache lookup, which checks the guards, and the code before a graph. None
+    if nothing was compiled. The profiler makes it longer."""
     energy_joules: float | None = None
     """As the driver counts it; None where it does not."""
     energy_reason: str = ""
@@ -381,6 +384,8 @@ class ArmBench:
     """Of the process, beside that of a device."""
     kernel_seconds: Figure | None = None
     kernel_launches: int | None = None
+    dynamo_seconds: float | None = None
+    """As in `Profile`."""
     host_seconds: float | None = None
     cpu_seconds: float | None = None
     """Processor time of a warm call, of all threads."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tcready.dynamic import RunRequest, StayingWorker, bench, observe
+from tcready.dynamic.worker.request import DROPPED_PREFIXES
 from tcready.options import RunOptions
 from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest, Items
 
@@ -270,6 +272,14 @@ def test_a_process_that_ends_leaves_what_it_knew(measure: Measure) -> None:
     assert "has no 'Nest'" in missing.failure
 
 
+@pytest.fixture
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the variables that torch sets when it compiles in this process."""
+    for name in [name for name in os.environ if name.startswith(DROPPED_PREFIXES)]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("plain_environment")
 def test_the_process_of_a_check_measures_with_the_model_that_it_built(tmp_path: Path) -> None:
     counted = f"{MODEL}\n\nwith open('imports.txt', 'a') as file:\n    file.write('imported\\n')\n"
     (tmp_path / "net.py").write_text(counted, encoding="utf-8")
@@ -293,6 +303,7 @@ def test_the_process_of_a_check_measures_with_the_model_that_it_built(tmp_path: 
     assert not stays.is_of(request)
 
 
+@pytest.mark.usefixtures("plain_environment")
 def test_the_process_of_a_check_that_ends_in_a_bench_says_so(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
     request = RunRequest("net.py::Net", RunOptions(inputs="net.py::one"), str(tmp_path))

@@ -243,6 +243,7 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
         "tcready/convention.py",
         "tcready/options.py",
         "tcready/placing.py",
+        "tcready/quantities.py",
         "tcready/target.py",
         *launcher,
     }

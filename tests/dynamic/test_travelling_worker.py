@@ -169,7 +169,7 @@ def test_an_observation_of_a_newer_tcready_is_refused(far: tuple[Path, str], tmp
 
 def test_an_observation_stands_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
-    with pytest.raises(TcreadyError, match="stands for a run"):
+    with pytest.raises(TcreadyError, match="replaces a run"):
         check(["model.py"], root=tmp_path, observations=["seen.json"], run=True)
 
 

@@ -24,6 +24,8 @@ from torch._dynamo import utils as dynamo_utils
 
 CUDA_NOT_INITIALIZED = 3
 """What the driver's cuInit gives in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
+EVENTS = ("TorchDynamo Cache Lookup", "Pregraph bytecode")
+"""What Dynamo does in a call of compiled code before its graphs run, as the profiler names it."""
 WRAPPED = "_orig_mod"
 """The name under which a compiled module has the one that it was made of."""
 FSDP2 = os.path.join("torch", "distributed", "fsdp", "_fully_shard")
