@@ -1,6 +1,6 @@
 """`tcready bench` beside two scripts on the same machine: what it answers, and how soon.
 
-    python benchmarks/bench_by_hand.py compare [NAME ...] [--device cuda] [--budget SECONDS]
+    python benchmarks/bench_by_hand.py compare [NAME ...] [--device cuda] [--budget SECONDS] [--methods hand]
     python benchmarks/bench_by_hand.py hand NAME [--device cuda]      the script that a user would write
     python benchmarks/bench_by_hand.py runner NAME [--device cuda]    the method of PyTorch's benchmark runner
 
@@ -178,11 +178,11 @@ def in_turn(eager: Callable[[], float], compiled: Callable[[], float]) -> list[f
 # tcready beside them
 
 
-def compare(names: list[str], device: str, budget: str) -> None:
+def compare(names: list[str], device: str, budget: str, methods: list[str]) -> None:
     """One line a model and case: the ratios of all three, and how soon each was there."""
     for name in names:
         rows: dict[str, dict[str, Any]] = {}
-        for method in ("hand", "runner"):
+        for method in methods:
             done = subprocess.run(
                 [sys.executable, __file__, method, name, "--device", device],
                 capture_output=True,
@@ -242,11 +242,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", default="")
+    parser.add_argument("--methods", default="hand,runner", help="what is held beside it")
     asked = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with contextlib.suppress(KeyboardInterrupt):
         if asked.what == "compare":
-            compare(asked.names or list(JOBS), asked.device, asked.budget)
+            compare(asked.names or list(JOBS), asked.device, asked.budget, asked.methods.split(","))
         else:
             measure(asked.names[0], asked.device, in_blocks if asked.what == "hand" else in_turn)
 

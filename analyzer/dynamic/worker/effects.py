@@ -123,7 +123,7 @@ def _kept(leaf: Any, places: set[int]) -> Any:
 def _memory(tensor: torch.Tensor) -> int:
     """Where the memory of a tensor begins; 0 if it has none of its own, as a sparse one."""
     try:
-        return tensor.untyped_storage().data_ptr()
+        return int(tensor.untyped_storage().data_ptr())
     except (NotImplementedError, RuntimeError):
         return 0
 
