@@ -137,6 +137,8 @@ def _undecided(target: TargetReport) -> Step | None:
     bench = target.observation.bench
     if bench is None or bench.recommended is not None or not bench.cases:
         return None
+    if bench.verdict == "not_run":
+        return Step(f"get eager code to run again and again: {shortened(first_line(bench.reason))}")
     return Step(
         "the bench did not decide whether compiling pays: repeat it with more time (--budget SECONDS), or on a quiet "
         "machine"

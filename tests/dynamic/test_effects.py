@@ -133,3 +133,111 @@ def test_what_only_eager_code_caches_is_no_mistake(tmp_path: Path) -> None:
     """
     state, detail = parity(run(tmp_path, body))
     assert state == "pass", detail
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        (
+            "if not hasattr(self, 'k'):\n    self.k = torch.empty(4, 64)\ny = self.layer(x)\nself.k[:, :16] = y\nreturn y",
+            X,
+        ),
+        ("import time\ny = self.layer(x)\nself.cache.fill_(time.perf_counter())\nreturn y", X),
+        ("if not hasattr(self, 'lazy'):\n    self.lazy = 1\nreturn self.layer(x)", X),
+    ],
+    ids=["unwritten memory", "time", "flag"],
+)
+def test_state_that_differs_in_eager_code_too_is_no_mistake(tmp_path: Path, body: str, inputs: str) -> None:
+    state, detail = parity(run(tmp_path, body, inputs))
+    assert state == "pass", detail
+
+
+ODD = """
+import torch
+from torch import nn
+
+
+class Odd:
+    __slots__ = ("_value",)
+
+    def __getattr__(self, name):
+        raise RuntimeError("not loaded yet")
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(8)
+        self.odd = Odd()
+        self.mixed = {"y": 1, 3: torch.zeros(2)}
+        self.vocabulary = {at: str(at) for at in range(200_000)}
+
+    def forward(self, x):
+        return torch.tanh(self.layer(x))
+
+
+class Wrong(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.cache = [torch.zeros(4, 8)]
+
+    def forward(self, x):
+        y = self.layer(x)
+        self.cache = [y * 5, y * 7] if torch.compiler.is_compiling() else [y]
+        return y
+
+
+class Eleven(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        found = [self.layer(x) + at for at in range(11)]
+        found[1] = noise(x)
+        if torch.compiler.is_compiling():
+            found[10] = found[10] * 2
+        return tuple(found)
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, state):
+        state["at"] += 2 if torch.compiler.is_compiling() else 1
+        return self.layer(x)
+
+
+@torch.compiler.disable
+def noise(x):
+    return torch.empty_like(x).uniform_(generator=torch.Generator().manual_seed(torch.seed() % 1000))
+
+
+def x():
+    return torch.randn(4, 8)
+
+
+def with_state():
+    return torch.randn(4, 8), {"at": 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "state", "words"),
+    [
+        ("Lazy", "x", "pass", ""),
+        ("Wrong", "x", "fail", "attribute cache[0]"),
+        ("Eleven", "x", "fail", "output 10"),
+        ("Counts", "with_state", "fail", "argument 1[at]"),
+    ],
+)
+def test_odd_models(tmp_path: Path, name: str, inputs: str, state: str, words: str) -> None:
+    tmp_path.joinpath("odd.py").write_text(ODD)
+    seen = observe_target(
+        f"odd.py::{name}", root=tmp_path, inputs=f"odd.py::{inputs}", plan=False, shapes=False
+    )
+    found, detail = parity(seen)
+    assert (found, detail.startswith(words)) == (state, True), detail

@@ -81,6 +81,8 @@ MORE_PRECISE = frozenset({torch.float32, torch.float64})
 MANY = 1 << 22
 """If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of
 them."""
+STATE = ("buffer", "attribute", "parameter", "argument")
+"""Kinds of leaves that a call leaves behind."""
 CHUNK = 1 << 22
 """The number of values that are copied to float64 at a time."""
 FLOOR = 1e-3
@@ -754,10 +756,19 @@ def _unless_unsteady(
     ):
         if equal_values(one, other) or equal_values(one, twice):
             continue
-        is_number = not isinstance(one, torch.Tensor) or is_discrete(one)
-        if is_number or _not_finite(one, twice) or _distance(one, twice) >= UNSTEADY * _distance(one, other):
+        exact = not isinstance(one, torch.Tensor) or is_discrete(one) or kind_of(label) in STATE
+        if exact or _not_finite(one, twice) or _distance(one, twice) >= UNSTEADY * _distance(one, other):
             unsteady.add(label)
-    steady = tuple(text for text in found.differences if not text.startswith(tuple(unsteady)))
+    steady = tuple(text for text in found.differences if not any(_is_of(text, label) for label in unsteady))
     if not unsteady or not found.differences:
         return found
-    return replace(found, differences=steady) if steady else replace(found, verdict="not_comparable")
+    if steady:
+        return replace(found, differences=steady)
+    # A model may note the time, or whatever differs in each call, beside what it computes.
+    only_state = all(kind_of(text) in STATE for text in found.differences)
+    return EQUAL if only_state else replace(found, verdict="not_comparable")
+
+
+def _is_of(difference: str, label: str) -> bool:
+    """Whether a difference is that of the leaf with this label."""
+    return difference.startswith((f"{label}: ", f"{label} differs ", f"{label} is "))

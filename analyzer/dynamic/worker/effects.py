@@ -1,9 +1,10 @@
-"""The outcome of a call: what it returns, and what it leaves in the model and in its arguments."""
+"""What a call gives and what it leaves in the model and in its arguments, as one outcome."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,19 +12,28 @@ from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.parity import outcome_of, seen
-from tcready.dynamic.worker.precision import OF_EVERY_MODULE, tensors_of
+from tcready.dynamic.worker.parity import attributes_of, outcome_of
+from tcready.dynamic.worker.precision import OF_EVERY_MODULE
 from tcready.dynamic.worker.torch_internals.dynamo import WRAPPED, is_compiled_module
 from tcready.dynamic.worker.torch_internals.placement import writes
 from torch import nn
+from torch.nn.parameter import is_lazy
 
-DEPTH = 6
-"""How deep nested objects are searched."""
+DEPTH = 4
+"""Containers and objects within each other that are looked into."""
+LARGEST = 1000
+"""Items of a container that is looked into: a larger one is a vocabulary or a dataset, and no state of a call."""
+Part = tuple[str, Any]
+"""A tensor or a number, with its name."""
+_OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 class ObservedCall:
-    """A callable that keeps the arguments of its last call, to report what the call changed in them and in
-    `model`."""
+    """A callable that keeps the arguments of its last call, to tell what the call left in them and in `model`.
+
+    Of the model only what it had before its first call is compared: a tensor that a call makes for later calls may hold
+    memory that nothing was written to.
+    """
 
     def __init__(self, context: Context, model: Any, function: Callable[..., Any]) -> None:
         self._context = context
@@ -31,46 +41,56 @@ class ObservedCall:
         self._function = function
         self._arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self._before: list[Any] = []
+        self._known = frozenset(name for name, _ in _state_of(model))
         self._writes: dict[str, int] = {}
         """How often each parameter had been written to before the call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._arguments = args, kwargs
-        self._before = self._state()
+        self._before = self._fingerprint()
         self._writes = {label: writes(tensor) for label, tensor in _parameters_of(self._model)}
         return self._function(*args, **kwargs)
 
     def outcome(self, output: Any) -> Outcome:
-        """The output, then every tensor that the call may have written to: those of its arguments and, in inference,
-        the model's buffers, tensors in its attributes, and the parameters that the call did write to. A training step
-        compares buffers separately, after its backward."""
+        """Return the output and the tensors that the call may have written to.
+
+        These are the tensors and numbers in the arguments and, in inference, buffers, tensors in attributes of the
+        model, and the parameters that it did write to. A training step compares buffers itself, after its backward.
+        """
         found = outcome_of(output)
         if self._context.stand_ins is not None:  # no tensor has values
             return found
         state = [*_state_of(self._model)]
-        places = {_memory(tensor) for _, tensor in state}
-        # Copy outputs that share memory with the state: a later call may write to it. Arguments are not shared.
+        places = {_memory(tensor) for _, tensor in state if isinstance(tensor, torch.Tensor)}
+        # A later call may write to what is given out of the state; arguments are of one call alone.
         leaves = [(label, _kept(leaf, places)) for label, leaf in found.leaves]
-        leaves += ((f"argument {at}", tensor) for at, tensor in enumerate(tensors_of(self._arguments)))
+        leaves += _arguments_in(self._arguments)
         if self._context.work.options.mode == "infer":
             written = [
                 (label, tensor)
                 for label, tensor in _parameters_of(self._model)
                 if writes(tensor) != self._writes.get(label)
             ]
-            leaves += ((label, tensor.detach().clone()) for label, tensor in [*state, *written])
+            own = [(label, part) for label, part in state if label in self._known]
+            leaves += ((label, tensor.detach().clone()) for label, tensor in [*own, *written])
         return Outcome(tuple(leaves), found.structure)
 
     @property
     def changed(self) -> bool:
         """Whether the call changed the model or its arguments, so that the next one may give something else."""
-        return self._before != self._state()
+        return self._before != self._fingerprint()
 
-    def _state(self) -> list[Any]:
+    def _fingerprint(self) -> list[Any]:
         owner = _owner(self._model)
         modules = owner.modules() if isinstance(owner, nn.Module) else ()
-        own = [{name: value for name, value in vars(each).items() if name != "_modules"} for each in modules]
-        return [*seen([self._arguments, *own], DEPTH, set())]
+        plain = [
+            (name, value)
+            for module in modules
+            for name, value in vars(module).items()
+            if value is None or isinstance(value, (bool, int, float, str))
+        ]
+        tensors = [*_arguments_in(self._arguments), *_state_of(self._model), *_parameters_of(self._model)]
+        return [*plain, *((name, _version(part)) for name, part in tensors)]
 
 
 def outcome_of_call(
@@ -80,39 +100,80 @@ def outcome_of_call(
     case: Case,
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> Outcome:
-    """The outcome of one call of `function`, which is `model` or its compiled form."""
+    """Call `function`, which is `model` or what is compiled of it; return what it gives and leaves."""
     observed = ObservedCall(context, model, function)
     return observed.outcome(call(context, observed, case, *watchers))
 
 
-def _state_of(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _state_of(model: Any) -> Iterator[Part]:
     """Buffers and tensors in attributes by name, which is the same whether modules are compiled or not."""
     owner = _owner(model)
     if not isinstance(owner, nn.Module):
         return
+    opened = {id(module) for module in owner.modules()}
     for prefix, module in owner.named_modules():
         if is_compiled_module(module):  # what it wraps comes next
             continue
         for name, buffer in module.named_buffers(recurse=False):
-            yield f"buffer {_path(prefix, name)}", buffer
-        for name, value in sorted(vars(module).items()):
+            if not is_lazy(buffer):
+                yield f"buffer {_path(prefix, name)}", buffer
+        for name, value in [*vars(module).items()]:
             if name not in OF_EVERY_MODULE:
-                tensors = tensors_of(value)
-                for at, tensor in enumerate(tensors):
-                    part = f"[{at}]" if len(tensors) > 1 else ""
-                    yield f"attribute {_path(prefix, name)}{part}", tensor
+                for label, part in _parts(f"attribute {_path(prefix, name)}", value, opened):
+                    if isinstance(part, torch.Tensor):
+                        yield label, part
+
+
+def _parts(name: str, value: Any, opened: set[int] | None = None, depth: int = DEPTH) -> Iterator[Part]:
+    """Tensors and numbers in a value: in containers, in attributes of objects, and in buffers of modules. What cannot be
+    read is left out: reading must not fail a call that works."""
+    opened = set() if opened is None else opened
+    if isinstance(value, (torch.Tensor, bool, int, float)):
+        if not is_lazy(value):
+            yield name, value
+        return
+    if not depth or id(value) in opened or value is None or isinstance(value, (str, bytes, *_OPAQUE)):
+        return
+    opened.add(id(value))
+    inside: list[tuple[str, Any]] = []
+    with contextlib.suppress(Exception):  # code of the user's own class runs here
+        inside = [*_inside(value)]
+    for part, item in inside:
+        yield from _parts(f"{name}{part}", item, opened, depth - 1)
+
+
+def _arguments_in(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Iterator[Part]:
+    opened: set[int] = set()
+    for name, value in [*enumerate(arguments[0]), *arguments[1].items()]:
+        yield from _parts(f"argument {name}", value, opened)
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, nn.Module):
+        yield from ((f".{name}", buffer) for name, buffer in value.named_buffers())
+        return
+    if isinstance(value, (Mapping, list, tuple)) and len(value) <= LARGEST:
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        yield from ((f"[{key}]", item) for key, item in pairs if isinstance(key, (int, str)))
+    yield from ((f".{name}", item) for name, item in (attributes_of(value) or {}).items())
 
 
 def _parameters_of(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
     owner = _owner(model)
     if isinstance(owner, nn.Module):
         for name, parameter in owner.named_parameters():
-            yield f"parameter {_path(name)}", parameter
+            if not is_lazy(parameter):
+                yield f"parameter {_path(name)}", parameter
 
 
 def _path(*parts: str) -> str:
     """The dotted name of a tensor in a model, without what compiling a module adds to it."""
     return ".".join(part for part in ".".join(parts).split(".") if part and part != WRAPPED)
+
+
+def _version(part: Any) -> Any:
+    """What is another if it is another tensor or number, or was written to."""
+    return (id(part), tuple(part.shape), writes(part)) if isinstance(part, torch.Tensor) else part
 
 
 def _kept(leaf: Any, places: set[int]) -> Any:
