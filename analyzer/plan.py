@@ -33,6 +33,17 @@ SAME_DTYPE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Other names that torch has for a dtype."""
+SHORT_DTYPE: Mapping[str, str] = MappingProxyType(
+    {
+        "bf16": "bfloat16",
+        "fp16": "float16",
+        "fp32": "float32",
+        "fp64": "float64",
+        "f16": "float16",
+        "f32": "float32",
+    }
+)
+"""Names that torch does not have, but users do."""
 MODULE_DTYPES = (
     "bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
     "float8_e8m0fnu", "complex32", "complex64", "complex128",
@@ -163,7 +174,17 @@ def refuse_missing_programs(options: RunOptions) -> None:
 def refuse_autocast(dtype: str | None) -> None:
     """Raises TcreadyError for a dtype that torch.autocast does not take."""
     if dtype is not None and dtype.removeprefix("torch.") not in AUTOCAST:
-        raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}")
+        hint = _near_dtype(dtype, AUTOCAST)
+        raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}{hint and '; '}{hint}")
+
+
+def _near_dtype(name: str, known: Sequence[str]) -> str:
+    """`did you mean NAME?`, of these dtypes; empty if none is near."""
+    from tcready.static.hints import near_name
+
+    short = name.removeprefix("torch.")
+    meant = SHORT_DTYPE.get(short)
+    return f"did you mean {meant}?" if meant in known else near_name(short, known)
 
 
 def refuse_device(name: str) -> None:
@@ -184,10 +205,8 @@ def dtype_named(name: str | None) -> str | None:
     short = name.removeprefix("torch.")
     found = SAME_DTYPE.get(short, short)
     if found not in MODULE_DTYPES:
-        from tcready.static.hints import near_name
-
-        hint = near_name(short, (*MODULE_DTYPES, *SAME_DTYPE)) or f"it takes {', '.join(MODULE_DTYPES[:4])}"
-        raise TcreadyError(f"--dtype {name}: a model cannot be cast to it; {hint}")
+        hint = _near_dtype(name, (*MODULE_DTYPES, *SAME_DTYPE)) or f"it takes {', '.join(MODULE_DTYPES[:4])}"
+        raise TcreadyError(f"--dtype {name or repr(name)}: a model cannot be cast to it; {hint}")
     return found
 
 
