@@ -507,6 +507,7 @@ def test_a_limit_that_is_no_number_is_refused(flag: str, capsys: pytest.CaptureF
         ("bfloat61", "did you mean bfloat16?"),
         ("int8", "it takes bfloat16"),
         ("flaot16", "did you mean float16?"),
+        ("fp16", "did you mean float16?"),
     ],
 )
 def test_a_dtype_that_no_model_is_cast_to_is_refused(
@@ -551,6 +552,8 @@ def test_dtypes_of_the_command_line_are_those_of_torch() -> None:
 def test_autocast_with_a_dtype_that_it_does_not_take_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "fixtures/models/clean_vit.py", "--autocast", "int32") == 2
     assert "--autocast int32: expected one of bfloat16" in capsys.readouterr().err
+    assert run("check", "fixtures/models/clean_vit.py", "--run", "--autocast", "bf16") == 2
+    assert "did you mean bfloat16?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
