@@ -24,6 +24,8 @@ class Progress:
     """A first answer, which is shown once and stays."""
 
     def __str__(self) -> str:
+        if self.news:
+            return self.news
         return (
             self.doing if self.done is None or self.of is None else f"{self.doing}: {self.done} of {self.of}"
         )
