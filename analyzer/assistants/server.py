@@ -158,6 +158,6 @@ class _Telling:
         if self._ending.is_set():
             raise TcreadyError("the server is ending")
         elapsed = time.monotonic() - self._began
-        if elapsed - self._last >= OFTEN:
+        if now.news or elapsed - self._last >= OFTEN:
             self._last = elapsed
             anyio.from_thread.run(self._session.report_progress, elapsed, None, str(now))
