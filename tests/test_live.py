@@ -302,7 +302,7 @@ def test_a_bench_is_shown(benched: Benched, tmp_path: Path) -> None:
     assert "Bench: <b>" in page
     assert '<th scope="row">captured</th>' in page
     assert tags.links == []
-    assert "is it worth compiling" in str(benched.found)
+    assert "\nSPEED   " in str(benched.found)
     path = tmp_path / "kept.json"
     path.write_text(benched.found.to_json())
     again = tcready.load(path)
