@@ -108,7 +108,8 @@ def brief(bench: Bench, width: int) -> Iterator[Line]:
         yield Line("  ", case_title(case), "bold")
         yield from _table(table(case, _in_one_table(case, width)), width)
     arms = bench.cases[-1].arms if bench.cases else ()
-    arm = next((each for each in arms if each.cold_seconds and each.speedup), None)
+    started = [each for each in arms if each.cold_seconds and each.speedup]
+    arm = next((each for each in started if each.arm == bench.recommended), next(iter(started), None))
     if arm is not None and arm.cold_seconds is not None:
         pays = pays_after(arm, arm.break_even_calls, arm.cold_seconds)
         after = f"pays after {pays} calls" if arm.break_even_calls is not None else f"pays: {pays}"
