@@ -18,6 +18,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen, SeenCalls
 from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, observed_call, skeleton
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
+from tcready.dynamic.worker.torch_internals.placement import address_of
 from tcready.schema.run import CustomOp
 
 MANY_ELEMENTS = 2**20
@@ -64,9 +65,9 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
             for key, after, before in pairs:
                 if isinstance(after, torch.Tensor) and not _same(before, after):
                     mutated.add(key)
-    stores = {_storage(tensor) for tensor in tensors} - {None}
+    stores = {address_of(tensor) for tensor in tensors} - {None}
     outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    aliased = any(_storage(tensor) in stores for tensor in outputs)
+    aliased = any(address_of(tensor) in stores for tensor in outputs)
     metas = pytree.tree_map_only(torch.Tensor, Meta.of, result)
     return result, Observed(kept_args, kept_kwargs, whole, metas, frozenset(mutated), aliased, wants_grad)
 
@@ -84,13 +85,6 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
             )
     except (RuntimeError, NotImplementedError):  # a dtype or layout without comparison
         return True
-
-
-def _storage(tensor: torch.Tensor) -> int | None:
-    try:
-        return int(tensor.untyped_storage().data_ptr()) or None
-    except (RuntimeError, NotImplementedError):
-        return None
 
 
 def tell(context: Context) -> None:

@@ -12,10 +12,10 @@ from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.parity import attributes_of, outcome_of
+from tcready.dynamic.worker.parity import attributes_of, outcome_of, written
 from tcready.dynamic.worker.precision import OF_EVERY_MODULE
 from tcready.dynamic.worker.torch_internals.dynamo import WRAPPED, is_compiled_module
-from tcready.dynamic.worker.torch_internals.placement import writes
+from tcready.dynamic.worker.torch_internals.placement import address_of, writes
 from torch import nn
 from torch.nn.parameter import is_lazy
 
@@ -61,18 +61,18 @@ class ObservedCall:
         if self._context.stand_ins is not None:  # no tensor has values
             return found
         state = [*_state_of(self._model)]
-        places = {_memory(tensor) for _, tensor in state if isinstance(tensor, torch.Tensor)}
+        places = {address_of(tensor) for _, tensor in state} - {None}
         # A later call may write to what is given out of the state; arguments are of one call alone.
         leaves = [(label, _kept(leaf, places)) for label, leaf in found.leaves]
         leaves += _arguments_in(self._arguments)
         if self._context.work.options.mode == "infer":
-            written = [
+            changed = [
                 (label, tensor)
                 for label, tensor in _parameters_of(self._model)
                 if writes(tensor) != self._writes.get(label)
             ]
             own = [(label, part) for label, part in state if label in self._known]
-            leaves += ((label, tensor.detach().clone()) for label, tensor in [*own, *written])
+            leaves += ((label, tensor.detach().clone()) for label, tensor in [*own, *changed])
         return Outcome(tuple(leaves), found.structure)
 
     @property
@@ -90,7 +90,10 @@ class ObservedCall:
             if value is None or isinstance(value, (bool, int, float, str))
         ]
         tensors = [*_arguments_in(self._arguments), *_state_of(self._model), *_parameters_of(self._model)]
-        return [*plain, *((name, _version(part)) for name, part in tensors)]
+        return [
+            *plain,
+            *((name, written(part) if isinstance(part, torch.Tensor) else part) for name, part in tensors),
+        ]
 
 
 def outcome_of_call(
@@ -171,22 +174,9 @@ def _path(*parts: str) -> str:
     return ".".join(part for part in ".".join(parts).split(".") if part and part != WRAPPED)
 
 
-def _version(part: Any) -> Any:
-    """What is another if it is another tensor or number, or was written to."""
-    return (id(part), tuple(part.shape), writes(part)) if isinstance(part, torch.Tensor) else part
-
-
-def _kept(leaf: Any, places: set[int]) -> Any:
+def _kept(leaf: Any, places: set[int | None]) -> Any:
     """The leaf, as a copy if it is a tensor over one of these places in memory."""
-    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) and _memory(leaf) in places - {0} else leaf
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    """Where the memory of a tensor begins; 0 if it has none of its own, as a sparse one."""
-    try:
-        return int(tensor.untyped_storage().data_ptr())
-    except (NotImplementedError, RuntimeError):
-        return 0
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) and address_of(leaf) in places else leaf
 
 
 def _owner(model: Any) -> Any:

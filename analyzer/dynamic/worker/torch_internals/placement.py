@@ -177,6 +177,14 @@ def stance(name: str) -> contextlib.AbstractContextManager[Any]:
     return found
 
 
+def address_of(tensor: torch.Tensor) -> int | None:
+    """Where the memory of a tensor begins; None if it has none of its own, as a sparse or an empty one."""
+    try:
+        return int(tensor.untyped_storage().data_ptr()) or None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
 def writes(tensor: torch.Tensor) -> int:
     """How often the memory of a tensor was written to, through it or a view of it."""
     try:
