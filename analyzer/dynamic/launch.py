@@ -263,8 +263,7 @@ class Prover:
                 return ProofResult(failure=started.detail)
         else:
             self._asked += 1
-            (room / "result.json").unlink(missing_ok=True)
-            write_json(str(room / f"request-{self._asked}.json"), proof)
+            _ask(room, self._asked, proof)
         assert self._running is not None
         done = room / f"done-{self._asked}"
         ending = _watch(
@@ -317,6 +316,12 @@ def bench(
     if ending.limit and ending.reason != "timeout":
         return replace(found, failure=_why(state, ending))
     return ended_early(found, state, _why(state, ending), late=ending.limit)
+
+
+def _ask(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
+    """Ask a process that stays for one thing more."""
+    (room / "result.json").unlink(missing_ok=True)
+    write_json(str(room / f"request-{number}.json"), wanted)
 
 
 class StayingWorker:
@@ -390,8 +395,7 @@ class StayingWorker:
         assert self._running is not None
         room, running = Path(self._folder.name), self._running
         self._asked += 1
-        (room / "result.json").unlink(missing_ok=True)
-        write_json(str(room / f"request-{self._asked}.json"), wanted)
+        _ask(room, self._asked, wanted)
         limited = replace(self._request, options=replace(self._request.options, timeout=seconds))
         done = room / f"done-{self._asked}"
         ending = _watch(running.process, limited, room, running.mark, progress, done.exists)

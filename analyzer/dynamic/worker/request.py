@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from tcready.options import RunOptions
@@ -25,6 +27,8 @@ LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST
 """Variables that nothing reads while torch is imported: a copy may have others than what it is a copy of."""
 LAUNCHER = "TCREADY_LAUNCHER"
 """Environment variable with the process that a worker is to die with: its parent, if that still is who started it."""
+POLL = 0.02
+"""Seconds between two looks for the next request."""
 LARGEST = 1 << 30
 """Bytes of a file that a worker leaves; what is larger is none of its."""
 LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
@@ -144,6 +148,15 @@ def read_json(kind: type[_T], path: str) -> _T:
     Raises OSError (of a pipe too, which may never answer), ValueError, RecursionError, or TcreadyError if it is none.
     """
     return from_json(kind, json.loads(contents(path, LARGEST)[0].decode("utf-8")))
+
+
+def next_request(kind: type[_T], room: Path, number: int) -> _T:
+    """Say in `room` that request `number` is answered, and wait for the one after it."""
+    (room / f"done-{number}").touch()
+    following = room / f"request-{number + 1}.json"
+    while not following.exists():
+        time.sleep(POLL)
+    return read_json(kind, str(following))
 
 
 def write_json(path: str, value: object) -> None:

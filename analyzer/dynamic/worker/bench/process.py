@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import time
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,11 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError, one_line
 from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, TO_A_MODEL
 from tcready.dynamic.worker.proof.overlay import Overlay
-from tcready.dynamic.worker.request import read_json, write_json
+from tcready.dynamic.worker.request import next_request, write_json
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema.bench import BenchAnswer, BenchKind, BenchRequest
 
-POLL = 0.02
-"""Seconds between two looks for the next request."""
 Keep = Callable[[BenchAnswer], None]
 """Takes what was measured so far; it stands if the process ends."""
 KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] = MappingProxyType(
@@ -44,14 +42,8 @@ def serve(context: Context, room: Path) -> None:
     """Answer requests one after the other with the model of a run that is over: `request-N.json` is the N-th, and
     `done-N` says that it was answered, `done-0` that the run is over. Whoever asks ends the process."""
     forget_calls(context)
-    number = 0
-    while True:
-        (room / f"done-{number}").touch()
-        number += 1
-        following = room / f"request-{number}.json"
-        while not following.exists():
-            time.sleep(POLL)
-        run(context, read_json(BenchRequest, str(following)), room, is_built=True)
+    for number in itertools.count():
+        run(context, next_request(BenchRequest, room, number), room, is_built=True)
 
 
 def forget_calls(context: Context) -> None:

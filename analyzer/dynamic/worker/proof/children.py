@@ -18,7 +18,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import Journal, one_line
 from tcready.dynamic.worker.proof import trials
 from tcready.dynamic.worker.proof.variations import GIVEN
-from tcready.dynamic.worker.request import Work, write_json
+from tcready.dynamic.worker.request import Work, next_request, write_json
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema.codec import from_json
 from tcready.schema.observation import Observation
@@ -44,12 +44,8 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
         known = _answered(work, request, room, fresh, journal, known)
         if not request.stays:
             break
-        (room / f"done-{number}").touch()
+        request = next_request(ProofRequest, room, number)
         number += 1
-        following = room / f"request-{number}.json"
-        while not following.exists():
-            time.sleep(POLL)
-        request = from_json(ProofRequest, json.loads(following.read_text(encoding="utf-8")))
     journal.close()
 
 
