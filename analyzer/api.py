@@ -226,8 +226,8 @@ def _report(
     traced: tuple[Observed, Traced] | None = None,
     stays: StayingWorker | None = None,
 ) -> Report:
-    """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures,
-    first in the process that `stays` gets; `traced` stands for runs."""
+    """Return the report of `check`. `benched` is called before the runs; what it returns adds the measurements of a bench
+    to them. `stays` keeps the process of the last run for that. `traced` replaces the runs."""
     from tcready import library, narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge

@@ -98,7 +98,7 @@ def _is_named_model(target: TargetReport) -> bool:
 
 
 def _by_bench(target: TargetReport) -> Step | None:
-    """The variant that a bench found worthwhile, or to stay eager if every recommended variant was measured."""
+    """The arm that a bench found worthwhile, or to stay eager if every recommended arm was measured."""
     bench = target.observation.bench
     if bench is None or bench.recommended is None:
         return None

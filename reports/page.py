@@ -267,7 +267,7 @@ class Page(OpensLines):
 
     @property
     def differing(self) -> tuple[TargetView, ...]:
-        """Targets whose compiled code gives something else than eager code."""
+        """Targets whose compiled code gives a different result than eager code."""
         return tuple(target for target in self.targets if target.differs)
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.fix import Fix
 from tcready.schema.frozen import dataclass
-from tcready.schema.observation import Stage
+from tcready.schema.observation import Stage, device_kind
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, FindingTarget, RuleText
 from tcready.schema.troubles import Break, Troubles
@@ -288,8 +288,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
         for region in target.regions
     )
     seen = target.observation
-    on_meta = str((seen.environment or {}).get("device") or "").partition(":")[0] == "meta"
-    if not predicted or seen.plan is not None or on_meta:
+    if not predicted or seen.plan is not None or device_kind(seen) == "meta":
         return None
     if report.in_process or Target.place_in(target.target).endswith(NOTEBOOK):
         behind = ": it compiles each of these regions alone."

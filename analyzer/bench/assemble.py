@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from tcready.bench.checklist import Ran, checklist, longer
+from tcready.bench.checklist import Ran, checklist, longer_command
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted, within
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
 from tcready.bench.wanted import BenchWanted
@@ -107,7 +107,7 @@ def assembled(
         seconds=seconds,
         cut=(*cut, *failures),
         notes=_notes(processes),
-        longer=longer(items_to_check, wanted, was_cut=ran.was_cut),
+        longer=longer_command(items_to_check, wanted, was_cut=ran.was_cut),
     )
 
 

@@ -50,7 +50,7 @@ def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
     return tuple(_items(ran, wanted))
 
 
-def longer(items: Sequence[CheckItem], wanted: BenchWanted, *, was_cut: bool) -> str:
+def longer_command(items: Sequence[CheckItem], wanted: BenchWanted, *, was_cut: bool) -> str:
     """One command for what was not measured; empty if a longer bench would measure nothing more."""
     missing = {each.item for each in items if each.state == "not_measured"}
     options = {"budget": _LONG_BUDGET} if was_cut and missing else {}

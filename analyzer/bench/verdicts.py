@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tcready.bench.figures import MIN_EFFECT, likely, more_needed, shown
 from tcready.quantities import time_text
@@ -19,22 +18,12 @@ from tcready.schema.bench import (
     LoaderShare,
     Noise,
     Profile,
+    SpeedVerdict,
 )
 from tcready.schema.words import EAGER
 
 ALL_CASES = "all cases"
-_BEST_FIRST: tuple[
-    Literal[
-        "real_gain",
-        "likely_gain",
-        "inconclusive",
-        "likely_no_gain",
-        "no_gain",
-        "likely_regression",
-        "regression",
-    ],
-    ...,
-] = (
+_BEST_FIRST: tuple[SpeedVerdict, ...] = (
     "real_gain",
     "likely_gain",
     "inconclusive",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tcready.merge.findings import claimed
 from tcready.merge.report import merge
 from tcready.merge.targets import kept
-from tcready.schema.observation import Observation
+from tcready.schema.observation import Observation, device_kind
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText, SourceText, StaticResult, StaticTarget
 from tcready.schema.words import Mode, TcreadyError
@@ -78,7 +78,7 @@ def _gain(row: SweptModel, benches: Sequence[Observation]) -> float | None:
     """What the last bench of a model shows that was made in the mode of its row, and on the device if it has one."""
     gain = row.gain
     for seen in benches:
-        device = str((seen.environment or {}).get("device") or "").partition(":")[0]
+        device = device_kind(seen)
         alike = (seen.target, seen.mode) == (row.target, row.mode)
         if alike and seen.bench is not None and row.device.partition(":")[0] in ("", "auto", device):
             gain = seen.bench.gain

@@ -7,8 +7,7 @@ from typing import Literal
 
 from tcready.schema.words import EAGER
 
-ArmVerdict = Literal[
-    "baseline",
+SpeedVerdict = Literal[
     "real_gain",
     "likely_gain",
     "no_gain",
@@ -16,19 +15,10 @@ ArmVerdict = Literal[
     "regression",
     "likely_regression",
     "inconclusive",
-    "failed",
 ]
 """A likely verdict rests on one process, or on processes that agree but are too few for an interval."""
-BenchVerdict = Literal[
-    "real_gain",
-    "likely_gain",
-    "no_gain",
-    "likely_no_gain",
-    "regression",
-    "likely_regression",
-    "inconclusive",
-    "not_run",
-]
+ArmVerdict = Literal["baseline", SpeedVerdict, "failed"]
+BenchVerdict = Literal[SpeedVerdict, "not_run"]
 BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
 """What one process of a bench does: all arms in turn, block by block; one arm from its first call; each arm under the
 profiler; outputs held against eager; one arm for a long time; the data loader beside the model."""

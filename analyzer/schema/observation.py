@@ -140,12 +140,17 @@ class Observation:
         )
 
 
+def device_kind(seen: Observation) -> str:
+    """The type of the device of a run, such as `cuda`; empty if it is not known."""
+    return str((seen.environment or {}).get("device") or "").partition(":")[0]
+
+
 def holds_for(seen: Observation) -> str:
     """The limits of a run's result, as text that follows "holds for": a dtype other than float32, and the device
     `meta`. Empty if there are none."""
     known = seen.environment or {}
     dtype = str(known.get("dtype") or "").removeprefix("torch.")
     limits = [] if dtype in ("", "float32", "float") else [dtype]
-    if str(known.get("device") or "").partition(":")[0] == "meta":
+    if device_kind(seen) == "meta":
         limits.append("the device meta, where values are unknown")
     return " on ".join(limits)

@@ -337,7 +337,7 @@ def _casts(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) 
     try:
         with stance, mode:
             calls.run((calls.build or context.build)(), lambda case: case, compiled)
-    except Exception:
+    except Exception:  # whatever the model raises: its casts are then not known
         return -1
     return mode.casts
 
@@ -544,8 +544,8 @@ def _figures(
 
 
 def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
-    """What differences are told beside: the root mean square of the wide result, or of eager code's if that is larger, as
-    where a sum is exactly zero and rounding is all that eager code gives."""
+    """What a difference is divided by: the root mean square of the wide result, or of the eager result if that is larger.
+    If the exact result is zero, the eager result holds nothing but rounding."""
     return max(_rms(exact), _rms(one), floor) or 1.0
 
 

@@ -29,10 +29,10 @@ _OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType
 
 
 class ObservedCall:
-    """A callable that keeps the arguments of its last call, to tell what the call left in them and in `model`.
+    """A callable that records what its last call changed in the arguments and in `model`.
 
-    Of the model only what it had before its first call is compared: a tensor that a call makes for later calls may hold
-    memory that nothing was written to.
+    Only tensors that the model has before the first call are compared. A tensor that a call allocates for later calls may
+    contain uninitialised memory.
     """
 
     def __init__(self, context: Context, model: Any, function: Callable[..., Any]) -> None:
