@@ -22,8 +22,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,20 +183,23 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
     """One line a model and case: the ratios of all three, and how soon each was there."""
     for name in names:
         rows: dict[str, dict[str, Any]] = {}
+        memory: dict[str, float | None] = {}
         for method in methods:
-            done = subprocess.run(
-                [sys.executable, __file__, method, name, "--device", device],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            with watch_memory(memory, f"{method}_gb"):
+                done = subprocess.run(
+                    [sys.executable, __file__, method, name, "--device", device],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
             if done.returncode:
                 print(json.dumps({"name": name, "method": method, "error": done.stderr[-300:]}), flush=True)
             for line in done.stdout.splitlines():
                 row = json.loads(line)
                 rows.setdefault(row["case"], {})[method] = row["speedup"]
                 rows[row["case"]][f"{method}_s"] = row["seconds"]
-        report, first, seconds = bench(name, device, budget)
+        with watch_memory(memory, "bench_gb"):
+            report, first, seconds = bench(name, device, budget)
         found = report["targets"][0].get("bench") or {}
         for case in found.get("cases") or [{"case": "", "arms": []}]:
             by_hand = rows.get(case["case"], rows.get("", {}) if len(rows) <= 1 else {})
@@ -211,9 +215,34 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
                 row["agrees"] = speedup["low"] * (1 - NEAR) <= hand <= speedup["high"] * (1 + NEAR)
             print(json.dumps(row), flush=True)
         print(
-            json.dumps({"name": name, "processes": found.get("processes"), "cut": found.get("cut")}),
+            json.dumps(
+                {"name": name, "processes": found.get("processes"), "cut": found.get("cut"), **memory}
+            ),
             flush=True,
         )
+
+
+@contextlib.contextmanager
+def watch_memory(into: dict[str, float | None], key: str) -> Iterator[None]:
+    """The most memory in use on the first GPU meanwhile, in GB, of all processes, as nvidia-smi reports it twice a
+    second. None without it."""
+    done, most = threading.Event(), [0]
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+
+    def read() -> None:
+        while not done.wait(0.5):
+            with contextlib.suppress(OSError, ValueError):
+                told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+                most[0] = max(most[0], int(told))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reader.join()
+        into[key] = round(most[0] * 2**20 / 1e9, 2) if most[0] else None
 
 
 def bench(name: str, device: str, budget: str) -> tuple[dict[str, Any], int | None, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -398,6 +399,7 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
     """Yield a wider dtype for which there is enough memory, and a function that returns models in it. Raises
     NotWideError if there is none."""
     build = calls.build or context.build
+    gc.collect()  # earlier models are in cycles, and share the memory of parameters, which widening would not free
     # Widen the model that all others are copied from: a separate wide one would need three times its memory.
     lent = context.lent() if calls.build is None and context.lent is not None else contextlib.nullcontext()
     with lent as kept, contextlib.ExitStack() as stack:

@@ -35,6 +35,22 @@ def run(context: Context) -> None:
         journal.begin("eager")
         journal.end("fail", f"calling the cases in turn raised {one_line(error, context.work.root)}", "error")
         raise StageFailedError from error
+    del model  # it shares its parameters with the model that `judge` widens: both would be held
+    actual = _compiled_in_turn(context)
+    dynamo.reset()
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        if is_compiled:
+            dynamo.reset()
+        return _outcome(context, model, _compiled(context, model) if is_compiled else model, prepare)
+
+    found = judge(context, expected, actual, Calls(run))
+    context.in_turn = f"{found.text}, called in turn" if found.verdict == "mistake" else None
+
+
+def _compiled_in_turn(context: Context) -> Outcome:
+    """The joint outcome of all cases, called one after the other with one compiled callable."""
+    journal = context.journal
     dynamo.reset()
     model = context.build()
     compiled = _compiled(context, model)
@@ -51,14 +67,7 @@ def run(context: Context) -> None:
             raise StageFailedError from error
         finally:
             compiled_calls.add(context, record, case, warm=False)
-
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
-        if is_compiled:
-            dynamo.reset()
-        return _outcome(context, model, _compiled(context, model) if is_compiled else model, prepare)
-
-    found = judge(context, expected, joined(actual), Calls(run))
-    context.in_turn = f"{found.text}, called in turn" if found.verdict == "mistake" else None
+    return joined(actual)
 
 
 def _unchanged(case: Case) -> Case:
