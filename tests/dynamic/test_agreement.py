@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,11 @@ from tcready.dynamic.worker.case import Case  # noqa: E402
 from tcready.dynamic.worker.context import Context  # noqa: E402
 from tcready.dynamic.worker.frames import Names  # noqa: E402
 from tcready.dynamic.worker.journal import Journal  # noqa: E402
+from tcready.dynamic.worker.model_store import Lent, copied  # noqa: E402
 from tcready.dynamic.worker.outcome import Outcome  # noqa: E402
 from tcready.dynamic.worker.parity import outcome_of  # noqa: E402
 from tcready.dynamic.worker.request import Work  # noqa: E402
+from tcready.dynamic.worker.torch_internals.placement import memory_of  # noqa: E402
 from tcready.options import RunOptions  # noqa: E402
 
 Function = Callable[..., Any]
@@ -38,15 +41,25 @@ class Model(torch.nn.Module):
 
 
 def compare(
-    eager: Function, compiled: Function, dtype: str = "float32", call_bytes: int | None = None, **options: Any
+    eager: Function,
+    compiled: Function,
+    dtype: str = "float32",
+    call_bytes: int | None = None,
+    original: Model | None = None,
+    **options: Any,
 ) -> Agreement:
-    """What the judge says of two functions of a layer and 256 vectors; `call_bytes`: what a call held on the device."""
+    """What the judge says of two functions of a layer and 256 vectors; `call_bytes`: what a call held on the device.
+    `original`: what the models are copies of, which share its parameters."""
     model = Model(eager, compiled, dtype)
     work = Work("net.py::Net", RunOptions(**options), "/")
     context = Context(
         work, Journal(work, None, None), Names("/", ()), build=lambda: Model(eager, compiled, dtype)
     )
     context.call_bytes = call_bytes
+    build = None
+    if original is not None:
+        context.lent = lambda: contextlib.nullcontext(Lent(original, True))
+        build = context.build = lambda: copied(original, share=True)
     torch.manual_seed(1)
     case = Case(None, (torch.randn(256, 64).to(getattr(torch, dtype)),), {})
 
@@ -58,7 +71,7 @@ def compare(
         return given
 
     outcomes = run(model, unchanged, False), run(model, unchanged, True)
-    return judge(context, *outcomes, Calls(run, cases=(case,)))
+    return judge(context, *outcomes, Calls(run, build, (case,)))
 
 
 def plain(layer: Any, x: torch.Tensor) -> torch.Tensor:
@@ -262,3 +275,25 @@ def test_float32_is_the_wider_dtype_where_float64_needs_too_much_memory(
     assert found.compared is not None
     assert found.compared.reference == "float32"
     assert compare(plain, lambda layer, x: layer(x) * 1.03, "bfloat16").verdict == "mistake"
+
+
+def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agreement, "SMALL", 0)
+    seen: list[int] = []
+    original = Model(plain, split, "bfloat16")
+    before = original.layer.weight.detach().clone()
+
+    def looking(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        seen.append(memory_of(original.layer.weight))
+        return plain(layer, x)
+
+    original.functions = looking, split
+    assert compare(looking, split, "bfloat16", original=original).verdict == "rounding"
+    size = before.numel() * before.element_size()
+    assert seen[:2] == [size, 0]  # the call that is compared, and the same in a wide dtype
+    assert {*seen[2:]} <= {size}
+    assert torch.equal(original.layer.weight, before)
+    wrong = Model(plain, lambda layer, x: layer(x) * 1.03, "bfloat16")
+    assert compare(*wrong.functions, "bfloat16", original=wrong).verdict == "mistake"

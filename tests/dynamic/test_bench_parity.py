@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from measuring import CAPTURED, measure
+from tcready.dynamic.worker.bench import parity
 from tcready.dynamic.worker.bench.parity import losses_differ
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -110,11 +111,11 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, too
     )
     assert [found.case for found in answer.measured] == ["plain", "drops"]
     plain, drops = (found.parity or ParityMeasured(None) for found in answer.measured)
-    for parity in (plain, drops):
-        assert (parity.same, parity.detail, parity.seeds, parity.gradients) == (True, "", 3, 2)
-        assert len(parity.losses) == 3
-        assert all(one == pytest.approx(other, rel=1e-3) for one, other in parity.losses)
-        assert len(dict(parity.losses)) == 3  # it learns
+    for each in (plain, drops):
+        assert (each.same, each.detail, each.seeds, each.gradients) == (True, "", 3, 2)
+        assert len(each.losses) == 3
+        assert all(one == pytest.approx(other, rel=1e-3) for one, other in each.losses)
+        assert len(dict(each.losses)) == 3  # it learns
     assert plain.error is drops.error is None, "nothing differs"
 
 
@@ -128,6 +129,20 @@ def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(
     ).measured
     assert found.parity is not None
     assert (found.parity.same, found.parity.detail, found.parity.seeds) == (True, "", 3)
+
+
+def test_a_large_model_keeps_its_weights_for_further_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work("net.py::Net", RunOptions(), "/")
+    context = Context(
+        work,
+        Journal(work, None, None),
+        Names("/", ()),
+        build=lambda: torch.nn.Linear(4, 4),
+        build_as=lambda mode, seed: torch.nn.Linear(4, seed),
+    )
+    assert parity._seeded(context, 2).build().weight.shape == (2, 4)
+    monkeypatch.setattr(parity, "SMALL", 0)
+    assert parity._seeded(context, 2).build().weight.shape == (4, 4)
 
 
 def test_what_shares_memory_shares_it_in_float64() -> None:

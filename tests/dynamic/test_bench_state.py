@@ -13,7 +13,7 @@ import torch._inductor.config
 from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.inputs import DEPTH, seen
 from tcready.dynamic.worker.bench.load import busy_note
-from tcready.dynamic.worker.bench.state import drift, kept, put_back
+from tcready.dynamic.worker.bench.state import as_built, drift, kept, put_back
 from tcready.dynamic.worker.parity import compare, flatten
 from tcready.dynamic.worker.torch_internals.settings import changed_meanwhile, put_after, put_before
 from tcready.schema.bench import Arm, BenchAnswer
@@ -262,6 +262,15 @@ def test_gradients_of_what_a_function_is_given_are_compared(code: Path, tools: P
     assert row.parity is not None, row.error
     assert row.parity.same is False
     assert row.parity.detail.startswith("gradient of argument 0")
+
+
+def test_weights_in_the_same_memory_are_not_written_to() -> None:
+    one, other = nn.Linear(4, 4), nn.Linear(4, 4)
+    one.weight = nn.Parameter(other.weight.detach())
+    writes = one.weight._version
+    assert as_built(one, other)
+    assert torch.equal(one.bias, other.bias)
+    assert one.weight._version == writes
 
 
 class Slotted:

@@ -6,7 +6,10 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
+import torch
 from observing import observe_target
+from tcready.dynamic.worker import effects
+from tcready.dynamic.worker.torch_internals.placement import memory_of
 from tcready.schema.observation import Observation
 
 pytestmark = pytest.mark.dynamo
@@ -111,6 +114,14 @@ def test_an_output_that_the_next_call_writes_to_is_compared_as_it_was(tmp_path: 
     """
     state, detail = parity(run(tmp_path, body))
     assert (state, detail) == ("pass", "1 tensor within tolerance")
+
+
+def test_a_small_part_of_a_tensor_is_kept_without_the_rest() -> None:
+    logits = torch.randn(4, 512, 32)
+    last = effects._kept(logits[:, -1], set())
+    assert torch.equal(last, logits[:, -1])
+    assert memory_of(last) == last.numel() * last.element_size()
+    assert effects._kept(logits, set()) is logits
 
 
 def test_a_model_that_counts_its_calls_agrees(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.model_store import copied, refers_to_itself
+from tcready.dynamic.worker.model_store import copied, refers_to_itself, shares_parameters
 from tcready.dynamic.worker.outcome import (
     Outcome,
     discrete_difference,
@@ -35,7 +35,9 @@ from tcready.dynamic.worker.outcome import (
 )
 from tcready.dynamic.worker.parity import by_tolerance
 from tcready.dynamic.worker.precision import (
+    SMALL,
     NotWideError,
+    bytes_of,
     call_in,
     case_in,
     computed_in,
@@ -405,6 +407,7 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
     with lent as kept, contextlib.ExitStack() as stack:
         model = build() if kept is None else kept.model
         dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
+        set_aside = kept is None and _is_large_and_shared(context, model)
 
         def built() -> Any:
             made = build()
@@ -413,9 +416,18 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
 
         model_of: Callable[[], Any] = built
         if kept is not None or not refers_to_itself(model):
-            stack.enter_context(widen_in_place(model, dtype))
+            stack.enter_context(widen_in_place(model, dtype, set_aside=set_aside))
             model_of = functools.partial(copied, model, share=kept is None or kept.shared)
         yield _Widened(dtype, narrow, max(narrow, key=eps_of), model_of)
+
+
+def _is_large_and_shared(context: Context, model: Any) -> bool:
+    """Whether a model shares its parameters with the original of all copies, and both and a wide one take more memory
+    than is allowed."""
+    if context.lent is None or bytes_of(model) <= SMALL // 4:
+        return False
+    with context.lent() as lent:
+        return lent is not None and shares_parameters(lent.model, model)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -15,7 +15,7 @@ from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import attributes_of, outcome_of, written
 from tcready.dynamic.worker.precision import OF_EVERY_MODULE
 from tcready.dynamic.worker.torch_internals.dynamo import WRAPPED, is_compiled_module
-from tcready.dynamic.worker.torch_internals.placement import address_of, writes
+from tcready.dynamic.worker.torch_internals.placement import address_of, memory_of, writes
 from torch import nn
 from torch.nn.parameter import is_lazy
 
@@ -175,8 +175,15 @@ def _path(*parts: str) -> str:
 
 
 def _kept(leaf: Any, places: set[int | None]) -> Any:
-    """The leaf, as a copy if it is a tensor over one of these places in memory."""
-    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) and address_of(leaf) in places else leaf
+    """The leaf, as a copy if it is a tensor over one of these places in memory, or a small part of a larger one, such as
+    the logits of the last token: kept as it is, it would hold all of that memory."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    return leaf.detach().clone() if address_of(leaf) in places or _is_small_part(leaf) else leaf
+
+
+def _is_small_part(tensor: torch.Tensor) -> bool:
+    return memory_of(tensor) > 2 * tensor.numel() * tensor.element_size()
 
 
 def _owner(model: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.loading import SEED_BUILD, make_on
-from tcready.dynamic.worker.torch_internals.placement import writes
+from tcready.dynamic.worker.torch_internals.placement import address_of, writes
 from tcready.schema.words import Mode
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -177,6 +177,15 @@ def _shares_memory(model: Any) -> bool:
     ]
     places = [each.untyped_storage().data_ptr() for each in parameters if not each.is_meta and each.numel()]
     return len(set(places)) < len(places)
+
+
+def shares_parameters(one: Any, other: Any) -> bool:
+    """Whether parameters of two models are over the same memory."""
+    first, second = (getattr(each, "__self__", each) for each in (one, other))
+    if not isinstance(first, nn.Module) or not isinstance(second, nn.Module):
+        return False
+    places = {address_of(each) for each in first.parameters()} - {None}
+    return any(address_of(each) in places for each in second.parameters())
 
 
 def _with_items(value: Any) -> Iterator[Any]:

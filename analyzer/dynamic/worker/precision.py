@@ -277,6 +277,16 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return list(found.values())
 
 
+def bytes_of(model: Any) -> int:
+    """Memory of the parameters, buffers and tensors in attributes of a model; 0 of a function."""
+    owner = getattr(model, "__self__", model)
+    return _bytes(tensors_of(owner)) if isinstance(owner, nn.Module) else 0
+
+
+def _bytes(tensors: Sequence[torch.Tensor]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 """Attributes that every module has."""
 
@@ -305,21 +315,40 @@ class NotWideError(Exception):
 
 
 @contextlib.contextmanager
-def widen_in_place(model: Any, dtype: torch.dtype) -> Iterator[None]:
-    """Convert the floating tensors of a model to a wider dtype within the context. No value is lost."""
+def widen_in_place(model: Any, dtype: torch.dtype, *, set_aside: bool = False) -> Iterator[None]:
+    """Convert the floating tensors of a model to a wider dtype within the context. No value is lost.
+
+    `set_aside`: the memory of its parameters, which other models share, is moved to the host meanwhile. None of them may
+    be called until then.
+    """
     owner = getattr(model, "__self__", model)
     tensors = [
         (each, each.dtype)
         for each in (tensors_of(owner) if isinstance(owner, nn.Module) else ())
         if each.is_floating_point() or each.is_complex()
     ]
+    aside: list[tuple[torch.Tensor, torch.Tensor, torch.UntypedStorage]] = []
     try:
-        for each, _ in tensors:
-            each.data = each.data.to(wide_of(each, dtype))
+        for each, own in tensors:
+            narrow = each.data
+            each.data = narrow.to(wide_of(each, dtype))
+            if set_aside and isinstance(each, nn.Parameter) and each.dtype != own:
+                memory = narrow.untyped_storage()
+                aside.append((each, narrow, _on_the_host(memory)))
+                memory.resize_(0)
         yield
     finally:
+        for each, narrow, values in aside:
+            each.data = narrow
+            memory = narrow.untyped_storage()
+            memory.resize_(values.nbytes())
+            memory.copy_(values)
         for each, own in tensors:
             each.data = each.data.to(own)
+
+
+def _on_the_host(memory: torch.UntypedStorage) -> torch.UntypedStorage:
+    return memory.clone() if memory.device.type == "cpu" else memory.cpu()
 
 
 def wide_dtype(
@@ -332,7 +361,7 @@ def wide_dtype(
     tensors = tensors_of(owner) if isinstance(owner, nn.Module) else []
     if any(type(each) not in (torch.Tensor, nn.Parameter) for each in tensors):
         raise NotWideError("the model has parameters, buffers or attributes of a tensor subclass")
-    own: int = sum(each.numel() * each.element_size() for each in tensors)
+    own = _bytes(tensors)
     floating = sum(each.numel() for each in tensors if each.is_floating_point() or each.is_complex())
     inputs = [each for case in cases for each in tensors_of((case.args, case.kwargs))]
     floating_inputs = sum(each.numel() for each in inputs if each.is_floating_point())

@@ -24,8 +24,10 @@ from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.outcome import Difference, Outcome
 from tcready.dynamic.worker.precision import (
+    SMALL,
     Called,
     Repeats,
+    bytes_of,
     called,
     called_eagerly,
     case_in_float64,
@@ -131,7 +133,10 @@ def _rounds() -> Iterator[tuple[int, str | None]]:
 
 
 def _seeded(context: Context, seed: int) -> Context:
-    """The run, with models of this seed."""
+    """The run, with models of this seed; of a large model the inputs alone are drawn anew, since other weights would take
+    as much memory again."""
+    if seed == SEED_BUILD or bytes_of(context.build()) > SMALL:
+        return context
     return replace(context, build=functools.partial(context.build_as, context.work.options.mode, seed))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.parity import DEPTH, seen, written
 from tcready.dynamic.worker.precision import OF_EVERY_MODULE
+from tcready.dynamic.worker.torch_internals.placement import address_of
 from torch import nn
 
 NAMED = 3
@@ -103,7 +104,8 @@ def as_built(model: Any, other: Any) -> bool:
         return False
     with torch.no_grad():
         for name, tensor in mine.items():
-            tensor.copy_(others[name])
+            if address_of(tensor) is None or address_of(tensor) != address_of(others[name]):
+                tensor.copy_(others[name])
     return True
 
 

@@ -185,6 +185,14 @@ def address_of(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def memory_of(tensor: torch.Tensor) -> int:
+    """Bytes of the memory that a tensor or a view of it keeps; 0 if it has none of its own."""
+    try:
+        return int(tensor.untyped_storage().nbytes())
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
 def writes(tensor: torch.Tensor) -> int:
     """How often the memory of a tensor was written to, through it or a view of it."""
     try:
