@@ -183,7 +183,7 @@ def _kept(leaf: Any, places: set[int | None]) -> Any:
 
 
 def _is_small_part(tensor: torch.Tensor) -> bool:
-    return memory_of(tensor) > 2 * tensor.numel() * tensor.element_size()
+    return bool(memory_of(tensor) > 2 * tensor.numel() * tensor.element_size())
 
 
 def _owner(model: Any) -> Any:
