@@ -322,3 +322,27 @@ def test_tensors_in_objects_within_objects_are_compared() -> None:
     assert compare(one, turned).difference is None
     one.first.keys = one  # type: ignore[assignment]
     assert flatten(one)[0].count(one) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [("llama::LlamaForCausalLM", ["prefill", "decode"]), ("bert::BertModel", [None])],
+)
+def test_a_causal_language_model_of_a_library_prefills_and_decodes(
+    name: str, cases: list[str | None]
+) -> None:
+    pytest.importorskip("transformers")
+    kind = name.partition("::")[0]
+    target = f"transformers.models.{kind}.modeling_{name}"
+    asked = {"blocks": 1, "warm_least": 1, "warm_most": 1}
+    options = {"model": f"hf:{name.partition('::')[2]}", "tiny": True, "synthesise": True}
+    answer = measure("steady", target, Arm(EAGER, ""), asked=asked, **options)
+    assert [found.case for found in answer.measured] == cases
+    assert not any(found.error for found in answer.measured)
+    if cases != [None]:
+        assert dict(answer.weights) == {"prefill": 1.0, "decode": 128.0}
+        assert [(each.case, each.unit, each.count) for each in answer.items] == [
+            ("prefill", "tokens", 512),
+            ("decode", "tokens", 1.0),
+        ]
+        assert "first token" in answer.items[0].label

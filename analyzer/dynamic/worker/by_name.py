@@ -27,8 +27,9 @@ from tcready.dynamic.worker.loading import (
 )
 from tcready.dynamic.worker.memory import Size
 from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.stand_ins import tried
+from tcready.dynamic.worker.stand_ins import on_meta, tried
 from tcready.options import RunOptions
+from tcready.schema.bench import Items
 from tcready.target import LIGHTNING, LibraryModel, Target, quoted
 
 SMALL: Mapping[str, int] = {
@@ -58,6 +59,8 @@ LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 """How configurations name the number of layers."""
 LARGE = 1e9
 """Bytes of parameters from which on `--tiny` is spoken of."""
+PROMPT, DECODED = 512, 128
+"""Tokens of a prompt, and those that are decoded after it, of a causal language model whose speed is measured."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,9 @@ def inputs_of(model: Any, work: Work) -> LibraryInputs | None:
 def _takes(model: torch.nn.Module, inputs: LibraryInputs, work: Work) -> bool:
     training = model.training
     try:
-        (case,) = cases(inputs.give(), inputs.label, work)
         with torch.no_grad(), tried(work.options.device):
-            model.eval()(*case.args, **case.kwargs)
+            for case in cases(inputs.give(), inputs.label, work):
+                model.eval()(*case.args, **case.kwargs)
     except Exception:  # whatever keeps the model from these, others may be right
         return False
     finally:
@@ -174,6 +177,9 @@ def _proposed(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
     elif package == "torchvision":
         yield from _inputs_of_torchvision(work)
     elif hasattr(model, "dummy_inputs") and hasattr(model, "main_input_name"):
+        is_timed = (work.stays or work.bench is not None) and work.options.mode == "infer"
+        if is_timed and not on_meta(work.options.device):
+            yield from _calls_of_a_decoder(model, work)
         yield from _inputs_of_transformers(model)
     elif package == "diffusers":
         yield from _inputs_of_diffusers(model)
@@ -407,6 +413,70 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
             return (), drawn
 
         yield LibraryInputs(sound, f"main_input_name, input_features, {bins}x{length} by its config")
+
+
+def _calls_of_a_decoder(model: Any, work: Work) -> Iterator[LibraryInputs]:
+    """Prefill and one step of decoding with a static cache, for a model that keeps one; nothing for others."""
+    config, parameters = model.config, inspect.signature(model.forward).parameters
+    keeps = model.main_input_name == "input_ids" and "past_key_values" in parameters
+    if not keeps or not _is_causal(config):
+        return
+    length = min(PROMPT, (getattr(config, "max_position_embeddings", None) or 2 * PROMPT) // 2)
+
+    def give() -> Any:
+        device = torch.device(work.options.device)
+        ids = torch.randint(0, config.vocab_size, (1, length), device=device)
+        cache = _static_cache(model, 2 * length)
+        with torch.no_grad():
+            model.eval()(**_step(parameters, ids, 0, cache))
+        if int(cache.get_seq_length()) != length:
+            raise RunError(f"{type(model).__name__} keeps no keys and values in the cache that it is given")
+        steps = {
+            "prefill": {"input_ids": ids},
+            "decode": _step(parameters, ids[:, -1:], length, cache),
+        }
+        items = {
+            "prefill": Items(
+                "tokens", length, f"tokens: 1 x {length}; a call is the time to the first token"
+            ),
+            "decode": Items("tokens", 1.0, f"tokens: 1, with {length} in a static cache"),
+        }
+        return {"cases": steps, "weights": {"prefill": 1, "decode": DECODED}, "items": items}
+
+    label = f"prefill of 1 x {length} tokens, and a step of decoding with a static cache for {2 * length}"
+    yield LibraryInputs(give, label)
+
+
+def _is_causal(config: Any) -> bool:
+    """Whether its models are causal language models: of those that can be a masked one too, only as a decoder."""
+    package = importlib.import_module("transformers")
+    if config.is_encoder_decoder or type(config) not in package.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return False
+    return type(config) not in package.MODEL_FOR_MASKED_LM_MAPPING or bool(
+        getattr(config, "is_decoder", False)
+    )
+
+
+def _step(parameters: Mapping[str, Any], ids: torch.Tensor, first: int, cache: Any) -> dict[str, Any]:
+    """The arguments of a call with a cache that holds `first` tokens."""
+    places = torch.arange(first, first + ids.shape[1], device=ids.device)
+    found = {"input_ids": ids, "position_ids": places[None], "cache_position": places}
+    known = {name: value for name, value in found.items() if name in parameters}
+    return {**known, "past_key_values": cache, "use_cache": True}
+
+
+def _static_cache(model: Any, length: int) -> Any:
+    """A cache of keys and values of a fixed size. Older versions of transformers ask for its batch, dtype and device."""
+    kind = importlib.import_module("transformers.cache_utils").StaticCache
+    known = {
+        "config": model.config.get_text_config(),
+        "max_cache_len": length,
+        "max_batch_size": 1,
+        "device": model.device,
+        "dtype": model.dtype,
+    }
+    parameters = inspect.signature(kind.__init__).parameters
+    return kind(**{name: value for name, value in known.items() if name in parameters})
 
 
 # Lightning

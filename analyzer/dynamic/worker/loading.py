@@ -364,7 +364,7 @@ def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
         raise RunError(
             f"items is {_shown(given)}: expected {{'unit': 'tokens', 'count': 2048}}, or one such mapping for each case"
         )
-    if not all(isinstance(each, Mapping) for each in given.values()):
+    if not all(isinstance(each, (Mapping, Items)) for each in given.values()):
         item = _item(given, "items")
         return dict.fromkeys(names, item)
     for name in given:
@@ -375,8 +375,10 @@ def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
     return {str(name): _item(each, f"items of the case {name}") for name, each in given.items()}
 
 
-def _item(given: Mapping[str, Any], where: str) -> Items:
+def _item(given: Mapping[str, Any] | Items, where: str) -> Items:
     """What one `{"unit": ..., "count": ...}` says. Raises RunError."""
+    if isinstance(given, Items):
+        return given
     if set(given) != {"unit", "count"}:
         keys = ", ".join(map(str, given)) or "none"
         raise RunError(f"{where}: the keys are {keys}: expected unit and count")
