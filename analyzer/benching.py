@@ -25,6 +25,7 @@ from tcready.applying import patched
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.figures import refuse_without_scipy
 from tcready.bench.regression import regressed
+from tcready.bench.remedies import remedies_for
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
 from tcready.dynamic import StayingWorker, schedule
@@ -271,7 +272,10 @@ def measured(
                 progress(Progress("bench", "", news=f"{found.verdict.replace('_', ' ')}: {found.reason}"))
             return sure
 
-        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone, decided)
+        def remedies(work: Schedule) -> tuple[Arm, ...]:
+            return () if wanted.arms or wanted.quick else remedies_for(_found(work, about, began))
+
+        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone, decided, remedies)
         if schedule.measure(work):
             found = _found(work, about, began)
             if more_processes(found, wanted.min_effect) and not wanted.quick and not alone:

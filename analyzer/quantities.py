@@ -57,3 +57,8 @@ def size_text(count: float) -> str:
     """Bytes as `812 MB`, `1.20 GB`: powers of 1000."""
     size, name = _unit(count, _SIZES, "B")
     return f"{plain_number(count / size)} {name}"
+
+
+def guards_text(number: int, in_python: int | None) -> str:
+    """`118, 3 of them in Python`."""
+    return f"{number}, {in_python} of them in Python" if in_python else f"{number}"

@@ -28,6 +28,7 @@ from tcready.reports.bench_view import (
     new_notes,
     noise_of,
     pays_after,
+    remedy_sentence,
     summary,
     table,
     time_interval,
@@ -114,6 +115,8 @@ def brief(bench: Bench, width: int) -> Iterator[Line]:
         pays = pays_after(arm, arm.break_even_calls, arm.cold_seconds)
         after = f"pays after {pays} calls" if arm.break_even_calls is not None else f"pays: {pays}"
         yield Line("  cold start   ", f"{arm.arm} {time_interval(arm.cold_seconds)}, {after}", "dim")
+    for remedy in bench.remedies:
+        yield Line("  tried        ", remedy_sentence(remedy), "dim")
     for note in bench.notes:
         yield Line("  note         ", note, "dim")
     for item in bench.checklist:

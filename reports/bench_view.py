@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
+from tcready.quantities import (
+    DIGITS,
+    UNKNOWN,
+    decimals,
+    guards_text,
+    plain_number,
+    size_text,
+    time_text,
+    unit_of_time,
+)
 from tcready.reports.view import PHASE_WORD, number, percent, sentence, visible
 from tcready.schema.words import EAGER
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
         Figure,
         LoaderShare,
         Noise,
+        Remedy,
         Soak,
     )
 
@@ -399,6 +409,12 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     elif bench.cases:
         yield "noise", "not measured: eager is held against itself where two processes timed it"
     arms = bench.cases[-1].arms if bench.cases else ()
+    yield from (("tried", remedy_sentence(remedy)) for remedy in bench.remedies)
+    for arm in arms:
+        if arm.guards:
+            costs = [f"{text}: {time_text(seconds)}" for text, seconds in arm.expensive_guards]
+            most = f"; the most expensive: {'; '.join(costs)}" if costs else ""
+            yield "guards", f"{arm.arm}: {guards_text(arm.guards, arm.python_guards)}{most}"
     reasons = [arm.energy_reason for arm in arms if arm.energy_reason]
     if reasons and all(arm.energy_joules is None for arm in arms):
         yield "energy", reasons[0]
@@ -412,6 +428,14 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
         yield "made by", made
     if bench.command:
         yield REPEAT, bench.command
+
+
+def remedy_sentence(remedy: Remedy) -> str:
+    """What a remedy brings, and what it risks."""
+    if remedy.speedup is None:
+        return f"{remedy.name}: {remedy.error or 'it was not timed'}"
+    without = f" ({remedy.without.median:.2f} without it)" if remedy.without is not None else ""
+    return f"{remedy.name}: {remedy.speedup.median:.2f} times as fast as eager{without}; but {remedy.risk}"
 
 
 def ways(bench: Bench) -> Iterator[tuple[str, str]]:

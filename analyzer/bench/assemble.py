@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from tcready.bench.checklist import Ran, checklist, longer_command
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted, within
+from tcready.bench.remedies import DEFAULT, RISKS
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
 from tcready.bench.wanted import BenchWanted
 from tcready.schema.bench import (
@@ -25,6 +26,7 @@ from tcready.schema.bench import (
     MemoryUse,
     Noise,
     Profile,
+    Remedy,
     Throughput,
 )
 from tcready.schema.words import EAGER
@@ -73,6 +75,7 @@ def assembled(
     loader = _first(process.answer.loader for process in processes)
     soak = _first(process.answer.soak for process in processes)
     failures = tuple(_failures(processes))
+    remedies = tuple(_remedies(processes, weights))
     verdict, reason, recommended = overall(cases, loader, wanted.limits)
     if not cases and failures:
         reason = f"{reason}: {failures[0]}"
@@ -99,11 +102,12 @@ def assembled(
         rollback=rollback,
         checklist=items_to_check,
         loader=loader,
+        remedies=remedies,
         soak=soak,
         noise=cases[-1].noise if cases else None,
         stack=stack,
         command=wanted.command,
-        processes=len(processes),
+        processes=sum(process.purpose != "remedies" for process in processes),
         seconds=seconds,
         cut=(*cut, *failures),
         notes=_notes(processes),
@@ -154,6 +158,37 @@ def _stack(processes: Sequence[BenchProcess]) -> tuple[tuple[str, str], ...]:
     for process in processes:
         found = {**dict(process.answer.stack), **found}
     return tuple(found.items())
+
+
+def _remedies(processes: Sequence[BenchProcess], weights: Mapping[str | None, float]) -> Iterator[Remedy]:
+    """What was tried: each beside eager code and the arm `default` of its process."""
+    for process in processes:
+        if process.purpose != "remedies":
+            continue
+        alone = [replace(process, purpose="steady")]
+        others = [arm for arm in process.request.arms if arm.name not in (EAGER, DEFAULT)]
+        for arm in others:
+            error = _error(alone, arm.name, weights)
+            yield Remedy(
+                arm.name,
+                arm.code,
+                RISKS.get(arm.name, ""),
+                None if error else _ratio_in(alone, arm.name, weights),
+                _ratio_in(alone, DEFAULT, weights),
+                error,
+            )
+
+
+def _ratio_in(
+    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
+) -> Figure | None:
+    """How many times as fast as eager code an arm is in a process, the cases together; None if it was not timed."""
+    shares = list(weights.values())
+    both = [_timed(processes, name, weights)[0] for name in (EAGER, arm)] if processes else []
+    if len(both) < 2 or both[0] is None or both[1] is None:
+        return None
+    before, after = (weighted([cases], shares) for cases in both if cases is not None)
+    return ratio(before, after)
 
 
 def _on_device(processes: Sequence[BenchProcess]) -> bool:
@@ -235,12 +270,41 @@ def _case(
     own = _noise(processes, weights, wanted)
     judged = tuple(
         replace(
-            _judged(processes, plain[arm.name], plain[EAGER], weights, wanted, own),
+            _judged(
+                processes,
+                plain[arm.name],
+                plain[EAGER],
+                weights,
+                wanted,
+                own,
+                _unpatched(processes, arm, arms, plain, weights),
+            ),
             rates=_rates(plain[arm.name].seconds, items),
         )
         for arm in arms
     )
     return BenchCase(name, judged, weight, recommended_of(judged), own, items)
+
+
+def _unpatched(
+    processes: Sequence[BenchProcess],
+    patched: Arm,
+    arms: Sequence[Arm],
+    plain: Mapping[str, ArmBench],
+    weights: Mapping[str | None, float],
+) -> ArmMeasured | None:
+    """What is known of the arm whose lines an arm with a patch ends in; None of another arm."""
+    last = patched.code.splitlines()[-1:]
+    alike = (each for each in arms if not each.sources and each.code.splitlines() == last)
+    if not patched.sources or (arm := next(alike, None)) is None:
+        return None
+    known = plain[arm.name]
+    return ArmMeasured(
+        arm.name,
+        graphs=known.graphs,
+        breaks=known.breaks,
+        profile=_profile(processes, arm.name, weights),
+    )
 
 
 def _items_of(items: Sequence[Items], weights: Mapping[str | None, float]) -> tuple[Items, ...]:
@@ -309,6 +373,9 @@ def _figures(
         kernel_seconds=figure([kernel_seconds]),
         kernel_launches=profile.kernels if profile else None,
         dynamo_seconds=profile.dynamo_seconds if profile else None,
+        guards=profile.guards if profile else None,
+        python_guards=profile.python_guards if profile else None,
+        expensive_guards=profile.expensive_guards if profile else (),
         host_seconds=profile.host_seconds if profile else None,
         cpu_seconds=profile.cpu_seconds if profile else None,
         energy_joules=profile.energy_joules if profile else None,
@@ -334,8 +401,10 @@ def _judged(
     weights: Mapping[str | None, float],
     wanted: BenchWanted,
     own: Noise | None,
+    unpatched: ArmMeasured | None = None,
 ) -> ArmBench:
-    """With what follows from a comparison with eager, given how eager compares with itself."""
+    """With what follows from a comparison with eager. `own`: how eager compares with itself; `unpatched`: of an arm with
+    a patch, what is known of the same lines without it."""
     error = _error(processes, arm.arm, weights)
     if arm.arm == EAGER:
         if error:
@@ -367,6 +436,7 @@ def _judged(
         warm_calls=arm.warm_calls,
         profile=_profile(processes, arm.arm, weights),
         eager_profile=_profile(processes, EAGER, weights),
+        unpatched=unpatched,
         memory=arm.memory_steady_bytes,
         eager_memory=eager.memory_steady_bytes,
         on_device=_on_device(processes),
@@ -531,12 +601,16 @@ def _profile(
         return sum(share * statistics.fmean(some) for share, some in zip(shares, values, strict=True))
 
     kernels = mean(lambda row: row.kernels)
+    most = max((row for rows in found for row in rows), key=lambda row: row.guards or 0)
     return Profile(
         kernel_seconds=mean(lambda row: row.kernel_seconds),
         kernels=None if kernels is None else round(kernels),
         host_seconds=mean(lambda row: row.host_seconds),
         cpu_seconds=mean(lambda row: row.cpu_seconds),
         dynamo_seconds=mean(lambda row: row.dynamo_seconds),
+        guards=most.guards,
+        python_guards=most.python_guards,
+        expensive_guards=most.expensive_guards,
         energy_joules=mean(lambda row: row.energy_joules),
         energy_reason=next((row.energy_reason for rows in found for row in rows if row.energy_reason), ""),
     )

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcready.bench.figures import MIN_EFFECT, likely, more_needed, shown
-from tcready.quantities import time_text
+from tcready.quantities import guards_text, time_text
 from tcready.schema.bench import (
     BLOCKS,
     PARITY_SEEDS,
     ArmBench,
+    ArmMeasured,
     ArmVerdict,
     BenchCase,
     BenchVerdict,
@@ -80,6 +81,8 @@ class Evidence:
     warm_calls: int | None = None
     profile: Profile | None = None
     eager_profile: Profile | None = None
+    unpatched: ArmMeasured | None = None
+    """Of an arm with a patch: what is known of the same lines without it."""
     memory: int | None = None
     """Bytes of warm calls."""
     eager_memory: int | None = None
@@ -201,7 +204,10 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
     if arm is not None and arm.dynamo_seconds and seen.seconds:
         took = min(arm.dynamo_seconds, seen.seconds)  # the profiler makes it longer
         if took > NOTICEABLE * seen.seconds:
-            found.append(f"Dynamo's guards take {time_text(took)} of a call of {time_text(seen.seconds)}")
+            guards = f" ({guards_text(arm.guards, arm.python_guards)})" if arm.guards else ""
+            found.append(
+                f"Dynamo's guards{guards} take {time_text(took)} of a call of {time_text(seen.seconds)}"
+            )
     if seen.breaks:
         found.append(f"{seen.breaks} graph break{'' if seen.breaks == 1 else 's'}")
     if seen.recompiles:
@@ -239,6 +245,10 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
         )
     if seen.blocks is not None and seen.blocks < BLOCKS:
         found.append(f"{seen.blocks} of {BLOCKS} blocks in a process: more time (--budget) makes more")
+    if seen.unpatched is not None and _is_inert(seen, seen.unpatched):
+        found.append(
+            f"the patch is inert: as many graphs, breaks and kernels as `{seen.unpatched.arm}`, which goes without it"
+        )
     if seen.settled is False:
         after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
         found.append(f"times had not settled{after}")
@@ -248,6 +258,14 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
         if seen.memory is None or seen.eager_memory is None:
             found.append("memory not measured")
     return found
+
+
+def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
+    """Whether a patch changes nothing of what is compiled and launched."""
+    if seen.profile is None or unpatched.profile is None or seen.profile.kernels is None:
+        return False
+    own = seen.graphs, seen.breaks, seen.profile.kernels
+    return own == (unpatched.graphs, unpatched.breaks, unpatched.profile.kernels)
 
 
 def recommended_of(arms: Sequence[ArmBench]) -> str | None:

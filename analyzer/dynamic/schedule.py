@@ -28,6 +28,8 @@ CARRIED = "artifacts.bin"
 PARITY_SHARE = 0.07
 """Of the budget, for outputs from further seeds and in other layouts: a second opinion, after the first seed."""
 LOADER_SECONDS = 20.0
+REMEDY_BLOCKS = 5
+"""Blocks of each arm where remedies are tried: their effect is told, and no verdict hangs on it."""
 NEED_PROCESSES = (
     "steady state in further processes",
     "cold start, and memory",
@@ -59,6 +61,8 @@ class Schedule:
     """Why everything is measured in one process; empty if each request has one of its own."""
     decided: Callable[[Schedule], bool] = lambda _: False
     """Whether what is done so far decides, so that no further process has to confirm it."""
+    remedies: Callable[[Schedule], tuple[Arm, ...]] = lambda _: ()
+    """What to try since compiling does not pay, by what is done so far."""
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
@@ -159,6 +163,7 @@ def measure(work: Schedule) -> bool:
         if number > 1 and wanted.at_least == BenchOptions().at_least and work.decided(work):
             break
         _steady(work, number)
+    _try_remedies(work, work.remedies(work))
     _cold(work)
     if not wanted.quick:
         _warm(work)
@@ -231,6 +236,27 @@ def _steady(work: Schedule, number: int) -> bool:
                 dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
             )
     return any_timed
+
+
+def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
+    """Each beside eager code and the arm `default`; in an older torch, where compiled arms share one limit of
+    recompilations, beside eager code alone."""
+    known = tuple(arm for arm in work.standing if arm.name in (EAGER, "default"))
+    if not remedies or not known:
+        return
+    groups = [(*known[:1], each) for each in remedies] if work.shares else [(*known, *remedies)]
+    for arms in groups:
+        request = BenchRequest(
+            "steady",
+            arms,
+            seed=1,
+            blocks=REMEDY_BLOCKS,
+            seconds=min(QUICK_TIMED, max(work.left(), LEAST) / 4),
+            accumulate=work.wanted.accumulate,
+            cache=work.cache_of(arms),
+            works=True,
+        )
+        work.ask("remedies", request, f"remedies: {_named([arm for arm in arms if arm in remedies])}")
 
 
 def _each_group(work: Schedule) -> Iterator[tuple[Arm, ...]]:

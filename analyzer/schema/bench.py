@@ -162,6 +162,12 @@ class Profile:
     dynamo_seconds: float | None = None
     """Of the thread that calls, in Dynamo: the cache lookup, which checks the guards, and the code before a graph. None
     if nothing was compiled. The profiler makes it longer."""
+    guards: int | None = None
+    """Of the first frame; None if nothing was compiled or this torch does not show them."""
+    python_guards: int | None = None
+    """Those of them that call a Python function; the others are checked in C++."""
+    expensive_guards: tuple[tuple[str, float], ...] = ()
+    """The text of the most expensive ones, with its line of the source, and the seconds of each."""
     energy_joules: float | None = None
     """As the driver counts it; None where it does not."""
     energy_reason: str = ""
@@ -296,10 +302,10 @@ class BenchAnswer:
 
 
 BenchPurpose = Literal[
-    "steady", "cold", "cold_warm_cache", "cold_carried", "profile", "parity", "soak", "loader"
+    "steady", "remedies", "cold", "cold_warm_cache", "cold_carried", "profile", "parity", "soak", "loader"
 ]
-"""What a process was for: its kind, and of a cold start what it found: nothing, the files of the process before, or the
-artifacts of `torch.compiler.save_cache_artifacts` alone."""
+"""What a process was for: its kind; remedies are timed as `steady` is. Of a cold start what it found: nothing, the files
+of the process before, or the artifacts of `torch.compiler.save_cache_artifacts` alone."""
 
 
 @dataclass(frozen=True)
@@ -376,6 +382,10 @@ class ArmBench:
     kernel_launches: int | None = None
     dynamo_seconds: float | None = None
     """As in `Profile`."""
+    guards: int | None = None
+    python_guards: int | None = None
+    expensive_guards: tuple[tuple[str, float], ...] = ()
+    """As in `Profile`, of the case whose calls check the most."""
     host_seconds: float | None = None
     cpu_seconds: float | None = None
     """Processor time of a warm call, of all threads."""
@@ -420,6 +430,22 @@ class BenchCase:
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """A way to compile that was tried since the arm `default` was not faster than eager code."""
+
+    name: str
+    code: str
+    risk: str
+    """What it costs, or what is no longer noticed."""
+    speedup: Figure | None = None
+    """Eager over this, all cases together, in one process."""
+    without: Figure | None = None
+    """The same of the arm `default`, in the same process; of an older torch in its own."""
+    error: str = ""
+    """Why it was not timed."""
+
+
+@dataclass(frozen=True)
 class CheckItem:
     """One box of the adoption checklist."""
 
@@ -454,6 +480,8 @@ class Bench:
     rollback: str = ""
     """And those that put eager back."""
     checklist: tuple[CheckItem, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    """What was tried since compiling does not pay as it is; their outputs are not compared."""
     loader: LoaderShare | None = None
     soak: Soak | None = None
     noise: Noise | None = None

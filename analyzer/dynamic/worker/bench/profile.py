@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -21,10 +22,12 @@ from tcready.dynamic.worker.bench.lanes import (
     warm_up,
 )
 from tcready.dynamic.worker.bench.nvml import Gpu, NvmlError
-from tcready.dynamic.worker.calling import settle
+from tcready.dynamic.worker.calling import autocast, settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
+from tcready.dynamic.worker.torch_internals.guards import GuardCosts, guard_costs
 from tcready.schema.bench import BenchAnswer, BenchRequest, Profile
+from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 CALLS = 10
@@ -73,26 +76,26 @@ def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
     host, processors = _seconds(context, lane)
     called = _called(events)
     dynamo_seconds = None if lane.arm.eager else _in_dynamo(context, lane)
-    if cuda:
-        kernels = [event for event in events if _is_kernel(event)]
-        return Profile(
-            kernel_seconds=sum(_duration(event) for event in kernels),
-            kernels=len(kernels),
-            host_seconds=host,
-            cpu_seconds=processors,
-            dynamo_seconds=dynamo_seconds,
-            energy_joules=joules,
-            energy_reason=reason,
-        )
-    inside = sum(_duration(event) for event in called)
-    return Profile(
-        kernels=len(called),
-        host_seconds=max(0.0, span - inside),
+    costs = _guards(context, lane)
+    found = Profile(
         cpu_seconds=processors,
         dynamo_seconds=dynamo_seconds,
         energy_joules=joules,
         energy_reason=reason,
     )
+    if costs is not None:
+        found = replace(
+            found,
+            guards=costs.number,
+            python_guards=costs.in_python,
+            expensive_guards=costs.expensive,
+        )
+    if cuda:
+        kernels = [event for event in events if _is_kernel(event)]
+        seconds_in_kernels = sum(_duration(event) for event in kernels)
+        return replace(found, kernel_seconds=seconds_in_kernels, kernels=len(kernels), host_seconds=host)
+    inside = sum(_duration(event) for event in called)
+    return replace(found, kernels=len(called), host_seconds=max(0.0, span - inside))
 
 
 def _events(context: Context, lane: Lane) -> tuple[Sequence[Any], float]:
@@ -112,6 +115,26 @@ def _in_dynamo(context: Context, lane: Lane) -> float:
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         lane.timed(context, calls)
     return sum(_duration(event) for event in profiler.events() or () if event.name in dynamo.EVENTS) / calls
+
+
+def _guards(context: Context, lane: Lane) -> GuardCosts | None:
+    """Those of the frame that a call enters first."""
+    assert lane.arm is not None
+    model = lane.arm.model
+    function = type(model).forward if isinstance(model, nn.Module) else model
+    code = getattr(function, "__code__", None)
+    if lane.arm.eager or code is None:
+        return None
+    args, kwargs = next(lane.inputs(1))
+    try:
+        bound = inspect.signature(function, follow_wrapped=False).bind(
+            *([model] if isinstance(model, nn.Module) else []), *args, **kwargs
+        )
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    with lane.arm.in_place(), autocast(context):
+        return guard_costs(code, bound.arguments)
 
 
 def _is_kernel(event: Any) -> bool:

@@ -1,10 +1,13 @@
-"""Every guard of a compiled frame that fails, where Dynamo's own check stops at the first."""
+"""The guards of a compiled frame: all that fail, where Dynamo's own check stops at the first; and what each costs."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -16,6 +19,83 @@ RELATIONAL = frozenset(
 """Guards over several values: each keeps count between its calls, so it cannot be asked alone."""
 LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 """A local of the guarded frame; Dynamo's own reasons name it without this."""
+
+
+IN_PYTHON = frozenset({"LAMBDA_GUARD"})
+"""Kinds that call a Python function; the others are checked in C++."""
+TIMED = 200
+"""Calls of a guard that are timed together."""
+LONGEST = 80
+"""Characters of a guard that are told."""
+MOST_NAMED = 3
+"""Guards that are named as the most expensive ones."""
+
+
+@dataclass(frozen=True)
+class GuardCosts:
+    """The guards of one entry of Dynamo's cache."""
+
+    number: int
+    in_python: int
+    """Those that call a Python function."""
+    expensive: tuple[tuple[str, float], ...]
+    """The most expensive ones, each with its text and the seconds that it takes beyond the cheapest."""
+
+
+def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
+    """Count and time the guards of the first cache entry of `code` that holds for the locals `values`; None if there is
+    none, or this torch does not show them. It has to be called in the modes (such as no_grad) of a compiled call."""
+    if not differences.has("cache_entries"):
+        return None
+    with contextlib.suppress(Exception):  # what is private may be otherwise: a bench does not fail for it
+        for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code):
+            manager = entry.guard_manager
+            root = getattr(manager, "root", None)
+            if root is not None and manager.global_scope is not None and root.check(dict(values)):
+                return _costs(manager, dict(values))
+    return None
+
+
+def _costs(manager: Any, values: dict[str, Any]) -> GuardCosts:
+    root = manager.root
+    scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
+    known = dict(manager.global_scope)
+    number = in_python = 0
+    found: list[tuple[str, float]] = []
+    every = [(node, guard) for node, _ in _guarded(root, ()) for guard in node.get_leaf_guards()]
+    for node, guard in [*every, *((root, guard) for guard in root.get_epilogue_lambda_guards())]:
+        kind = type(guard).__name__
+        number += 1
+        in_python += kind in IN_PYTHON
+        if kind in RELATIONAL:
+            continue
+        with contextlib.suppress(Exception):  # its value cannot be had: it counts, and is not timed
+            value = values if node is root else eval(node.get_source(), known, scope)  # noqa: S307
+            found.append((_text_of(guard), _seconds_of(guard, value)))
+    least = min((seconds for _, seconds in found), default=0.0)
+    found.sort(key=lambda each: -each[1])
+    expensive = tuple((text, seconds - least) for text, seconds in found[:MOST_NAMED] if seconds > 2 * least)
+    return GuardCosts(number, in_python, expensive)
+
+
+def _seconds_of(guard: Any, value: Any) -> float:
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        for _ in range(TIMED):
+            guard(value)
+        times.append((time.perf_counter() - began) / TIMED)
+    return min(times)
+
+
+def _text_of(guard: Any) -> str:
+    """What the guard checks, with the line of the source that it comes from behind a `#`."""
+    parts = [str(part) for part in guard.verbose_code_parts()]
+    text, hash_sign, line = (parts[0] if parts else type(guard).__name__).partition("  # ")
+    text = LOCAL.sub(r"\1", " ".join(text.split()))
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    line = re.sub(r"\s+\(HINT: .*$", "", " ".join(line.split()))
+    return f"{text}  # {line}" if hash_sign else text
 
 
 def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,91 @@
+"""What may help an arm that is not faster than eager code, by the cause that was measured, and what it risks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tcready.bench.verdicts import NOTICEABLE
+from tcready.schema.bench import Arm, ArmBench, Bench
+
+DEFAULT = "default"
+"""The arm that remedies are for."""
+NO_GAIN = ("regression", "likely_regression", "no_gain", "likely_no_gain")
+"""Verdicts for which remedies are tried."""
+GUARD_FILTER = 'model = torch.compile(model, options={{"guard_filter_fn": torch.compiler.{}}})'
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to compile, and what it costs or no longer notices."""
+
+    arm: Arm
+    risk: str
+
+
+WITHOUT_MODULE_GUARDS = Candidate(
+    Arm("no module guards", GUARD_FILTER.format("skip_guard_on_inbuilt_nn_modules_unsafe")),
+    "a changed attribute or hook of a module of torch.nn is not noticed",
+)
+TENSOR_GUARDS_ALONE = Candidate(
+    Arm("tensor guards alone", GUARD_FILTER.format("keep_tensor_guards_unsafe")),
+    "a changed attribute, global or Python argument is not noticed: the result is that of its old value",
+)
+CUDA_GRAPHS = Candidate(
+    Arm("CUDA graphs", 'model = torch.compile(model, mode="reduce-overhead")'),
+    "each graph has memory of its own, and an output is overwritten by the next call",
+)
+ONE_SIZE = Candidate(
+    Arm("static sizes", "model = torch.compile(model, dynamic=False)"),
+    "each new size is compiled again, up to the recompile limit",
+)
+ANY_SIZE = Candidate(
+    Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"),
+    "kernels for any size may be slower",
+)
+BLOCKS = Candidate(
+    Arm(
+        "blocks",
+        "for blocks in [each for each in model.modules() if isinstance(each, torch.nn.ModuleList)]:\n"
+        "    for block in blocks:\n"
+        "        block.compile()",
+    ),
+    "code outside of the blocks stays eager",
+)
+
+
+RISKS: Mapping[str, str] = MappingProxyType(
+    {
+        each.arm.name: each.risk
+        for each in (WITHOUT_MODULE_GUARDS, TENSOR_GUARDS_ALONE, CUDA_GRAPHS, ONE_SIZE, ANY_SIZE, BLOCKS)
+    }
+)
+
+
+def remedies_for(bench: Bench) -> tuple[Arm, ...]:
+    """What to try for a bench in which the arm `default` does not pay; none if it does, or was not timed."""
+    summary = bench.cases[-1].arms if bench.cases else ()
+    slow = next((arm for arm in summary if arm.arm == DEFAULT and arm.verdict in NO_GAIN), None)
+    if slow is None or slow.code != "model = torch.compile(model)":
+        return ()
+    on_device = slow.kernel_seconds is not None
+    several = len(bench.cases) > 1
+    return tuple(each.arm for each in candidates(slow, on_device=on_device, several_cases=several))
+
+
+def candidates(arm: ArmBench, *, on_device: bool, several_cases: bool) -> Iterator[Candidate]:
+    """The remedies that fit what was measured of the arm `default`."""
+    call = arm.seconds.median if arm.seconds else 0.0
+    if (arm.dynamo_seconds or 0.0) > NOTICEABLE * call:
+        yield WITHOUT_MODULE_GUARDS
+        yield TENSOR_GUARDS_ALONE
+    kernels = arm.kernel_seconds.median if arm.kernel_seconds else 0.0
+    if on_device and (arm.host_seconds or 0.0) > kernels:
+        yield CUDA_GRAPHS
+    if arm.breaks:
+        yield BLOCKS
+    if arm.recompiles:
+        yield ANY_SIZE
+    if several_cases:
+        yield ONE_SIZE
