@@ -11,6 +11,7 @@ import pytest
 from bench_noise import Trouble, timed
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.regression import regressed
+from tcready.bench.remedies import RISKS, remedies_for
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
 from tcready.comparison import compare_benches
@@ -26,6 +27,7 @@ from tcready.schema.bench import (
     BenchRequest,
     CheckItem,
     ColdStart,
+    Figure,
     Items,
     LoaderShare,
     MemoryUse,
@@ -344,6 +346,57 @@ def test_what_makes_compiled_code_slower_is_named() -> None:
     assert "Dynamo's guards take 9.00 ms of a call of 30." in profiled(9 * MS, 20)
     assert "guards" not in profiled(1 * MS, 20)
     assert "50 operators and kernels where eager has 50: nothing was fused" in profiled(1 * MS, 50)
+
+
+def test_guards_are_counted_where_they_are_the_cause() -> None:
+    costs = ("L['x'] == 1  # f(x)  # m.py:3 in forward", 2e-7)
+    own = Profile(
+        None, 20, 30 * MS, dynamo_seconds=9 * MS, guards=55, python_guards=2, expensive_guards=(costs,)
+    )
+    rows = [ArmMeasured(EAGER, profile=Profile(None, 50, 20 * MS)), ArmMeasured("default", profile=own)]
+    found = arm(of([*steady({EAGER: 20 * MS, "default": 30 * MS}), process("profile", rows)]))
+    assert "Dynamo's guards (55, 2 of them in Python) take 9.00 ms of a call of" in found.reason
+    assert (found.guards, found.python_guards, found.expensive_guards) == (55, 2, (costs,))
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({}, []),
+        ({"dynamo_seconds": 0.5}, ["no module guards", "tensor guards alone"]),
+        ({"host_seconds": 0.9, "kernel_seconds": Figure(0.1, 0.1, 0.1, 1)}, ["CUDA graphs"]),
+        ({"host_seconds": 0.9}, []),
+        ({"breaks": 2}, ["blocks"]),
+        ({"recompiles": 1}, ["dynamic sizes"]),
+    ],
+)
+def test_remedies_follow_the_cause(change: dict[str, object], names: list[str]) -> None:
+    slow = of(steady({EAGER: 0.5, "default": 1.0}))
+    (summary,) = slow.cases
+    arms = tuple(
+        replace(each, **{"breaks": 0, "recompiles": 0, **change}) if each.arm == "default" else each
+        for each in summary.arms
+    )
+    changed = replace(slow, cases=(replace(summary, arms=arms),))
+    assert [each.name for each in remedies_for(changed)] == names
+    assert all(RISKS[each.name] for each in remedies_for(changed))
+
+
+def test_a_patch_that_changes_no_launch_is_inert() -> None:
+    patched = Arm(
+        "patched", "# after: git apply own.patch\nmodel = torch.compile(model)", (("/m.py", "..."),)
+    )
+    ran = steady({EAGER: 20 * MS, "default": 10 * MS})
+    (rows,) = timed(random.Random(1), [10 * MS], 3, 10, QUIET)
+
+    def reason(kernels: int) -> str:
+        own = [ArmMeasured("patched", graphs=1, breaks=0, settled=True, blocks=tuple(row)) for row in rows]
+        counts = {EAGER: 50, "default": 20, "patched": kernels}
+        every = [*ran, *(process("steady", [each], [patched]) for each in own), profiles(counts)]
+        return arm(of(every, arms=(*ARMS[:2], patched)), "patched").reason
+
+    assert "the patch is inert: as many graphs, breaks and kernels as `default`" in reason(20)
+    assert "inert" not in reason(19)
 
 
 def test_an_error_in_one_process_of_several_fails_the_arm() -> None:

@@ -278,9 +278,12 @@ class Processes:
                 graphs=1 if arm.code else 0,
                 blocks=(took, took * 1.001, took * 0.999) if request.kind == "steady" else (),
                 cold=ColdStart(3.0) if request.kind == "cold" else None,
-                profile=Profile(kernels=10 if arm.code else 30) if self._profiles(request) else None,
+                profile=self._profile(arm) if self._profiles(request) else None,
                 parity=ParityMeasured(True) if request.kind == "parity" and arm.code else None,
             )
+
+    def _profile(self, arm: Arm) -> Profile:
+        return Profile(kernels=10 if arm.code else 30, dynamo_seconds=0.5 if arm.code else None)
 
     def _profiles(self, request: BenchRequest) -> bool:
         return request.kind == "profile" or (self.device and request.profile)
@@ -332,6 +335,43 @@ def test_processes_that_were_asked_for_all_run(monkeypatch: pytest.MonkeyPatch) 
     measured(made, DEFAULT, at_least=4)
     assert [each.seed for each in made.asked if each.kind == "steady"] == [0, 1, 2, 3]
     assert [each.works for each in made.asked if each.kind == "steady"] == [False, True, True, True]
+
+
+def test_remedies_are_tried_where_compiling_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Arm("default", "model = torch.compile(model)")
+    processes = Processes(monkeypatch, takes=5)
+    processes.compiled = 1.5
+    found = measured(processes, slow)
+    assert found.verdict == "regression"
+    assert "steady eager+default+no module guards+tensor guards alone" in processes.kinds()
+    assert [each.name for each in found.remedies] == ["no module guards", "tensor guards alone"]
+    for remedy in found.remedies:
+        assert remedy.risk
+        assert remedy.speedup is not None
+        assert remedy.without is not None
+        assert remedy.speedup.median == pytest.approx(remedy.without.median)
+    assert found.processes == len(processes.asked) - 1
+    for quick in (Processes(monkeypatch, takes=5), Processes(monkeypatch, takes=5)):
+        quick.compiled = 1.5
+        assert not measured(quick, slow, quick=True).remedies
+    fast = Processes(monkeypatch, takes=5)
+    assert not measured(fast, slow).remedies
+    assert not any("guards" in kind for kind in fast.kinds())
+
+
+def test_where_arms_share_a_limit_each_remedy_has_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=5, isolates=False)
+    processes.compiled = 1.5
+    processes.fails = "tensor guards alone"
+    found = measured(processes, Arm("default", "model = torch.compile(model)"))
+    assert [kind for kind in processes.kinds() if "guards" in kind] == [
+        "steady eager+no module guards",
+        "steady eager+tensor guards alone",
+    ]
+    assert [(each.speedup is None, each.error) for each in found.remedies] == [
+        (False, ""),
+        (True, "it gave up"),
+    ]
 
 
 def test_on_a_device_the_first_process_profiles_what_it_timed(monkeypatch: pytest.MonkeyPatch) -> None:

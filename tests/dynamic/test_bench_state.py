@@ -346,3 +346,37 @@ def test_a_causal_language_model_of_a_library_prefills_and_decodes(
             ("decode", "tokens", 1.0),
         ]
         assert "first token" in answer.items[0].label
+
+
+GUARDED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.scale = 2.0
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+def get_inputs():
+    return (torch.randn(2, 8),)
+"""
+
+
+def test_guards_are_counted_and_the_most_expensive_are_named(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(GUARDED)
+    answer = measure("profile", "net.py::Net", Arm(EAGER, ""), CAPTURED, root=tmp_path)
+    eager, compiled = (found.profile for found in answer.measured)
+    assert eager is not None
+    assert compiled is not None
+    assert (eager.guards, eager.expensive_guards) == (None, ())
+    assert compiled.guards is not None
+    assert compiled.guards > 5
+    assert compiled.python_guards is not None
+    assert compiled.python_guards < compiled.guards
+    assert all(0 < seconds < 1e-3 for _, seconds in compiled.expensive_guards)
