@@ -216,7 +216,16 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
             print(json.dumps(row), flush=True)
         print(
             json.dumps(
-                {"name": name, "processes": found.get("processes"), "cut": found.get("cut"), **memory}
+                {
+                    "name": name,
+                    "processes": found.get("processes"),
+                    "cut": found.get("cut"),
+                    "remedies": [
+                        [each["name"], (each["speedup"] or {}).get("median"), each["error"]]
+                        for each in found.get("remedies", ())
+                    ],
+                    **memory,
+                }
             ),
             flush=True,
         )

@@ -346,6 +346,12 @@ def test_what_makes_compiled_code_slower_is_named() -> None:
     assert "Dynamo's guards take 9.00 ms of a call of 30." in profiled(9 * MS, 20)
     assert "guards" not in profiled(1 * MS, 20)
     assert "50 operators and kernels where eager has 50: nothing was fused" in profiled(1 * MS, 50)
+    on_device = [
+        ArmMeasured(EAGER, profile=Profile(1 * MS, 7, 20 * MS)),
+        ArmMeasured("default", profile=Profile(1 * MS, 7, 29 * MS)),
+    ]
+    found = arm(of([*ran, process("profile", on_device)]))
+    assert "29.0 ms in Python and launches where eager takes 20.0 ms" in found.reason
 
 
 def test_guards_are_counted_where_they_are_the_cause() -> None:

@@ -219,6 +219,9 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
         what = "kernels" if arm.kernel_seconds is not None else "operators and kernels"
         if not fewer:
             found.append(f"{arm.kernels} {what} where eager has {eager.kernels}: nothing was fused")
+        before, after = eager.host_seconds, arm.host_seconds
+        if arm.kernel_seconds is not None and before and after and after > before * (1 + min_effect):
+            found.append(f"{time_text(after)} in Python and launches where eager takes {time_text(before)}")
     return tuple(found)
 
 

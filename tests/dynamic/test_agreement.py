@@ -18,7 +18,7 @@ from tcready.dynamic.worker.context import Context  # noqa: E402
 from tcready.dynamic.worker.frames import Names  # noqa: E402
 from tcready.dynamic.worker.journal import Journal  # noqa: E402
 from tcready.dynamic.worker.model_store import Lent, copied  # noqa: E402
-from tcready.dynamic.worker.outcome import Outcome  # noqa: E402
+from tcready.dynamic.worker.outcome import Outcome, sharing  # noqa: E402
 from tcready.dynamic.worker.parity import outcome_of  # noqa: E402
 from tcready.dynamic.worker.request import Work  # noqa: E402
 from tcready.dynamic.worker.torch_internals.placement import memory_of  # noqa: E402
@@ -297,3 +297,18 @@ def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(
     assert torch.equal(original.layer.weight, before)
     wrong = Model(plain, lambda layer, x: layer(x) * 1.03, "bfloat16")
     assert compare(*wrong.functions, "bfloat16", original=wrong).verdict == "mistake"
+
+
+def test_equal_tensors_of_two_calls_are_kept_once() -> None:
+    cache, other = torch.ones(4, 4), torch.tensor([1.0, float("nan")])
+    first = Outcome((("output 0", torch.ones(2)), ("argument cache", cache), ("argument n", 1)), ())
+    second = Outcome(
+        (("output 0", torch.zeros(2)), ("argument cache", torch.ones(4, 4)), ("argument n", 2)), ()
+    )
+    found = dict(sharing(second, first).leaves)
+    assert found["argument cache"] is cache
+    assert torch.equal(found["output 0"], torch.zeros(2))
+    assert found["argument n"] == 2
+    known = Outcome((("output 0", other), ("output 1", torch.ones(2).double())), ())
+    kept = Outcome((("output 0", other.clone()), ("output 1", torch.ones(2))), ())
+    assert sharing(kept, known).leaves[1][1].dtype == torch.float32

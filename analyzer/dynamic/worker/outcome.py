@@ -34,6 +34,21 @@ def without(outcome: Outcome, labels: Collection[str]) -> Outcome:
     return replace(outcome, leaves=tuple(leaf for leaf in outcome.leaves if leaf[0] not in labels))
 
 
+def sharing(outcome: Outcome, known: Outcome) -> Outcome:
+    """The outcome with the tensors of `known` where both are equal: of a cache that both hold one copy is left."""
+    others = dict(known.leaves)
+
+    def shared(label: str, leaf: Any) -> Any:
+        other = others.get(label)
+        if not isinstance(leaf, torch.Tensor) or not isinstance(other, torch.Tensor):
+            return leaf
+        alike = type(leaf) is type(other) and (leaf.dtype, leaf.device) == (other.dtype, other.device)
+        strided = leaf.layout == other.layout == torch.strided and not leaf.is_nested and not other.is_nested
+        return other if alike and strided and torch.equal(leaf, other) else leaf
+
+    return replace(outcome, leaves=tuple((label, shared(label, leaf)) for label, leaf in outcome.leaves))
+
+
 @dataclass(frozen=True)
 class Difference:
     """What differs between two values, in one line; None if nothing does."""

@@ -16,6 +16,7 @@ from tcready.dynamic.worker.bench.lanes import (
     COMPILED_NOTHING,
     FIRST_CALLS,
     Lane,
+    Missing,
     alive,
     built_or_why,
     compiler,
@@ -103,7 +104,7 @@ def _lane(context: Context, request: BenchRequest, running: Running, case: Case)
     return lane
 
 
-def _first(context: Context, lane: Lane, missing: str | None) -> list[float]:
+def _first(context: Context, lane: Lane, missing: Missing) -> list[float]:
     """Seconds of the first calls; what they raise puts the lane out."""
     try:
         return lane.timed(context, FIRST_CALLS)
@@ -112,7 +113,7 @@ def _first(context: Context, lane: Lane, missing: str | None) -> list[float]:
         return []
 
 
-def _warm(context: Context, lane: Lane, seconds: float, missing: str | None) -> None:
+def _warm(context: Context, lane: Lane, seconds: float, missing: Missing) -> None:
     times: list[float] = []
     began = time.monotonic()
     try:

@@ -43,6 +43,10 @@ ONE_ARM = (
 )
 
 
+Missing = Callable[[], str | None]
+"""Tells why Inductor cannot compile anything here; None if it can."""
+
+
 @dataclass
 class Lane:
     """One arm in one case."""
@@ -99,8 +103,9 @@ class Lane:
 
 
 @contextlib.contextmanager
-def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
-    """A cache folder for what is compiled meanwhile; gives why Inductor cannot compile here, None if it can.
+def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
+    """A cache folder for what is compiled meanwhile; gives what tells why Inductor cannot compile here, to be asked once
+    something raised: trying it takes up to ten seconds.
 
     Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
     """
@@ -109,10 +114,15 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
         shared_folder(context, context.work.toolchain) as tools,
         shared_folder(context, request.cache) as folder,
     ):
-        missing = None
-        if not request.works and any(_names_inductor(arm.code) for arm in request.arms):
+
+        def missing() -> str | None:
+            if request.works or not any(_names_inductor(arm.code) for arm in request.arms):
+                return None
             with inductor.inductor_cache(tools):
-                missing = missing_toolchain(context.work.options.device, context)
+                return missing_toolchain(context.work.options.device, context)
+
+        if request.kind == "cold":
+            missing()  # what a machine needs once is no part of a cold start
             dynamo.reset()
         with inductor.inductor_cache(folder, headers_in=tools):
             yield missing
@@ -123,7 +133,7 @@ def _names_inductor(code: str) -> bool:
     return "compile" in code and ("inductor" in code or "backend" not in code)
 
 
-def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> list[Lane]:
+def lanes_of(context: Context, request: BenchRequest, missing: Missing | None) -> list[Lane]:
     """Every arm in every case, built; those that cannot be are out. Raises NotTrainedError if nothing is trained."""
     given = _given(context, request)
     lanes: list[Lane] = []
@@ -159,7 +169,7 @@ def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> li
 def built_or_why(
     context: Context,
     arm: Arm,
-    missing: str | None,
+    missing: Missing | None,
     *,
     forced: bool = False,
     drifting: Sequence[str] = (),
@@ -207,12 +217,12 @@ def _given(context: Context, request: BenchRequest) -> _Given:
     return found
 
 
-def error_of(error: BaseException, context: Context, missing: str | None) -> str:
-    """What an arm raised, in one line; `missing` is why Inductor could not compile anything."""
-    return missing or compile_error(error, context)
+def error_of(error: BaseException, context: Context, missing: Missing | None) -> str:
+    """What an arm raised, in one line, or why Inductor cannot compile anything here."""
+    return (missing() if missing is not None else None) or compile_error(error, context)
 
 
-def first_calls(context: Context, lanes: list[Lane], missing: str | None) -> None:
+def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) -> None:
     """Compile: the first calls of each case, in order. An arm that compiles nothing is out, as is what raises."""
     for arm in dict.fromkeys(lane.found.arm for lane in lanes):
         own = [lane for lane in lanes if lane.found.arm == arm]
@@ -249,7 +259,7 @@ def warm_up(
     lane: Lane,
     request: BenchRequest,
     seconds: float,
-    missing: str | None,
+    missing: Missing | None,
     calls: int | None = None,
 ) -> None:
     """Calls until the times have settled: as many as asked for at least and at most, unless `seconds` are over; or just

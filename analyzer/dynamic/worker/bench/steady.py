@@ -7,7 +7,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -15,6 +15,7 @@ from tcready.dynamic.worker.bench import memory
 from tcready.dynamic.worker.bench.lanes import (
     GAVE_UP,
     Lane,
+    Missing,
     alive,
     compiler,
     count,
@@ -35,8 +36,11 @@ from tcready.schema.bench import BenchAnswer, BenchRequest
 from tcready.schema.words import EAGER
 from torch.utils.benchmark import Timer
 
-BLOCK_SECONDS = 0.1
-"""A block takes as long at least, if the time for all of them is enough."""
+BLOCK_SECONDS, NOISY_SECONDS = 0.1, 1.0
+"""A block takes as long at least, if the time for all of them is enough: the second one if the blocks of an arm differ
+much."""
+NOISY = 1.05
+"""How many times the fastest block of an arm and case the slowest one may take, before blocks are made longer."""
 BLOCK_WARM = 2
 """Calls that the Timer makes before it measures, of 100 calls or fewer; of more one in a hundred."""
 LEAST_ROUNDS = 3
@@ -138,10 +142,12 @@ def _drop_eager(lanes: list[Lane]) -> None:
 def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:
     """How many calls the next block of each lane has: so many blocks take no longer than `seconds`, if that can be."""
     share = seconds / max(blocks * len(alive(lanes)), 1)
+    is_noisy = any(_is_noisy(lane.found.blocks) for lane in alive(lanes))
+    least = NOISY_SECONDS if is_noisy else BLOCK_SECONDS
     for lane in alive(lanes):
         once = max(statistics.median((lane.seconds, *lane.found.blocks)), 1e-7)
         fitting = max(1, int(min(share / once - BLOCK_WARM, 1e6)))
-        calls = min(fitting, math.ceil(BLOCK_SECONDS / once))
+        calls = min(fitting, math.ceil(least / once))
         lane.add(block_calls=lane.calls_at_once(calls))
     for lane in alive(lanes):
         if lane.drifts:
@@ -149,7 +155,11 @@ def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:
             lane.add(block_calls=min(each.found.block_calls for each in of_case))
 
 
-def _guarded(context: Context, lane: Lane, missing: str | None, measure: Callable[[Lane], None]) -> None:
+def _is_noisy(blocks: Sequence[float]) -> bool:
+    return len(blocks) >= LEAST_ROUNDS and max(blocks) > NOISY * min(blocks)
+
+
+def _guarded(context: Context, lane: Lane, missing: Missing, measure: Callable[[Lane], None]) -> None:
     """What the arm raises puts it out; what it showed before stands."""
     try:
         measure(lane)

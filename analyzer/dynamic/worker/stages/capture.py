@@ -15,6 +15,7 @@ from tcready.dynamic.worker.gradients import Trained, watched_step
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
+from tcready.dynamic.worker.outcome import sharing
 from tcready.dynamic.worker.owners import compiled_again, owners
 from tcready.dynamic.worker.stand_ins import speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
@@ -101,7 +102,8 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                     del output
                 elif name == CALLS[1] and case.label in context.eager_again:
                     output = call(context, observed, case, *watching)
-                    context.compiled_again[case.label] = observed.outcome(output)
+                    second = observed.outcome(output)
+                    context.compiled_again[case.label] = sharing(second, context.compiled_outcomes[-1])
                     del output
                 else:  # in training the output would keep all activations
                     call(context, compiled, case, *watching)

@@ -19,6 +19,7 @@ from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.memory import measured_call
 from tcready.dynamic.worker.ops import Counts, counted_eager, module_tree
+from tcready.dynamic.worker.outcome import sharing
 from tcready.dynamic.worker.stand_ins import StandIns, speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.events.narrate import line_sets
@@ -76,7 +77,8 @@ def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case
         context.eager_again[case.label] = context.eager_outcomes[-1]
         return
     with torch.compiler.set_stance("force_eager"), contextlib.suppress(Exception):
-        context.eager_again[case.label] = outcome_of_call(context, model, model, case)
+        again = outcome_of_call(context, model, model, case)
+        context.eager_again[case.label] = sharing(again, context.eager_outcomes[-1])
 
 
 def _counted(
