@@ -56,6 +56,10 @@ SURE = ("real_gain", "no_gain", "regression")
 """Verdicts that an interval over processes gave."""
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
+FIRST_BLOCKS, COMPILING = 10.0, 3.0
+"""Of the time to a first answer: seconds for loading the compiler and for the first blocks, and how many times as long as
+the eager calls and the capture of the check compiling an arm takes. Seen: 12 s after a check with a capture of 2 s
+(fixtures/models/clean_vit.py, two cores), 16 s after one of 4 s (a policy of two layers, H200)."""
 REPEATED = (
     "inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads", "tiny", "config",
 )  # fmt: skip
@@ -324,6 +328,12 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
         raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan")
     if wanted.loader is not None:
         refuse_no_file("--loader", wanted.loader, chosen.root)
+    if wanted.loop is not None:
+        refuse_no_file("--loop", wanted.loop, chosen.root)
+        if wanted.steps > 1 or wanted.accumulate > 1:
+            raise TcreadyError("--loop makes its own steps: leave --steps and --accumulate out")
+    if wanted.steps > 1 and "train" in chosen.modes:
+        raise TcreadyError("--steps is of inference: name your training loop with --loop")
     if wanted.accumulate > 1 and "train" not in chosen.modes:
         raise TcreadyError("--accumulate is of training steps: add --mode train")
     known = arms_of(
@@ -428,6 +438,13 @@ def _with_bench(
         autocast=options.autocast,
         rollbacks=_rollbacks(seen),
     )
+    left = max(part.ends - time.monotonic(), 0.0)
+    if left < (needed := _first_answer_after(seen, len(compared))):
+        least = math.ceil((time.monotonic() - part.began + needed) / 10) * 10
+        announce(
+            f"{left:.0f} s of the budget are left, and a first answer takes about {needed:.0f} s here: give --budget "
+            f"{least} or more"
+        )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
     with observations.fork_server() as server:
         request = observations.run_request(
@@ -437,6 +454,12 @@ def _with_bench(
             schedule.process_of(request, stays), compared, wanted, about, progress, part.began, part.ends
         )
     return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(chosen.root))
+
+
+def _first_answer_after(seen: Observation, arms: int) -> float:
+    """About how many seconds the first blocks of all arms take: Inductor takes a few times as long as Dynamo did."""
+    capture = sum(stage.seconds or 0.0 for stage in seen.stages if stage.stage in ("eager", "capture"))
+    return FIRST_BLOCKS + (arms - 1) * COMPILING * capture
 
 
 def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:

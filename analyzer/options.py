@@ -772,6 +772,24 @@ class BenchOptions:
             "count", "With --mode train: forwards and backwards for one step of the optimiser.", metavar="N"
         ),
     )
+    steps: int = field(
+        default=1,
+        metadata=ask(
+            "count",
+            "Time so many calls in a row as one: each gets the inputs as the one before left them, like a cache that "
+            "grows.",
+            metavar="N",
+        ),
+    )
+    loop: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A function that calls the model as your code does, and gets it with the inputs: one call of it is timed.",
+            metavar="PATH::NAME",
+            completes="files",
+        ),
+    )
     loader: str | None = field(
         default=None,
         metadata=ask(

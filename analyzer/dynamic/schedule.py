@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tcready.dynamic.launch import RunRequest, StayingWorker, bench
 from tcready.options import BenchOptions, RunOptions
@@ -67,6 +68,11 @@ class Schedule:
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
     """Seconds of the longest process that timed calls; 0 before there was one."""
+
+    @property
+    def step(self) -> dict[str, Any]:
+        """Fields of a request: what one timed step is."""
+        return {"accumulate": self.wanted.accumulate, "calls": self.wanted.steps, "loop": self.wanted.loop}
 
     @property
     def compiled(self) -> tuple[Arm, ...]:
@@ -136,6 +142,8 @@ def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
         "dtype": options.dtype or "",
         "autocast": options.autocast or "",
         "accumulate": str(wanted.accumulate),
+        "steps": str(wanted.steps) if wanted.steps > 1 else "",
+        "loop": wanted.loop or "",
     }
 
 
@@ -179,9 +187,7 @@ def measure_more(work: Schedule) -> None:
 
 def soak(work: Schedule, arm: Arm, seconds: float) -> None:
     """One arm for so long, which is not of the budget."""
-    request = BenchRequest(
-        "soak", (arm,), seconds=seconds, accumulate=work.wanted.accumulate, cache=work.cache_of((arm,))
-    )
+    request = BenchRequest("soak", (arm,), seconds=seconds, **work.step, cache=work.cache_of((arm,)))
     work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
 
 
@@ -219,7 +225,7 @@ def _steady(work: Schedule, number: int) -> bool:
             seed=number,
             latencies=50 if work.wanted.quick else 100,
             seconds=timed,
-            accumulate=work.wanted.accumulate,
+            **work.step,
             cache=work.cache_of(arms),
             profile=number == 0,
             works=number > 0,
@@ -252,7 +258,7 @@ def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
             seed=1,
             blocks=REMEDY_BLOCKS,
             seconds=min(QUICK_TIMED, max(work.left(), LEAST) / 4),
-            accumulate=work.wanted.accumulate,
+            **work.step,
             cache=work.cache_of(arms),
             works=True,
         )
@@ -281,7 +287,7 @@ def _profile(work: Schedule) -> None:
     for arms in _each_group(work):
         if seen >= {arm.name for arm in arms}:
             continue
-        request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
+        request = BenchRequest("profile", arms, **work.step, cache=work.cache_of(arms))
         work.ask("profile", request, f"{_named(arms)} under the profiler")
 
 
@@ -299,7 +305,7 @@ def _cold(work: Schedule) -> None:
         request = BenchRequest(
             "cold",
             (arm,),
-            accumulate=work.wanted.accumulate,
+            **work.step,
             cache=str(work.room / f"cold-{arm.name}"),
             artifacts=str(work.room / f"{arm.name}-{CARRIED}")
             if arm.code and not work.wanted.quick
@@ -320,7 +326,7 @@ def _named(arms: Sequence[Arm]) -> str:
 def _warm(work: Schedule) -> None:
     """First calls in processes that find files of the one before, or get its artifacts alone."""
     for arm in (*work.compiled, *work.patched):
-        base = BenchRequest("cold", (arm,), accumulate=work.wanted.accumulate)
+        base = BenchRequest("cold", (arm,), **work.step)
         kept = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))
         work.ask("cold_warm_cache", kept, f"first call of {arm.name}, with a warm cache")
         artifacts = work.room / f"{arm.name}-{CARRIED}"

@@ -101,6 +101,11 @@ class BenchRequest:
     """For what is timed in this process; blocks get shorter so that it is enough."""
     accumulate: int = 1
     """Of a training step: forwards and backwards for one step of the optimiser."""
+    calls: int = 1
+    """In a row, of inference: one timed step is so many, each with the inputs as the one before left them."""
+    loop: str | None = None
+    """`path.py::name` or `pkg.mod::name` of a function that is called with the model and the inputs of a case: one timed
+    step is one call of it."""
     cache: str | None = None
     """Folder of Inductor's files, which outlasts the process; None: one of its own, which starts empty."""
     artifacts: str | None = None

@@ -380,3 +380,106 @@ def test_guards_are_counted_and_the_most_expensive_are_named(tmp_path: Path) -> 
     assert compiled.python_guards is not None
     assert compiled.python_guards < compiled.guards
     assert all(0 < seconds < 1e-3 for _, seconds in compiled.expensive_guards)
+
+
+LOOPS = """\
+import torch
+from torch import nn
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, cache):
+        keys = cache["keys"] = torch.cat([cache["keys"], self.layer(x)], 1)
+        return x @ keys.transpose(1, 2)
+
+
+def growing():
+    return {"x": torch.randn(1, 1, 8), "cache": {"keys": torch.zeros(1, 4, 8)}}
+
+
+def sized():
+    return {"x": torch.randn(1, 1, 8), "cache": {"keys": torch.zeros(1, 4, 8)}}
+
+
+def batches(model, x, cache):
+    for length in (3, 5, 7, 9):
+        model(x, {"keys": torch.zeros(1, length, 8)})
+
+
+def train(model, x, cache):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for rate in (0.1, 0.01):
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.zero_grad()
+        model(x, {"keys": torch.zeros(1, 4, 8)}).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.fixture(name="loops", scope="module")
+def loops_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("loops")
+    (folder / "net.py").write_text(LOOPS)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode"),
+    [
+        ({"calls": 6}, "infer"),
+        ({"loop": "net.py::batches"}, "infer"),
+    ],
+)
+def test_calls_in_a_row_show_what_is_compiled_again(loops: Path, asked: dict[str, Any], mode: str) -> None:
+    asked = {**asked, "blocks": 3, "warm_least": 1, "warm_most": 2, "latencies": 0, "seconds": 2.0}
+    answer = measure(
+        "steady",
+        "net.py::Attends",
+        Arm(EAGER, ""),
+        CAPTURED,
+        root=loops,
+        asked=asked,
+        inputs="net.py::growing",
+    )
+    eager, compiled = answer.measured
+    assert not eager.error
+    assert not compiled.error
+    assert compiled.graphs == 2  # of the first size, and of any
+    (note,) = (note for note in compiled.notes if note.startswith("compiled again"))
+    assert note.startswith("compiled again: 1 time: net.py:10 Attends.forward (")
+    assert "keys" in note
+    assert compiled.recompiles == 0
+    assert len(compiled.blocks) == 3
+    assert [each.count for each in answer.items] == ([6.0] if "calls" in asked else [])
+
+
+def test_a_training_loop_makes_its_own_steps(loops: Path) -> None:
+    asked = {"loop": "net.py::train", "blocks": 3, "warm_least": 1, "warm_most": 2, "seconds": 2.0}
+    answer = measure(
+        "steady",
+        "net.py::Attends",
+        Arm(EAGER, ""),
+        CAPTURED,
+        root=loops,
+        asked=asked,
+        inputs="net.py::growing",
+        mode="train",
+    )
+    assert [found.error for found in answer.measured] == ["", ""]
+    assert all(len(found.blocks) == 3 for found in answer.measured)
+
+
+def test_a_loop_that_is_no_function_is_told(loops: Path) -> None:
+    answer = measure(
+        "steady",
+        "net.py::Attends",
+        Arm(EAGER, ""),
+        root=loops,
+        asked={"loop": "net.py::Attends"},
+        inputs="net.py::growing",
+    )
+    assert answer.failure == "--loop net.py::Attends: it is no function"

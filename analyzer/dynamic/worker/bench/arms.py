@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,24 +81,32 @@ class Running:
         """Put back what calls changed of the model's buffers."""
         state.put_back(self.model, self.start)
 
-    def step(self, loss: Loss | None, accumulate: int = 1) -> Callable[[Iterator[Inputs]], Any]:
-        """What is measured, called with the inputs of its calls: one call; in training (with a `loss`) forward, loss and
-        backward, `accumulate` times, and a step of the optimiser. It is to be called within `in_place`."""
+    def step(
+        self, loss: Loss | None, accumulate: int = 1, loop: Callable[..., Any] | None = None
+    ) -> Callable[[Iterator[Inputs]], Any]:
+        """What is measured, called with the inputs of its calls, within `in_place`: one call; in training (with a `loss`)
+        forward, loss and backward, `accumulate` times, and a step of the optimiser; with a `loop` one call of it."""
         function, context, optimizer = self.function, self.context, self.optimizer
         # A CUDA graph writes its outputs to the same memory every time: this says that the last ones are done with.
         marks = not self.eager and torch.device(context.work.options.device).type == "cuda"
         cast = bool(context.work.options.autocast)
 
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            torch.compiler.cudagraph_mark_step_begin()
+            return function(*args, **kwargs)
+
+        once = marked if marks else function
+        if loop is not None:
+            once = functools.partial(loop, once)
+
         def forward(inputs: Iterator[Inputs]) -> Any:
             args, kwargs = next(inputs)
-            if marks:
-                torch.compiler.cudagraph_mark_step_begin()
             if not cast:
-                return function(*args, **kwargs)
+                return once(*args, **kwargs)
             with autocast(context):
-                return function(*args, **kwargs)
+                return once(*args, **kwargs)
 
-        if loss is None:
+        if loss is None or loop is not None:
             return forward
 
         def train(inputs: Iterator[Inputs]) -> None:

@@ -12,11 +12,15 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import Method, takes_inputs
 from tcready.dynamic.worker.shape_axes import inputs_of, parameter_names
-from tcready.schema.bench import Items
+from tcready.schema.bench import BenchRequest, Items
 
 
-def case_items(context: Context, accumulate: int) -> tuple[Items, ...]:
-    """What a call of each case processes, in training a step of `accumulate` forwards; each with the name of its case."""
+def case_items(context: Context, request: BenchRequest) -> tuple[Items, ...]:
+    """What a timed step of each case processes, which may be several forwards; each with the name of its case. Nothing is
+    known of a loop of the user's own."""
+    if request.loop is not None:
+        return ()
+    accumulate = request.accumulate
     mode = context.work.options.mode
     names = _names_of_parameters(context.value)
     found: list[Items] = []
@@ -25,6 +29,11 @@ def case_items(context: Context, accumulate: int) -> tuple[Items, ...]:
             items = for_a_step([case.items], mode, accumulate)
         else:
             items = derive_items(tensor_arguments(case, names), mode, accumulate)
+        if request.calls > 1:
+            in_a_row = f", {request.calls} calls in a row"
+            items = tuple(
+                replace(each, count=each.count * request.calls, label=each.label + in_a_row) for each in items
+            )
         found += [replace(each, case=case.name) for each in items]
     return tuple(found)
 

@@ -23,6 +23,7 @@ from tcready.dynamic.worker.bench.lanes import (
     error_of,
     measured,
 )
+from tcready.dynamic.worker.bench.loops import loop_of
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.request import write_whole
@@ -96,11 +97,11 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 def _lane(context: Context, request: BenchRequest, running: Running, case: Case) -> Lane:
     """One case. Its calls get a copy of the inputs each: no call is made before, to see whether they change them."""
     lane = Lane(ArmMeasured(running.arm.name, case.name), accumulate=request.accumulate)
-    loss = None
-    if context.work.options.mode == "train":
+    loss, loop = None, loop_of(context, request)
+    if context.work.options.mode == "train" and loop is None:
         with placement.stance("force_eager"):
             loss = loss_for(context, context.build(), case)
-    lane.arm, lane.feed, lane.step = running, Feed(case, "call"), running.step(loss, request.accumulate)
+    lane.arm, lane.feed, lane.step = running, Feed(case, "call"), running.step(loss, request.accumulate, loop)
     return lane
 
 

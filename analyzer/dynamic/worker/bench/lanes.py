@@ -12,6 +12,7 @@ from typing import Any
 
 from tcready.dynamic.worker.bench.arms import Running, built, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
+from tcready.dynamic.worker.bench.loops import Loop, loop_of
 from tcready.dynamic.worker.bench.state import Drift, drift
 from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.context import Context
@@ -35,6 +36,10 @@ SETTLED = 0.05
 """By how much these may differ."""
 COMPILED_NOTHING = "compiled nothing"
 GAVE_UP = "Dynamo gave up at its recompile limit: from there on calls run eagerly"
+AGAIN = "compiled again"
+"""What the note of recompilations begins with."""
+MOST_NAMED = 3
+"""Functions that it names."""
 OWN_PARTS = (
     "the code compiles parts of itself: `eager` is the code as it stands; in parity all of it is eager"
 )
@@ -162,7 +167,7 @@ def lanes_of(context: Context, request: BenchRequest, missing: Missing | None) -
                 lane.out(each)
             else:
                 loss, lane.feed = each
-                lane.arm, lane.step = running, running.step(loss, request.accumulate)
+                lane.arm, lane.step = running, running.step(loss, request.accumulate, given.loop)
     return lanes
 
 
@@ -190,6 +195,7 @@ class _Given:
     drift: Drift
     compiles: bool
     """Whether the code compiles parts of itself."""
+    loop: Loop | None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -200,13 +206,13 @@ class _Given:
 def _given(context: Context, request: BenchRequest) -> _Given:
     eager = built(context, Arm(EAGER, ""))
     record = Record()
-    found = _Given([], Drift(), False)
+    found = _Given([], Drift(), False, loop_of(context, request))
     for case in context.cases:
         try:
             with recording(record), eager.in_place():
-                loss = loss_for(context, eager.model, case)
-                step = eager.step(loss, request.accumulate)
-                feed = feed_of(case, step, request.accumulate)
+                loss = loss_for(context, eager.model, case) if found.loop is None else None
+                step = eager.step(loss, request.accumulate, found.loop)
+                feed = feed_of(case, step, request.accumulate, is_loop=found.loop is not None)
                 found.drift |= drift(eager.model, functools.partial(step, feed.take(request.accumulate)))
                 found.cases.append((loss, feed))
         except NotTrainedError:
@@ -246,9 +252,10 @@ def _counted(context: Context, own: list[Lane], record: Record) -> None:
     if running is None or running.eager:
         return
     graphs = sum(1 for frame in record.compiled if frame.ops)
+    again = _named_again(context, record)
     breaks = len(narrate.break_sites(record, context.names, None))
     for lane in own:
-        lane.add(graphs=graphs, breaks=breaks, recompiles=0)
+        lane.add(graphs=graphs, breaks=breaks, recompiles=0, notes=(*lane.found.notes, *again))
         if not graphs and not lane.found.error:
             lane.out(COMPILED_NOTHING)
         lane.gave_up |= any_given_up(record)  # in which of the cases is not known
@@ -289,16 +296,29 @@ def watched(context: Context, lane: Lane, steps: int) -> list[float]:
     record = Record()
     with recording(record):
         times = lane.timed(context, steps)
-    count(lane, record)
+    count(context, lane, record)
     return times
 
 
-def count(lane: Lane, record: Record) -> None:
+def count(context: Context, lane: Lane, record: Record) -> None:
     """Add what was compiled again."""
     if lane.arm is not None and not lane.arm.eager:
         again = sum(1 for event in record.recompiles if event.kept)
-        lane.add(recompiles=(lane.found.recompiles or 0) + again)
+        notes = (
+            () if any(note.startswith(AGAIN) for note in lane.found.notes) else _named_again(context, record)
+        )
+        lane.add(recompiles=(lane.found.recompiles or 0) + again, notes=(*lane.found.notes, *notes))
         lane.gave_up |= any_given_up(record)
+
+
+def _named_again(context: Context, record: Record) -> tuple[str, ...]:
+    """What was compiled again, and why, as a note; none if nothing was."""
+    found = narrate.join_recompiles(narrate.recompiles(record, context.names, None, False))
+    parts = [f"{each.path}:{each.line} {each.symbol} ({each.reasons[0]})" for each in found if each.reasons]
+    number = len(record.recompiles)
+    more = f", and {len(parts) - MOST_NAMED} more" if len(parts) > MOST_NAMED else ""
+    times = f"{number} time{'' if number == 1 else 's'}"
+    return (f"{AGAIN}: {times}: {', '.join(parts[:MOST_NAMED])}{more}",) if parts else ()
 
 
 def any_given_up(record: Record) -> bool:

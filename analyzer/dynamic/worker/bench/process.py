@@ -82,7 +82,7 @@ def run(context: Context, request: BenchRequest, room: Path, *, is_built: bool =
         answer = replace(
             answer,
             weights=tuple((case.name, case.weight) for case in context.cases if case.name is not None),
-            items=case_items(context, request.accumulate),
+            items=case_items(context, request),
             stack=(*stack_of(context, request), *busy),
             notes=notes,
         )

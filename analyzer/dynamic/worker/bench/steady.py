@@ -187,7 +187,7 @@ def _block(context: Context, lane: Lane) -> None:
         )
         seconds = timer.timeit(calls).mean
     lane.add(blocks=(*lane.found.blocks, seconds))
-    count(lane, record)
+    count(context, lane, record)
 
 
 def _singly(context: Context, lane: Lane, wanted: int) -> None:

@@ -1,0 +1,38 @@
+"""What one timed call is if it is not one call of the model: several in a row, or a loop of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.bench.arms import Unmeasured
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.loading import named
+from tcready.schema.bench import BenchRequest
+
+Loop = Callable[..., Any]
+"""Called with the model, which is compiled or not, and with the inputs of a case."""
+
+
+def loop_of(context: Context, request: BenchRequest) -> Loop | None:
+    """The loop that was asked for; None if calls are timed one by one.
+
+    Raises Unmeasured if what is named is no function, and what importing it raises.
+    """
+    if request.loop is not None:
+        found = named(request.loop, "--loop", context.work)
+        if not callable(found) or isinstance(found, (type, torch.nn.Module)):
+            raise Unmeasured(f"--loop {request.loop}: it is no function")
+        loop: Loop = found
+        return loop
+    if request.calls <= 1:
+        return None
+
+    def repeat(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        output = None
+        for _ in range(request.calls):
+            output = model(*args, **kwargs)
+        return output
+
+    return repeat
