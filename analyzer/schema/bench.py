@@ -485,8 +485,6 @@ class Bench:
     rollback: str = ""
     """And those that put eager back."""
     checklist: tuple[CheckItem, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
-    """What was tried since compiling does not pay as it is; their outputs are not compared."""
     loader: LoaderShare | None = None
     soak: Soak | None = None
     noise: Noise | None = None
@@ -502,6 +500,8 @@ class Bench:
     """What a reader must know of how it was measured."""
     longer: str = ""
     """What measures more of the checklist; empty if nothing is left."""
+    remedies: tuple[Remedy, ...] = ()
+    """What was tried since compiling does not pay as it is; their outputs are not compared."""
 
     @property
     def gain(self) -> float | None:
