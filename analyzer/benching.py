@@ -446,12 +446,20 @@ def _with_bench(
             f"{least} or more"
         )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
-    with observations.fork_server() as server:
+    device = str((seen.environment or {}).get("device") or options.device)
+    spares = schedule.Spares(schedule.Spares.are_allowed(device))
+    with observations.fork_server() as server, spares:
         request = observations.run_request(
             seen.target, options.without_studies(), chosen.root, stays.toolchain, server
         )
         found = measured(
-            schedule.process_of(request, stays), compared, wanted, about, progress, part.began, part.ends
+            schedule.process_of(request, stays, spares),
+            compared,
+            wanted,
+            about,
+            progress,
+            part.began,
+            part.ends,
         )
     return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(chosen.root))
 

@@ -386,6 +386,20 @@ class StayingWorker:
         self._end()
         return _with_detail(ending, started)
 
+    def prepare(self, request: RunRequest) -> None:
+        """Start a process that imports torch and waits for one request: what it measures it builds itself."""
+        self.close()
+        self._folder = folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        self._asked = 0
+        self._request = request = replace(request, server=None)
+        room = Path(folder.name)
+        work = replace(_work(request, os.path.realpath(request.root)), waits=True)
+        build_bundle(room / "worker.pyz")
+        write_json(str(room / "request.json"), work)
+        with signals_wait():
+            started = _started(request, work.root, room, benched=True)
+            self._running = started if isinstance(started, _Running) else None
+
     def bench(
         self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]
     ) -> BenchAnswer:

@@ -6,6 +6,7 @@ It travels with the worker: a machine that has Python and torch alone measures, 
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,10 @@ NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
 """What is not measured where the first process timed nothing."""
 OF_THE_FIRST: frozenset[BenchKind] = frozenset({"steady", "profile", "parity"})
 """What the process of the check measures, with the model that it built."""
+OF_A_SPARE: frozenset[BenchKind] = frozenset({"steady", "cold"})
+"""What is measured in processes of its own one after the other."""
+SPARE_PROCESSORS, SPARE_BYTES = 8, 8 << 30
+"""What a machine has at least, if one process imports torch while another one measures."""
 NOTHING_TIMED = "not run: the first process timed nothing"
 
 
@@ -191,21 +196,63 @@ def soak(work: Schedule, arm: Arm, seconds: float) -> None:
     work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
 
 
+class Spares:
+    """A process that imports torch while another one measures, to be the next one. Enter it as a context.
+
+    `is_allowed`: whether there are processors and memory for two, and what is measured does not need all processors.
+    """
+
+    def __init__(self, is_allowed: bool) -> None:
+        self._is_allowed = is_allowed
+        self._waiting: StayingWorker | None = None
+
+    def __enter__(self) -> Spares:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._waiting is not None:
+            self._waiting.__exit__()
+            self._waiting = None
+
+    @staticmethod
+    def are_allowed(device: str) -> bool:
+        """Whether this machine has room for one, for a model on `device`."""
+        if device == "cpu" or not hasattr(os, "sched_getaffinity"):
+            return False
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return len(os.sched_getaffinity(0)) >= SPARE_PROCESSORS and free >= SPARE_BYTES
+
+    def prepare(self, request: RunRequest) -> None:
+        """Start one, unless one waits or none is allowed."""
+        if self._is_allowed and self._waiting is None:
+            self._waiting = StayingWorker()
+            self._waiting.prepare(request)
+
+    def take(self) -> StayingWorker | None:
+        """The one that waits, which is the caller's to leave; None if there is none."""
+        waiting, self._waiting = self._waiting, None
+        return waiting
+
+
 def process_of(
-    request: RunRequest, first: StayingWorker | None = None
+    request: RunRequest, first: StayingWorker | None = None, spares: Spares | None = None
 ) -> Callable[[BenchRequest, float, Progressing], BenchAnswer]:
     """What runs one process of a bench of this target. `first`: the process of its check, which answers what comes before
-    second processes, if it can."""
+    second processes, if it can. `spares`: where later processes come from, if one waits."""
 
     def run(wanted: BenchRequest, seconds: float, tell: Progressing) -> BenchAnswer:
+        is_plain = not any(arm.sources for arm in wanted.arms)
         if first is not None and first.is_of(request):
-            if (
-                wanted.kind in OF_THE_FIRST
-                and wanted.seed == 0
-                and not any(arm.sources for arm in wanted.arms)
-            ):
+            if wanted.kind in OF_THE_FIRST and wanted.seed == 0 and is_plain:
+                if wanted.kind != "steady" and spares is not None:
+                    spares.prepare(request)
                 return first.bench(wanted, seconds, tell)
             first.close()  # its memory and its processor are the next one's
+        if wanted.kind in OF_A_SPARE and is_plain and spares is not None and (spare := spares.take()):
+            with spare:
+                spares.prepare(request)  # it is done importing before this one is done building and compiling
+                if spare.is_of(request):
+                    return spare.bench(wanted, min(request.options.timeout, seconds), tell)
         # a soak may take longer than any run: its own seconds are its limit
         limit = seconds if wanted.kind == "soak" else min(request.options.timeout, seconds)
         options = dataclasses.replace(request.options, timeout=round(limit))

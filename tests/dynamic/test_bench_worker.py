@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready.dynamic import RunRequest, StayingWorker, bench, observe
+from tcready.dynamic import RunRequest, StayingWorker, bench, observe, schedule
 from tcready.dynamic.worker.request import DROPPED_PREFIXES
 from tcready.options import RunOptions
 from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest, Items
@@ -314,6 +315,34 @@ def test_the_process_of_a_check_that_ends_in_a_bench_says_so(tmp_path: Path) -> 
         assert answer.ended_in == "ends"
         assert (answer.failure or "").startswith("the process exited with code 3")
         assert not stays.is_of(request)
+
+
+@pytest.mark.usefixtures("plain_environment")
+def test_a_process_imports_torch_while_another_one_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
+    request = RunRequest("net.py::Net", RunOptions(inputs="net.py::one"), str(tmp_path))
+    asked: list[str] = []
+    monkeypatch.setattr(schedule, "bench", lambda _request, wanted, _tell: asked.append(wanted.kind))
+    steady = BenchRequest("steady", (EAGER, CAPTURED), blocks=3, seconds=2.0)
+    with StayingWorker() as first, schedule.Spares(is_allowed=True) as spares:
+        observe(request, stays=first)
+        run = schedule.process_of(request, first, spares)
+        answers = [run(steady, 60.0, lambda _: None)]
+        run(BenchRequest("parity", (EAGER, CAPTURED), seconds=2.0), 60.0, lambda _: None)
+        answers += [run(replace(steady, seed=number), 60.0, lambda _: None) for number in (1, 2)]
+        cold = run(BenchRequest("cold", (CAPTURED,)), 60.0, lambda _: None)
+    assert asked == []
+    for answer in (*answers, cold):
+        assert answer.failure is None
+        assert not any(found.error for found in answer.measured)
+    assert all(len(found.blocks) == 3 for answer in answers for found in answer.measured)
+    assert cold.measured[0].cold is not None
+    with schedule.Spares(is_allowed=False) as spares:
+        spares.prepare(request)
+        assert spares.take() is None
+    assert not schedule.Spares.are_allowed("cpu")
 
 
 @pytest.mark.parametrize("variable", ["TORCHINDUCTOR_MAX_AUTOTUNE", "TORCHDYNAMO_DISABLE"])

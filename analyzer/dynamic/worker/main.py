@@ -63,6 +63,10 @@ def main() -> int:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
+        if work.waits:
+            from tcready.dynamic.worker.bench import process
+
+            process.wait(context, Path(state_path).parent)
         from tcready.dynamic.worker import pipeline
 
         if pipeline.run(context) is None:

@@ -55,6 +55,8 @@ class Work:
     """Changes to be tried, in place of the stages of a run."""
     bench: BenchRequest | None = None
     """What to measure, in place of the stages of a run."""
+    waits: bool = False
+    """Whether the process imports torch and waits then for what it is to measure (`bench.process.wait`)."""
     stays: bool = False
     """Whether the process stays after its stages, to measure what it is asked for then (`bench.process.serve`)."""
     toolchain: str | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NoReturn
 
 import torch
 from tcready.dynamic.worker.bench import cold, loader, parity, profile, soak, steady
@@ -44,6 +46,16 @@ def serve(context: Context, room: Path) -> None:
     forget_calls(context)
     for number in itertools.count():
         run(context, next_request(BenchRequest, room, number), room, is_built=True)
+
+
+def wait(context: Context, room: Path) -> NoReturn:
+    """Measure what is asked for next, as `request-1.json`, in a process that has imported torch meanwhile. Whoever asks
+    ends the process."""
+    wanted = next_request(BenchRequest, room, 0)
+    context.work = replace(context.work, bench=wanted)
+    run(context, wanted, room)
+    next_request(BenchRequest, room, 1)
+    sys.exit(1)  # nobody asks for more
 
 
 def forget_calls(context: Context) -> None:
