@@ -314,6 +314,26 @@ def test_device_memory_comes_before_resident_memory() -> None:
     assert (found.verdict, found.memory_steady_bytes) == ("no_gain", 4 * 10**8)
 
 
+def test_the_process_that_times_tells_memory_until_arms_ran_alone() -> None:
+    memory = {EAGER: MemoryUse(2 * 10**8), "default": MemoryUse(4 * 10**8)}
+    ran = [
+        replace(
+            each,
+            answer=replace(
+                each.answer,
+                measured=tuple(replace(row, memory=memory[row.arm]) for row in each.answer.measured),
+            ),
+        )
+        if each.purpose == "steady"
+        else each
+        for each in without(GAIN, "cold")
+    ]
+    found = arm(of(ran))
+    assert (found.verdict, found.memory_steady_bytes) == ("no_gain", 4 * 10**8)
+    alone = colds({EAGER: 0.5, "default": 30.5}, MEMORY)
+    assert arm(of([*ran, *alone])).memory_steady_bytes == MEMORY["default"]
+
+
 def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
     def profile(eager: Profile, compiled: Profile) -> BenchProcess:
         return process(

@@ -192,7 +192,8 @@ def _ratio_in(
 
 
 def _on_device(processes: Sequence[BenchProcess]) -> bool:
-    return any(row.memory and row.memory.device_steady is not None for row in _rows(processes, "cold"))
+    rows = (*_rows(processes, "cold"), *_rows(processes, "steady"))
+    return any(row.memory and row.memory.device_steady is not None for row in rows)
 
 
 def _notes(processes: Sequence[BenchProcess]) -> tuple[str, ...]:
@@ -572,8 +573,12 @@ def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, flo
 def _memory(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[MemoryUse]:
-    """Of the processes that ran the arm alone; of all cases where it is not told for each."""
-    rows = [row for row in _rows(processes, "cold") if row.arm == arm and row.memory is not None]
+    """Of the processes that ran the arm alone, else of those that timed it; of all cases if it is not told for each."""
+    alone, timed = (
+        [row for row in _rows(processes, purpose) if row.arm == arm and row.memory is not None]
+        for purpose in ("cold", "steady")
+    )
+    rows = alone or timed
     own = [row for row in rows if row.case in weights] or rows
     return [row.memory for row in own if row.memory is not None]
 

@@ -11,12 +11,21 @@ import pytest
 import torch
 import torch._inductor.config
 from measuring import CAPTURED, measure
-from tcready.dynamic.worker.bench.inputs import DEPTH, seen
+from tcready.dynamic.worker.bench import steady
+from tcready.dynamic.worker.bench.arms import Running
+from tcready.dynamic.worker.bench.inputs import DEPTH, Feed, seen
+from tcready.dynamic.worker.bench.lanes import Lane
 from tcready.dynamic.worker.bench.load import busy_note
 from tcready.dynamic.worker.bench.state import as_built, drift, kept, put_back
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.parity import compare, flatten
+from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals.settings import changed_meanwhile, put_after, put_before
-from tcready.schema.bench import Arm, BenchAnswer
+from tcready.options import RunOptions
+from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer
 from tcready.schema.words import EAGER
 from torch import nn
 
@@ -262,6 +271,21 @@ def test_gradients_of_what_a_function_is_given_are_compared(code: Path, tools: P
     assert row.parity is not None, row.error
     assert row.parity.same is False
     assert row.parity.detail.startswith("gradient of argument 0")
+
+
+def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = Work("net.py::Net", RunOptions(), "/")
+    context = Context(work, Journal(work, None, None), Names("/", ()))
+    model = nn.Linear(4, 4)
+    running = Running(Arm("default", "x"), context, model, model, None, kept_bytes=1000)
+    calls: list[torch.Tensor] = []
+    lane = Lane(ArmMeasured("default"), running, lambda inputs: calls.append(next(inputs)[0][0]))
+    lane.feed = Feed(Case(None, (torch.ones(1, 4),), {}), "never")
+    monkeypatch.setattr(steady.memory, "allocated", lambda _context: 500)
+    monkeypatch.setattr(steady.memory, "device_peak", lambda _context: 500 + 30 * len(calls))
+    assert steady.memory_of_call(context, lane).device_steady == 4 * (16 + 4) + 1000 + 30
 
 
 def test_weights_in_the_same_memory_are_not_written_to() -> None:

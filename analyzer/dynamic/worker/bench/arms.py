@@ -54,6 +54,8 @@ class Running:
     start: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Buffers that calls change, as they were at first."""
     optimizer: torch.optim.Optimizer | None = None
+    kept_bytes: int = 0
+    """Device memory that its first calls left in use, such as CUDA graphs and the optimiser's state."""
 
     @property
     def eager(self) -> bool:

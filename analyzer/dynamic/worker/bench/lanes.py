@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tcready.dynamic.worker.bench import memory
 from tcready.dynamic.worker.bench.arms import Running, built, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
 from tcready.dynamic.worker.bench.loops import Loop, loop_of
@@ -233,6 +234,7 @@ def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) ->
     for arm in dict.fromkeys(lane.found.arm for lane in lanes):
         own = [lane for lane in lanes if lane.found.arm == arm]
         record = Record()
+        before = memory.allocated(context)
         dynamo.forget_sizes()
         for lane in own:
             if lane.found.error:
@@ -243,6 +245,9 @@ def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) ->
                     lane.timed(context, FIRST_CALLS)
             except Exception as error:
                 lane.out(error_of(error, context, missing))
+        for lane in own:
+            if lane.arm is not None:
+                lane.arm.kept_bytes = max(memory.allocated(context) - before, 0)
         _counted(context, own, record)
 
 

@@ -26,6 +26,11 @@ def device_peak(context: Context) -> int | None:
     return torch.cuda.max_memory_allocated(context.work.options.device) if is_cuda(context) else None
 
 
+def allocated(context: Context) -> int:
+    """Bytes of the device in use now; 0 without such a device."""
+    return torch.cuda.memory_allocated(context.work.options.device) if is_cuda(context) else 0
+
+
 def forget_device_peak(context: Context) -> None:
     if is_cuda(context):
         torch.cuda.synchronize(context.work.options.device)

@@ -29,10 +29,11 @@ from tcready.dynamic.worker.bench.lanes import (
 from tcready.dynamic.worker.bench.profile import add_profile
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.precision import bytes_of
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.record import Record
 from tcready.quantities import time_text
-from tcready.schema.bench import BenchAnswer, BenchRequest
+from tcready.schema.bench import BenchAnswer, BenchRequest, MemoryUse
 from tcready.schema.words import EAGER
 from torch.utils.benchmark import Timer
 
@@ -103,10 +104,24 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         _drop_eager(lanes)
         if request.profile and memory.is_cuda(context):
             for lane in alive(lanes):
+                _guarded(context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane)))
+            for lane in alive(lanes):
                 with contextlib.suppress(Exception):  # times stand without it; a process of its own says why
                     add_profile(context, lane, share)
                 keep(replace(answer, measured=measured(lanes)))
         return replace(answer, measured=measured(lanes))
+
+
+def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
+    """Device memory of a warm call: of the arm's model, of what its first calls left, and of the call. Arms of one
+    process may share their weights, so this is not what the process uses."""
+    assert lane.arm is not None
+    lane.arm.rewind()
+    memory.forget_device_peak(context)
+    before = memory.allocated(context)
+    lane.timed(context, 1)
+    taken = (memory.device_peak(context) or before) - before
+    return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.kept_bytes + taken)
 
 
 def first_answer(lanes: list[Lane]) -> str:
