@@ -2,8 +2,8 @@
 
     python benchmarks/speed_noise.py fixtures/models/NAME.py [--times 20] [--budget 60]
 
-Printed are the verdicts of eager held against eager, over all processes and (likely) in each by itself, from every other
-block of calls against the one before it: each that is a gain or a regression is wrong.
+It compares every other block of eager calls with the block before it, and prints the verdicts: over all processes, and
+(likely) in each process. A gain or a regression is wrong.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def main() -> int:
     found: Counter[str] = Counter()
     for number in range(1, options.times + 1):
         report = api.bench(options.target, wanted=BenchOptions(quick=True, bench_budget=options.budget))
-        noise = next(each.observation.bench.noise for each in report.targets if each.observation.bench)
-        found[noise.verdict if noise is not None else "not measured"] += 1
         bench = next(each.observation.bench for each in report.targets if each.observation.bench)
+        noise = bench.noise
+        found[noise.verdict if noise is not None else "not measured"] += 1
         blocks = next(arm.blocks for arm in bench.cases[-1].arms if arm.arm == EAGER)
         halves = [row[::2] for row in blocks], [row[1::2] for row in blocks]
         found[likely(within(*halves))] += 1

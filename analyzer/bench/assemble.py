@@ -182,13 +182,23 @@ def _remedies(processes: Sequence[BenchProcess], weights: Mapping[str | None, fl
 def _ratio_in(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Figure | None:
-    """How many times as fast as eager code an arm is in a process, the cases together; None if it was not timed."""
-    shares = list(weights.values())
-    both = [_timed(processes, name, weights)[0] for name in (EAGER, arm)] if processes else []
-    if len(both) < 2 or both[0] is None or both[1] is None:
+    """How many times as fast as eager code an arm is in the processes that timed both; None if none did."""
+    both = _beside_eager(processes, arm, weights)
+    if not both:
         return None
-    before, after = (weighted([cases], shares) for cases in both if cases is not None)
+    before, after = (weighted(cases, list(weights.values())) for cases in zip(*both, strict=True))
     return ratio(before, after)
+
+
+def _beside_eager(
+    processes: Sequence[BenchProcess],
+    arm: str,
+    weights: Mapping[str | None, float],
+    of: Literal["blocks", "latencies"] = "blocks",
+) -> list[tuple[Rows, Rows]]:
+    """The times of eager code and of an arm, of each process that timed both."""
+    timed = zip(*(_timed(processes, name, weights, of) for name in (EAGER, arm)), strict=True)
+    return [(before, after) for before, after in timed if before is not None and after is not None]
 
 
 def _on_device(processes: Sequence[BenchProcess]) -> bool:
@@ -294,7 +304,7 @@ def _unpatched(
     plain: Mapping[str, ArmBench],
     weights: Mapping[str | None, float],
 ) -> ArmMeasured | None:
-    """What is known of the arm whose lines an arm with a patch ends in; None of another arm."""
+    """The measurements of the arm with the same code but no patch; None if `patched` has no patch, or there is none."""
     last = patched.code.splitlines()[-1:]
     alike = (each for each in arms if not each.sources and each.code.splitlines() == last)
     if not patched.sources or (arm := next(alike, None)) is None:
@@ -466,11 +476,9 @@ def _speedup(
     """The ratio to eager, in how many processes it was measured, and the ratio of each: round by round in those that
     timed both; if there are none, of different processes."""
     shares = list(weights.values())
-    timed = zip(_timed(processes, EAGER, weights), _timed(processes, arm.arm, weights), strict=True)
-    both = [(before, after) for before, after in timed if before is not None and after is not None]
+    both = _beside_eager(processes, arm.arm, weights)
     if both:
-        before, after = (weighted(cases, shares) for cases in zip(*both, strict=True))
-        found, count = ratio(before, after), len(both)
+        found, count = _ratio_in(processes, arm.arm, weights), len(both)
         alone = [[weighted([rows], shares)[0] for rows in pair] for pair in both]
         each = within([one for one, _ in alone], [other for _, other in alone])
     else:
@@ -488,8 +496,7 @@ def _of_single_calls(
     """
     if len(weights) > 1:
         return None
-    timed = zip(*(_timed(processes, name, weights, "latencies") for name in (EAGER, arm)), strict=True)
-    both = [(before[0], after[0]) for before, after in timed if before is not None and after is not None]
+    both = [(one[0], two[0]) for one, two in _beside_eager(processes, arm, weights, "latencies")]
     if len(both) < 2:
         return None
     before, after = ([[statistics.median(calls)] for calls in rows] for rows in zip(*both, strict=True))
@@ -573,7 +580,7 @@ def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, flo
 def _memory(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[MemoryUse]:
-    """Of the processes that ran the arm alone, else of those that timed it; of all cases if it is not told for each."""
+    """Memory measured in cold starts, else in the processes that timed the arm; of all cases if not measured by case."""
     alone, timed = (
         [row for row in _rows(processes, purpose) if row.arm == arm and row.memory is not None]
         for purpose in ("cold", "steady")

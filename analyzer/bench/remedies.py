@@ -69,19 +69,16 @@ def remedies_for(bench: Bench) -> tuple[Arm, ...]:
     slow = next((arm for arm in summary if arm.arm == DEFAULT and arm.verdict in NO_GAIN), None)
     if slow is None or slow.code != "model = torch.compile(model)":
         return ()
-    on_device = slow.kernel_seconds is not None
-    several = len(bench.cases) > 1
-    return tuple(each.arm for each in candidates(slow, on_device=on_device, several_cases=several))
+    return tuple(each.arm for each in candidates(slow, several_cases=len(bench.cases) > 1))
 
 
-def candidates(arm: ArmBench, *, on_device: bool, several_cases: bool) -> Iterator[Candidate]:
+def candidates(arm: ArmBench, *, several_cases: bool) -> Iterator[Candidate]:
     """The remedies that fit what was measured of the arm `default`."""
     call = arm.seconds.median if arm.seconds else 0.0
     if (arm.dynamo_seconds or 0.0) > NOTICEABLE * call:
         yield WITHOUT_MODULE_GUARDS
         yield TENSOR_GUARDS_ALONE
-    kernels = arm.kernel_seconds.median if arm.kernel_seconds else 0.0
-    if on_device and (arm.host_seconds or 0.0) > kernels:
+    if arm.kernel_seconds is not None and (arm.host_seconds or 0.0) > arm.kernel_seconds.median:
         yield CUDA_GRAPHS
     if arm.breaks:
         yield BLOCKS

@@ -31,7 +31,7 @@ PARITY_SHARE = 0.07
 """Of the budget, for outputs from further seeds and in other layouts: a second opinion, after the first seed."""
 LOADER_SECONDS = 20.0
 REMEDY_BLOCKS = 5
-"""Blocks of each arm where remedies are tried: their effect is told, and no verdict hangs on it."""
+"""The number of timed blocks of each remedy. It is small because remedies do not affect the verdict."""
 NEED_PROCESSES = (
     "steady state in further processes",
     "cold start, and memory",

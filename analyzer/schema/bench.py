@@ -390,7 +390,7 @@ class ArmBench:
     guards: int | None = None
     python_guards: int | None = None
     expensive_guards: tuple[tuple[str, float], ...] = ()
-    """As in `Profile`, of the case whose calls check the most."""
+    """As in `Profile`, for the case with the most guards."""
     host_seconds: float | None = None
     cpu_seconds: float | None = None
     """Processor time of a warm call, of all threads."""

@@ -60,7 +60,7 @@ LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 LARGE = 1e9
 """Bytes of parameters from which on `--tiny` is spoken of."""
 PROMPT, DECODED = 512, 128
-"""Tokens of a prompt, and those that are decoded after it, of a causal language model whose speed is measured."""
+"""The number of tokens in the prompt, and of tokens generated after it, if a causal language model is benchmarked."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _proposed(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
     elif package == "torchvision":
         yield from _inputs_of_torchvision(work)
     elif hasattr(model, "dummy_inputs") and hasattr(model, "main_input_name"):
-        is_timed = (work.stays or work.waits or work.bench is not None) and work.options.mode == "infer"
+        is_timed = (work.stays or work.bench is not None) and work.options.mode == "infer"
         if is_timed and not on_meta(work.options.device):
             yield from _calls_of_a_decoder(model, work)
         yield from _inputs_of_transformers(model)

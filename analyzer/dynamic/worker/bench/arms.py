@@ -108,7 +108,7 @@ class Running:
             with autocast(context):
                 return once(*args, **kwargs)
 
-        if loss is None or loop is not None:
+        if loss is None:
             return forward
 
         def train(inputs: Iterator[Inputs]) -> None:

@@ -50,7 +50,7 @@ ONE_ARM = (
 
 
 Missing = Callable[[], str | None]
-"""Tells why Inductor cannot compile anything here; None if it can."""
+"""Returns the reason why Inductor cannot compile anything here; None if it can."""
 
 
 @dataclass
@@ -110,8 +110,8 @@ class Lane:
 
 @contextlib.contextmanager
 def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
-    """A cache folder for what is compiled meanwhile; gives what tells why Inductor cannot compile here, to be asked once
-    something raised: trying it takes up to ten seconds.
+    """Use a cache folder for everything that is compiled in the context. Yields a function that returns why Inductor
+    cannot compile here; call it only after an error, because it takes up to ten seconds.
 
     Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
     """

@@ -26,7 +26,7 @@ IN_PYTHON = frozenset({"LAMBDA_GUARD"})
 TIMED = 200
 """Calls of a guard that are timed together."""
 LONGEST = 80
-"""Characters of a guard that are told."""
+"""The maximum length of the text of a guard."""
 MOST_NAMED = 3
 """Guards that are named as the most expensive ones."""
 
@@ -56,10 +56,20 @@ def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
     return None
 
 
+def _scopes(manager: Any, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The globals and the locals in which sources of guards are evaluated, for the locals `values` of the frame."""
+    scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
+    return dict(manager.global_scope), scope
+
+
+def _value_of(node: Any, root: Any, known: dict[str, Any], scope: dict[str, Any]) -> Any:
+    """The value that the guards of a node check. Raises what evaluating its source raises."""
+    return scope["L"] if node is root else eval(node.get_source(), known, scope)  # noqa: S307
+
+
 def _costs(manager: Any, values: dict[str, Any]) -> GuardCosts:
     root = manager.root
-    scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
-    known = dict(manager.global_scope)
+    known, scope = _scopes(manager, values)
     number = in_python = 0
     found: list[tuple[str, float]] = []
     every = [(node, guard) for node, _ in _guarded(root, ()) for guard in node.get_leaf_guards()]
@@ -70,7 +80,7 @@ def _costs(manager: Any, values: dict[str, Any]) -> GuardCosts:
         if kind in RELATIONAL:
             continue
         with contextlib.suppress(Exception):  # its value cannot be had: it counts, and is not timed
-            value = values if node is root else eval(node.get_source(), known, scope)  # noqa: S307
+            value = _value_of(node, root, known, scope)
             found.append((_text_of(guard), _seconds_of(guard, value)))
     least = min((seconds for _, seconds in found), default=0.0)
     found.sort(key=lambda each: -each[1])
@@ -135,16 +145,14 @@ def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
     root = getattr(manager, "root", None)
     if root is None or manager.global_scope is None:  # an entry that was invalidated
         return
-    scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
-    known = dict(manager.global_scope)
+    known, scope = _scopes(manager, values)
     for node, path in _guarded(root, ()):
         for guard in node.get_leaf_guards():
             kind = type(guard).__name__
             if kind in RELATIONAL:
                 continue
             try:
-                value = values if node is root else eval(node.get_source(), known, scope)  # noqa: S307
-                holds = guard(value)
+                holds = guard(_value_of(node, root, known, scope))
             except Exception:  # noqa: S112  the value is gone, which an earlier guard says
                 continue
             if not holds:
