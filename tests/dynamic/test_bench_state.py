@@ -425,10 +425,6 @@ def growing():
     return {"x": torch.randn(1, 1, 8), "cache": {"keys": torch.zeros(1, 4, 8)}}
 
 
-def sized():
-    return {"x": torch.randn(1, 1, 8), "cache": {"keys": torch.zeros(1, 4, 8)}}
-
-
 def batches(model, x, cache):
     for length in (3, 5, 7, 9):
         model(x, {"keys": torch.zeros(1, length, 8)})
@@ -451,24 +447,19 @@ def loops_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("asked", "mode"),
-    [
-        ({"calls": 6}, "infer"),
-        ({"loop": "net.py::batches"}, "infer"),
-    ],
-)
-def test_calls_in_a_row_show_what_is_compiled_again(loops: Path, asked: dict[str, Any], mode: str) -> None:
-    asked = {**asked, "blocks": 3, "warm_least": 1, "warm_most": 2, "latencies": 0, "seconds": 2.0}
-    answer = measure(
-        "steady",
-        "net.py::Attends",
-        Arm(EAGER, ""),
-        CAPTURED,
-        root=loops,
-        asked=asked,
-        inputs="net.py::growing",
+def timed_loop(loops: Path, asked: dict[str, Any], **options: Any) -> BenchAnswer:
+    """Eager and compiled calls of the model in `loops`, in three short blocks."""
+    short = {"blocks": 3, "warm_least": 1, "warm_most": 2, "seconds": 2.0}
+    arms = Arm(EAGER, ""), CAPTURED
+    inputs = "net.py::growing"
+    return measure(
+        "steady", "net.py::Attends", *arms, root=loops, asked={**asked, **short}, inputs=inputs, **options
     )
+
+
+@pytest.mark.parametrize("asked", [{"calls": 6}, {"loop": "net.py::batches"}])
+def test_calls_in_a_row_show_what_is_compiled_again(loops: Path, asked: dict[str, Any]) -> None:
+    answer = timed_loop(loops, asked)
     eager, compiled = answer.measured
     assert not eager.error
     assert not compiled.error
@@ -482,28 +473,11 @@ def test_calls_in_a_row_show_what_is_compiled_again(loops: Path, asked: dict[str
 
 
 def test_a_training_loop_makes_its_own_steps(loops: Path) -> None:
-    asked = {"loop": "net.py::train", "blocks": 3, "warm_least": 1, "warm_most": 2, "seconds": 2.0}
-    answer = measure(
-        "steady",
-        "net.py::Attends",
-        Arm(EAGER, ""),
-        CAPTURED,
-        root=loops,
-        asked=asked,
-        inputs="net.py::growing",
-        mode="train",
-    )
+    answer = timed_loop(loops, {"loop": "net.py::train"}, mode="train")
     assert [found.error for found in answer.measured] == ["", ""]
     assert all(len(found.blocks) == 3 for found in answer.measured)
 
 
 def test_a_loop_that_is_no_function_is_told(loops: Path) -> None:
-    answer = measure(
-        "steady",
-        "net.py::Attends",
-        Arm(EAGER, ""),
-        root=loops,
-        asked={"loop": "net.py::Attends"},
-        inputs="net.py::growing",
-    )
+    answer = timed_loop(loops, {"loop": "net.py::Attends"})
     assert answer.failure == "--loop net.py::Attends: it is no function"
