@@ -777,6 +777,28 @@ def test_parity_of_fewer_seeds_than_are_asked_for_ticks_no_box(seeds: int, state
 
 
 @pytest.mark.parametrize(
+    ("first", "further", "state"),
+    [
+        (True, True, "pass"),
+        (True, False, "fail"),
+        (False, True, "fail"),
+        (True, None, "not_measured"),
+    ],
+)
+def test_further_seeds_add_to_the_first_one(first: bool, further: bool | None, state: str) -> None:
+    both = [parities({"default": same}) for same in (first, further)]
+    (row,) = both[0].answer.measured
+    assert row.parity is not None
+    one_seed = replace(row, parity=replace(row.parity, seeds=1))
+    ran = [
+        replace(both[0], answer=replace(both[0].answer, measured=(one_seed,))),
+        replace(both[1], purpose="more_parity"),
+    ]
+    bench = of([*without(GAIN, "parity"), *ran])
+    assert box(bench, "parity").state == state
+
+
+@pytest.mark.parametrize(
     ("names", "state"),
     [
         (("prefill", "decode 1"), "pass"),

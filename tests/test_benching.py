@@ -311,7 +311,9 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
         "cold default",
         "cold eager",
         "cold default",
+        "parity eager+default",
     ]
+    assert [each.first_seed_only for each in processes.asked if each.kind == "parity"] == [True, False]
     cold = [each for each in processes.asked if each.kind == "cold"]
     assert cold[0].cache == cold[2].cache != cold[1].cache
     assert [each.seed for each in processes.asked if each.kind == "steady"] == [0, 1]
@@ -431,7 +433,8 @@ def test_the_others_are_compared_without_the_arm_that_ended_the_process(
     processes = Processes(monkeypatch, takes=1, ends=(kind, "default"))
     found = measured(processes, DEFAULT, OTHER)
     kinds = [each for each in processes.kinds() if each.startswith(kind)]
-    assert kinds == [f"{kind} eager+default+other", f"{kind} eager+other"]
+    further = ["parity eager+other"] if kind == "parity" else []
+    assert kinds == [f"{kind} eager+default+other", f"{kind} eager+other", *further]
     verdicts = {arm.arm: arm.verdict for arm in found.cases[0].arms}
     assert verdicts["other"] == "real_gain"
     assert kind == "profile" or verdicts["default"] == "likely_gain"

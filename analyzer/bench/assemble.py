@@ -85,7 +85,7 @@ def assembled(
     ran = Ran(
         cases=tuple(cases),
         recommended=recommended,
-        parities=tuple((row.arm, row.parity) for row in _rows(processes, "parity") if row.parity),
+        parities=tuple((row.arm, row.parity) for row in _parities(processes) if row.parity),
         soak=soak,
         stack=stack,
         on_device=_on_device(processes),
@@ -634,9 +634,19 @@ def _compared(
     """What was compared with eager of an arm, in these cases or in all of them together; in processes that did not end in
     the code of another one."""
     own = [process for process in processes if process.answer.ended_in in (None, arm)]
-    return [
-        row for row in _rows(own, "parity") if row.arm == arm and (row.case is None or row.case in weights)
-    ]
+    return [row for row in _parities(own) if row.arm == arm and (row.case is None or row.case in weights)]
+
+
+def _parities(processes: Sequence[BenchProcess]) -> list[ArmMeasured]:
+    """What was compared with eager, one row for an arm and case: with further seeds if these were compared too, unless
+    the first seed alone shows a difference."""
+    rows = {(row.arm, row.case): row for row in _rows(processes, "parity")}
+    for row in _rows(processes, "more_parity"):
+        known = rows.get((row.arm, row.case))
+        differed = known is not None and known.parity is not None and known.parity.same is False
+        if row.parity is not None and row.parity.same is not None and not differed:
+            rows[row.arm, row.case] = row
+    return list(rows.values())
 
 
 def _parity(

@@ -20,15 +20,16 @@ from tcready.schema.progress import Progress, Progressing
 from tcready.schema.words import EAGER
 
 BUDGET, QUICK_BUDGET = 300.0, 120.0
-TIMED, QUICK_TIMED = 20.0, 8.0
-"""Seconds of timed calls in one process, at most."""
+TIMED, LATER_TIMED, QUICK_TIMED = 20.0, 10.0, 8.0
+"""Seconds of timed calls in one process, at most: in the first process, in a later one, and with `--quick`. Processes
+differ more than blocks of one process do, so three short ones decide sooner than long ones."""
 EXTRA = 2
 """Processes more if the verdict is near a threshold."""
 LEAST = 20.0
 """Seconds without which no process is begun, unless others took less."""
 CARRIED = "artifacts.bin"
 PARITY_SHARE = 0.07
-"""Of the budget, for outputs from further seeds and in other layouts: a second opinion, after the first seed."""
+"""Of the budget, for outputs from further seeds and in other layouts: a second opinion, after everything else."""
 LOADER_SECONDS = 20.0
 REMEDY_BLOCKS = 5
 """The number of timed blocks of each remedy. It is small because remedies do not affect the verdict."""
@@ -42,7 +43,7 @@ NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
 """What is not measured where the first process timed nothing."""
 OF_THE_FIRST: frozenset[BenchKind] = frozenset({"steady", "profile", "parity"})
 """What the process of the check measures, with the model that it built."""
-OF_A_SPARE: frozenset[BenchKind] = frozenset({"steady", "cold"})
+OF_A_SPARE: frozenset[BenchKind] = frozenset({"steady", "cold", "parity"})
 """What is measured in processes of its own one after the other."""
 SPARE_PROCESSORS, SPARE_BYTES = 8, 8 << 30
 """What a machine has at least, if one process imports torch while another one measures."""
@@ -168,7 +169,7 @@ def measure(work: Schedule) -> bool:
         _fed(work, wanted.loader)
     # Without these two no verdict stands: they come before what makes it narrower.
     _profile(work)
-    _parity(work, budget)
+    _parity(work, budget if work.alone else None)
     if work.alone:
         work.cut += [f"{words}: not run: {work.alone}" for words in NEED_PROCESSES]
         return True
@@ -180,6 +181,7 @@ def measure(work: Schedule) -> bool:
     _cold(work)
     if not wanted.quick:
         _warm(work)
+    _more_parity(work, budget)
     return True
 
 
@@ -263,7 +265,8 @@ def process_of(
 
 def _steady(work: Schedule, number: int) -> bool:
     """The `number`-th process in which arms are timed in turn; whether anything was timed."""
-    timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(work.left(), LEAST) / 4)
+    most = QUICK_TIMED if work.wanted.quick else TIMED if number == 0 else LATER_TIMED
+    timed = min(most, max(work.left(), LEAST) / 4)
     any_timed = False
     for arms in _each_group(work):
         request = BenchRequest(
@@ -338,12 +341,27 @@ def _profile(work: Schedule) -> None:
         work.ask("profile", request, f"{_named(arms)} under the profiler")
 
 
-def _parity(work: Schedule, budget: float) -> None:
-    """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`."""
+def _parity(work: Schedule, budget: float | None) -> None:
+    """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`. With a budget, further
+    seeds and layouts in the same process."""
     for arms in _each_group(work):
-        request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
-        names = _named([arm for arm in arms if arm.code])
-        work.ask("parity", request, f"outputs of {names} against eager")
+        request = BenchRequest("parity", arms, cache=work.cache_of(arms), first_seed_only=budget is None)
+        if budget is not None:
+            request = dataclasses.replace(request, seconds=budget * PARITY_SHARE)
+        work.ask("parity", request, f"outputs of {_named_compiled(arms)} against eager")
+
+
+def _more_parity(work: Schedule, budget: float) -> None:
+    """Outputs from all seeds and in other layouts, in a process of its own: of arms that agree from the first seed."""
+    rows = [row for each in work.done if each.purpose == "parity" for row in each.answer.measured]
+    agree = {row.arm for row in rows if row.parity is not None and row.parity.same and not row.error}
+    for group in work.groups():
+        arms = tuple(arm for arm in group if not arm.code or arm.name in agree)
+        if names := _named_compiled(arms):
+            request = BenchRequest(
+                "parity", arms, seed=1, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms), works=True
+            )
+            work.ask("more_parity", request, f"outputs of {names} against eager from further seeds")
 
 
 def _cold(work: Schedule) -> None:
@@ -368,6 +386,10 @@ def _fed(work: Schedule, loader: str) -> None:
 
 def _named(arms: Sequence[Arm]) -> str:
     return ", ".join(arm.name for arm in arms)
+
+
+def _named_compiled(arms: Sequence[Arm]) -> str:
+    return _named([arm for arm in arms if arm.code])
 
 
 def _warm(work: Schedule) -> None:

@@ -119,6 +119,8 @@ class BenchRequest:
     profile: bool = False
     """Of `steady`: at its end, a profile of what was timed. Only on a device: a CPU's kernels have to be compiled
     otherwise to be seen, which is a process of its own."""
+    first_seed_only: bool = False
+    """Of `parity`: compare neither further seeds nor other layouts of the inputs."""
 
 
 # What a process measured
@@ -307,10 +309,20 @@ class BenchAnswer:
 
 
 BenchPurpose = Literal[
-    "steady", "remedies", "cold", "cold_warm_cache", "cold_carried", "profile", "parity", "soak", "loader"
+    "steady",
+    "remedies",
+    "cold",
+    "cold_warm_cache",
+    "cold_carried",
+    "profile",
+    "parity",
+    "more_parity",
+    "soak",
+    "loader",
 ]
-"""What a process was for: its kind; remedies are timed as `steady` is. Of a cold start what it found: nothing, the files
-of the process before, or the artifacts of `torch.compiler.save_cache_artifacts` alone."""
+"""What a process was for: its kind; remedies are timed as `steady` is. Parity with further seeds and layouts is measured
+last, if there is time. Of a cold start what it found: nothing, the files of the process before, or the artifacts of
+`torch.compiler.save_cache_artifacts` alone."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class _Reference:
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """Every compiled arm in every case: three seeds, then losses in training, then other layouts of the inputs.
+    """Every compiled arm in every case: the first seed, losses in training, further seeds, other layouts of the inputs.
 
     What follows the first seed has `request.seconds`. Another layout is compiled anew: it is not begun if what the first
     seed took is no longer left. What was compared until then stands.
@@ -99,7 +99,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     with compiler(context, request) as missing, inductor.eager_random():
         until, first = math.inf, 0.0
         kept: dict[str, Running] = {}
-        for number, (seed, layout) in enumerate(_rounds()):
+        for number, (seed, layout) in enumerate(_rounds(request)):
             began = time.monotonic()
             if began + (first if layout is not None else 0.0) > until:
                 break
@@ -125,8 +125,11 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     return answer()
 
 
-def _rounds() -> Iterator[tuple[int, str | None]]:
-    for seed in SEEDS:
+def _rounds(request: BenchRequest) -> Iterator[tuple[int, str | None]]:
+    yield SEEDS[0], None
+    if request.first_seed_only:
+        return
+    for seed in SEEDS[1:]:
         yield seed, None
     for layout in LAYOUTS:
         yield SEEDS[0], layout
