@@ -48,13 +48,13 @@ def _failed(bench: Bench, words: str) -> bool:
 PLANTED = {
     "differs": Planted(
         BenchOptions(quick=True),
-        lambda bench: _failed(bench, "its outputs differ from eager: output 0: by"),
+        lambda bench: _failed(bench, "its outputs differ from eager: output 0"),
         "failed: its outputs differ",
     ),
     "leaks": Planted(
         BenchOptions(quick=True, soak=20.0),
         lambda bench: (
-            _box(bench, "stability").startswith("fail: resident memory grows steadily")
+            _box(bench, "stability").startswith("fail: default: resident memory grows steadily")
             and any(note.startswith("each call changes kept") for note in bench.notes)
         ),
         "stability fails: memory grows steadily",
