@@ -155,6 +155,8 @@ def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool)
     reason = spoiled(before, trial)
     if reason is None and trial.raises is not None and not work.wanted.unsafe:
         reason = f"another exception is raised: {trial.raises}"
+    if reason is None and trial.condition is not None and not work.wanted.unsafe:
+        reason = f"it does not hold {trial.condition}"
     if reason is not None:
         return reason
     seen = trial.observation

@@ -724,6 +724,7 @@ class Work:
             reason=judgement.reason,
             unsafe="; ".join(dict.fromkeys(why for why in (judgement.unsafe, change.unsafe) if why)) or None,
             proof=judgement.proof,
+            condition=judgement.condition,
         )
 
     def _not_run(
@@ -784,6 +785,7 @@ class Work:
 
     def _counts(self, change: FixChange) -> bool:
         """Whether a change is to be proposed, as far as it was shown to hold."""
-        if change.state == "one_side" or (change.unsafe or "").startswith("another exception"):
+        raises = (change.unsafe or "").startswith("another exception")
+        if change.state == "one_side" or raises or change.condition is not None:
             return self.wanted.unsafe
         return change.state == "proved"

@@ -81,6 +81,8 @@ def _change(change: FixChange) -> Iterator[str]:
     yield f"    {'proved: ' if change.state == 'proved' else ''}{proof_words(change.proof)}"
     if change.reason:
         yield f"    on one side: {change.reason}"
+    if change.condition:
+        yield f"    it holds, except {change.condition}"
     if change.unsafe:
         yield f"    not safe by construction: {change.unsafe}"
 
@@ -115,7 +117,9 @@ def proof_text(change: FixChange) -> str:
         "refuted": "does not hold",
         "not_run": "was not run",
     }
-    lines = [f"{change.how} {words[change.state]}" + (f": {change.reason}" if change.reason else "")]
+    reason = f": {change.reason}" if change.reason else ""
+    condition = f", except {change.condition}" if change.condition and change.state == "proved" else ""
+    lines = [f"{change.how} {words[change.state]}{condition}{reason}"]
     lines += [f"    {SET}: {setting_line(name)}" for name in change.settings]
     if change.unsafe:
         lines.append(f"    {change.unsafe}")

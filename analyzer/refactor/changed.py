@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import bisect
 import copy
+import math
+import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tcready.schema.proof import FunctionPlace, Span
@@ -18,8 +21,10 @@ from tcready.static.source import Source
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-NUMBERS = 3
-"""Numbers of comparisons at which inputs are tried."""
+NUMBERS = 5
+"""Numbers of changed code at which inputs are tried."""
+LEAST = 2
+"""The largest whole number that is no reason to try inputs at it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Changed:
     """What is declared otherwise, or not any more, so that no call need show it: classes and what they derive from,
     decorators, functions that are gone or defined more than once, `global` and `nonlocal`."""
     numbers: tuple[float, ...] = ()
-    """What is compared with numbers in tests and statements that differ: these numbers."""
+    """Of tests and statements that differ: numbers that something is compared with, then others."""
 
 
 Arm: TypeAlias = 'Literal["compiled", "eager", "either"] | None'
@@ -114,6 +119,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     takes: list[Span] = []
     declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
+    more: list[float] = []
     nothing = _Scope([], [], [], [])
     pairs: list[tuple[_Scope, _Scope]] = []
     for name, function in earlier.items():
@@ -157,7 +163,9 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         written += [span for span, _ in new]
         compiled += [span for span, arm in new if arm is not None]
         differs = [*(each.part or each.node for each in (*found.tests, *found.asked))]
-        numbers += _compared_with([*differs, *(each.node for each in (*found.gone, *found.written))])
+        statements = [each.node for each in (*found.gone, *found.written)]
+        numbers += _compared_with([*differs, *statements])
+        more += [number for node in (*differs, *statements) for number in _constants(node)]
         if one is ahead:
             known = {name for each in one.statements for name in _bound(each.node)} | {*earlier}
             once += [_span(path, before, each.node) for each in found.gone if _gives_value(each.node)]
@@ -183,7 +191,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(once),
         _each(takes),
         _each(declared),
-        tuple(dict.fromkeys(numbers))[:NUMBERS],
+        tuple(dict.fromkeys((*numbers, *more)))[:NUMBERS],
     )
 
 
@@ -660,16 +668,45 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def _numbers(node: ast.AST) -> Iterator[float]:
-    """A number as it is written, with its sign."""
-    sign = 1
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        node, sign = node.operand, -1
-    if (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, (int, float))
-        and not isinstance(node.value, bool)
-    ):
-        yield sign * node.value
+    """The number that an expression of constants gives."""
+    value = _folded(node)
+    if value is not None and math.isfinite(value):
+        yield value
+
+
+_OPERATIONS: Mapping[type[ast.AST], Callable[..., float]] = MappingProxyType(
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.FloorDiv: operator.floordiv,
+        ast.Mod: operator.mod,
+        ast.USub: operator.neg,
+        ast.UAdd: operator.pos,
+    }
+)
+
+
+def _folded(node: ast.AST) -> float | None:
+    """The number that an expression stands for; None if it is no arithmetic of numbers alone."""
+    if isinstance(node, ast.Constant):
+        value = node.value
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    operands = (
+        [_folded(node.operand)]
+        if isinstance(node, ast.UnaryOp)
+        else [_folded(node.left), _folded(node.right)]
+        if isinstance(node, ast.BinOp)
+        else []
+    )
+    known = _OPERATIONS.get(type(node.op)) if isinstance(node, (ast.UnaryOp, ast.BinOp)) else None
+    if known is None or any(each is None for each in operands):
+        return None
+    try:
+        return known(*operands)
+    except (ArithmeticError, ValueError):
+        return None
 
 
 def _compared_with(nodes: Iterable[ast.AST]) -> Iterator[float]:
@@ -678,6 +715,18 @@ def _compared_with(nodes: Iterable[ast.AST]) -> Iterator[float]:
         if isinstance(node, ast.Compare):
             for value in (node.left, *node.comparators):
                 yield from (number for number in _numbers(value) if number)
+
+
+def _constants(node: ast.AST) -> Iterator[float]:
+    """Every number in an expression or statement, of arithmetic its result; small whole ones are tried anyway, as
+    indices and sizes are."""
+    value = next(_numbers(node), None)
+    if value is not None:
+        if abs(value) > LEAST or value != int(value):
+            yield float(value)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _constants(child)
 
 
 def _functions(

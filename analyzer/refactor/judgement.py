@@ -24,6 +24,8 @@ class Judgement:
     """What a caller may notice all the same."""
     proof: Proof | None
     """None if it was not tried to its end."""
+    condition: str | None = None
+    """With which inputs or settings alone it does something else, and what."""
 
 
 def judged(
@@ -89,10 +91,10 @@ def judged(
     if missing is not None:
         never = "true" if missing.false or not missing.true else "false"
         why = f"no inputs were found that make `{missing.text}` {never} (line {missing.line})"
-        return Judgement("one_side", why, unsafe, proof)
+        return Judgement("one_side", why, unsafe, proof, trial.condition)
     if not_run is not None:
-        return Judgement("one_side", not_run, unsafe, proof)
-    return Judgement("proved", None, unsafe, proof)
+        return Judgement("one_side", not_run, unsafe, proof, trial.condition)
+    return Judgement("proved", None, unsafe, proof, trial.condition)
 
 
 def breaks(seen: Observation) -> int:

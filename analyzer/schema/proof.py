@@ -137,6 +137,8 @@ class Trial:
     """Why it shows nothing, in one line: it was ended before it was done."""
     unsettled: bool = False
     """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
+    condition: str | None = None
+    """With which inputs or settings alone it does something else, and what, in one line."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +164,8 @@ class ProofResult:
 NOT_COMPARED = (
     "most compiled calls of functions alone",
     "types of fewer bits, and sizes of a fifth dimension and those behind it",
-    "other integers and flags that are kept in modules, other buffers, numbers in containers, and other texts",
+    "other buffers, numbers in containers, other texts, and other environment variables",
     "arguments that are None by default and left out, and another device",
-    "gradients in inference",
     "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",
@@ -210,6 +211,8 @@ class FixChange:
     """Whether it cures no break, but makes Dynamo compile functions again less often."""
     targets: tuple[str, ...] = ()
     """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
+    condition: str | None = None
+    """Of one that is proved: what it holds except for, as the end of "holds, except ..."; None if for nothing."""
 
 
 @dataclass(frozen=True)

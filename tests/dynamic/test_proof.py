@@ -835,9 +835,7 @@ def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None
             return norm_of
 
     model = Made()
-    seen = [
-        behaviour(model, model, (torch.ones(2, 4), hooked), {}, "infer").modules for hooked in (False, True)
-    ]
+    seen = [behaviour(model, model, (torch.ones(2, 4), hooked), {}).modules for hooked in (False, True)]
     assert seen == [{"<Made>": 1, "own": 1}, {"<Made>": 1, "own": 1, "<LayerNorm>": 1}]
 
 

@@ -354,7 +354,7 @@ def seen(text):
                 torch.manual_seed(0)
                 built = model.Model().train(mode == "train")
                 x = torch.randn(rows, 8)
-                found.append(behaviour(built, built, (x,), {"memo": {}}, mode, (model,), (x,)))
+                found.append(behaviour(built, built, (x,), {"memo": {}}, (model,), (x,), gradients=mode == "train"))
         with os.fdopen(writes, "wb") as pipe:
             torch.save(found, pipe)
         os._exit(0)
@@ -429,6 +429,6 @@ def test_whose_exception_it_is(statement: str, tmp_path: Path) -> None:
     path.write_text(f"def f(x):\n    {statement}\n")
     names: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    found = behaviour(None, names["f"], (torch.ones(4),), {}, "infer")
+    found = behaviour(None, names["f"], (torch.ones(4),), {})
     assert found.error is not None
     assert found.raised == RAISING[statement]

@@ -35,10 +35,9 @@ from tcready.dynamic.worker.proof.kept import (
     plain,
     stream,
 )
-from tcready.dynamic.worker.proof.sharing import Pair, described, shared
+from tcready.dynamic.worker.proof.sharing import Pair, described, same_containers, shared
 from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundings, writes
 from tcready.schema.proof import Differs
-from tcready.schema.words import Mode
 from torch import nn
 
 LONG = 400
@@ -68,7 +67,7 @@ class Behaviour:
     process: dict[str, Any] = field(default_factory=dict)
     """What the call set for the whole process, and what it wrote to files."""
     shared: frozenset[Pair] = frozenset()
-    """What lies in the same memory."""
+    """What lies in the same memory, and lists, dicts and sets that are the same object."""
     modules: dict[str, int] = field(default_factory=dict)
     """How often each module was called, and its hooks with it; of eager calls alone."""
     raised: bool = False
@@ -78,6 +77,8 @@ class Behaviour:
     random: str = ""
     strides: list[Any] = field(default_factory=list)
     """Of outputs that are strided tensors, without those of dimensions of length one."""
+    warned: tuple[str, ...] = ()
+    """Warnings that torch's own code in C++ gives."""
 
     @property
     def tells(self) -> bool:
@@ -93,37 +94,40 @@ def behaviour(
     function: Callable[..., Any],
     args: Any,
     kwargs: Any,
-    mode: Mode,
     watched: Sequence[ModuleType] = (),
     leaves: Sequence[torch.Tensor] = (),
     *,
+    gradients: bool = False,
     counts: bool = True,
 ) -> Behaviour:
     """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
 
     `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
-    are, or are computed from, whose gradients are looked at. Calls of modules are counted where it `counts`: by a hook,
-    which is not for compiled calls.
+    are, or are computed from. With `gradients`, their gradients and those of parameters are compared. Calls of modules
+    are counted where it `counts`: by a hook, which is not for compiled calls.
     """
     seed_generators()
     before = _names(watched)
     written = _versions(model)
     error: BaseException | None = None
     output: Any = None
-    gradients: dict[str, Any] = {}
-    with heard() as printed, writes().noted() as process:
+    containers: frozenset[Pair] = frozenset()
+    grads: dict[str, Any] = {}
+    with heard() as (printed, warned), writes().noted() as process:
         set_before = set_after = surroundings()
         called: Counter[str] = Counter()
         try:
-            with torch.set_grad_enabled(mode == "train"):
+            with torch.set_grad_enabled(gradients):
                 set_before = surroundings()
                 with _counted(model, called) if counts else contextlib.nullcontext():
                     try:
-                        output = drained(function(*args, **kwargs))
+                        given = function(*args, **kwargs)
+                        containers = same_containers(given, (args, kwargs), model)
+                        output = drained(given)
                     finally:
                         set_after = surroundings()
-            if mode == "train":
-                gradients = _gradients(model, leaves, output)
+            if gradients:
+                grads = _gradients(model, leaves, output)
         except Exception as raised:
             error = raised
     found, structure = flatten(output)
@@ -135,19 +139,29 @@ def behaviour(
         [plain(leaf) for leaf in found],
         structure,
         [*map(_in_autograd, found)],
-        gradients,
+        grads,
         [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
         state_of(model) | _rewritten(model, written),
         moved,
         left,
         process | left_otherwise(set_before, set_after),
-        shared(found, passed, model),
+        shared(found, passed, model) | containers,
         dict(called),
         error is not None and _is_raised(error),
         printed.getvalue(),
         _drawn(),
         [*map(_strides, found)],
+        tuple(warned),
     )
+
+
+def of_types(seen: Behaviour) -> Behaviour:
+    """What a call gives, by types alone: of tensors the dtype and shape."""
+    outputs = [
+        f"{x.dtype} {[*x.shape]}" if isinstance(x, torch.Tensor) else f"<{type(x).__name__}>"
+        for x in seen.outputs
+    ]
+    return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
 
 
 def _in_autograd(leaf: Any) -> tuple[bool, bool]:
@@ -216,30 +230,60 @@ def _drawn() -> str:
     return digest(state)
 
 
+class _Labelled(io.TextIOBase):
+    """Writes whole lines to another text, each behind a label."""
+
+    def __init__(self, text: io.StringIO, label: str) -> None:
+        self._text, self._label, self._line = text, label, ""
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        self._text.writelines(f"{self._label}{line}\n" for line in lines)
+        return len(text)
+
+    def end(self) -> None:
+        """Write what stands behind the last line break."""
+        if self._line:
+            self.write("\n")
+
+
+def user_loggers() -> list[logging.Logger]:
+    """The root logger and all that exist but torch's."""
+    known = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    return [logging.root, *(each for each in known if each.name.partition(".")[0] != "torch")]
+
+
 @contextlib.contextmanager
-def heard() -> Iterator[io.StringIO]:
-    """What is printed, logged and warned of; nothing of it goes anywhere else."""
+def heard() -> Iterator[tuple[io.StringIO, list[str]]]:
+    """What is printed, logged and warned of by code other than torch's, and what torch warns of in C++; nothing of it
+    goes anywhere else."""
     text = io.StringIO()
+    own: list[str] = []
+    errors = _Labelled(text, "on standard error: ")
     handler = logging.StreamHandler(text)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
-    loggers = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
-    loggers = [
-        logging.root,
-        *(each for each in loggers if not each.propagate and not each.name.startswith("torch")),
-    ]
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(text))
-        stack.enter_context(contextlib.redirect_stderr(text))
+        stack.enter_context(contextlib.redirect_stderr(errors))
         warned = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
-        for logger in loggers:
-            logger.addHandler(handler)
-            stack.callback(logger.removeHandler, handler)
+        for logger in user_loggers():
+            if logger is logging.root or not logger.propagate:
+                logger.addHandler(handler)
+                stack.callback(logger.removeHandler, handler)
         stack.enter_context(_below_the_level(text))
-        yield text
+        yield text, own
+    errors.end()
     for each in warned:
-        if is_user_file(each.filename):
-            text.write(f"{each.category.__name__}: {each.message}\n")
+        line = f"{each.category.__name__}: {each.message}\n"
+        if TRIGGERED in line:
+            own.append(line)
+        elif is_user_file(each.filename):
+            text.write(line)
+
+
+TRIGGERED = "(Triggered internally at "
+"""Stands in warnings that torch gives in C++, whichever line of Python they name."""
 
 
 @contextlib.contextmanager
@@ -294,7 +338,7 @@ def state_of(model: Any) -> dict[str, Any]:
                 found.update(contents(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
         hooks = [len(getattr(module, kind)) for kind in HOOKS]
         if any(hooks):
-            found[f"{name}'s hooks".lstrip("'")] = hooks
+            found[f"hooks of {name or 'the model'}"] = hooks
         if name:
             found[f"module {name}"] = f"<{type(module).__name__}>"
         for key in module._non_persistent_buffers_set:
@@ -309,7 +353,16 @@ def state_of(model: Any) -> dict[str, Any]:
     return found | {name: copied(buffer) for name, buffer in model.named_buffers()}
 
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
 
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module())) - {"training"}
@@ -549,13 +602,22 @@ def difference(
     if less := Counter(before.modules) - Counter(after.modules):
         return "state", f"the module {next(iter(less))} is called less often: its hooks are, too"
     if joined := sorted(after.shared - before.shared):
-        return "state", f"{described(joined[0])} lie in the same memory, and did not"
+        return "state", f"{described(joined[0])} share memory, or are one object, and did not before"
     spelled = _without_numbers if PRINTED in ignored else str
     if spelled(before.printed) != spelled(after.printed):
-        return "state", "another text is printed"
+        return "state", _printed_otherwise(spelled(before.printed), spelled(after.printed))
     if before.random != after.random:
         return "state", "other random numbers are drawn"
     return None
+
+
+def _printed_otherwise(before: str, after: str) -> str:
+    """Which line is printed, logged or warned of before or after a change alone."""
+    lines = Counter(before.splitlines()), Counter(after.splitlines())
+    for (one, other), when in (((lines[0], lines[1]), "before"), ((lines[1], lines[0]), "after")):
+        if line := next(iter(one - other), None):
+            return f"another text is printed: {line[:LONG]!r} {when} the change alone"
+    return "the same text is printed in another order"
 
 
 def _left(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
@@ -654,6 +716,14 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
         return name in ignored or (isinstance(value, float) and _each_item(name) in ignored)
 
     one, other = ({k: v for k, v in each.state.items() if not is_restless(k, v)} for each in (before, after))
+    new = {
+        name
+        for name in other
+        if name not in one and name + NOT_SAVED in other and name + NOT_SAVED not in one
+    }
+    for name in new:  # a new buffer that is not saved is no more than a constant of the module
+        other.pop(name)
+        other.pop(name + NOT_SAVED)
     for name, value in one.items():  # a number is saved no more than such a buffer
         if type(value) in (bool, int, float) and name + NOT_SAVED not in one:
             other.pop(name + NOT_SAVED, None)

@@ -21,24 +21,32 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
+from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_types, user_loggers
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
     AS_PYTHON,
+    DOUBLE_BY_DEFAULT,
+    EMPTY,
+    GIVEN,
+    GRADIENTS_TURNED,
     IN_DOUBLE,
-    LAST,
+    IN_INFERENCE_MODE,
     LEFT_OUT,
+    LOGGED,
+    OF_MODULES,
     OF_PYTHON,
     OTHER_WEIGHTS,
     RETYPED,
     SEEDED,
     TWICE,
+    UNDER_AUTOCAST,
     WITH_GRADIENTS,
     VaryOne,
     every,
     fitting,
+    late,
 )
 from tcready.dynamic.worker.proof.widening import Widening
 from tcready.dynamic.worker.torch_internals import pytree
@@ -47,6 +55,8 @@ from tcready.schema.proof import FunctionPlace, ProofRequest
 from tcready.schema.words import Mode
 from torch import nn
 
+NUMBERS_READ = 3
+"""Numbers of modules at which inputs are tried."""
 RECORDED = 2
 """Calls of a function that are kept, to be made again alone."""
 
@@ -70,6 +80,15 @@ class Key:
         what = f"{self.function.name} alone, " if self.function else ""
         return f"{what}{MODES[self.mode]}, seed {self.seed}, inputs {self.variation}"
 
+    @property
+    def only(self) -> str:
+        """In which calls alone: "for empty inputs"."""
+        if self.variation == EMPTY:
+            return "for empty inputs"
+        given = f"{GIVEN}, "
+        setting = self.variation.removeprefix(given)
+        return setting if self.variation.startswith(given) else f"for inputs {self.variation}"
+
 
 MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inference"})
 """How a person would name a mode."""
@@ -88,6 +107,7 @@ def of_model(
             more = (OTHER_WEIGHTS,) if _weights(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, TWICE, *more)
+            more = (*more, *_settings_for(context, mode))
             fits = [
                 _fitting(model, case.args, case.kwargs, request.numbers, (*more, *_with_numbers(model, case)))
                 for case in cases
@@ -106,6 +126,14 @@ def of_model(
                             called, context, model, model, case, key, watched, widening=widening
                         ),
                     )
+
+
+def _settings_for(context: Context, mode: Mode) -> tuple[str, ...]:
+    """The variations of settings of the process that change a call in this mode."""
+    found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, *LOGGED]
+    found += [IN_INFERENCE_MODE] if mode == "infer" else []
+    found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
+    return tuple(found)
 
 
 Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
@@ -187,23 +215,53 @@ def called(
         args,
         kwargs,
     )
+    gradients = (key.mode == "train") != (key.variation in GRADIENTS_TURNED.values())
     with contextlib.ExitStack() as stack:
         if change := OF_PYTHON.get(key.variation):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
-            stack.enter_context(_other_numbers(model, change))
+            stack.enter_context(_other_numbers(_kept_numbers(model, float), change))
+        if change := OF_MODULES.get(key.variation):
+            stack.enter_context(_other_numbers(_kept_numbers(model, int, bool), change))
         if key.variation == OTHER_WEIGHTS:
             stack.enter_context(_other_weights(model, draw))
         asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
-        if key.mode == "train" and asks:
+        if gradients and asks:
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
         function = _cast(context, function)
         if widening is not None:
             args, kwargs = stack.enter_context(widening.widened(context, model, args, kwargs, key.variation))
             function = widening.within(function)
         leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
+        if gradients:  # what is passed on is no leaf in a model, and work in place on a leaf raises
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
-        return behaviour(model, function, args, kwargs, key.mode, watched, leaves, counts=counts)
+        stack.enter_context(_setting(key.variation))
+        if key.variation == IN_INFERENCE_MODE:
+            function = torch.inference_mode()(function)
+        if key.variation == UNDER_AUTOCAST:
+            function = torch.autocast(torch.device(context.work.options.device).type, torch.bfloat16)(
+                function
+            )
+        found = behaviour(model, function, args, kwargs, watched, leaves, gradients=gradients, counts=counts)
+        return of_types(found) if key.variation == UNDER_AUTOCAST else found
+
+
+@contextlib.contextmanager
+def _setting(variation: str) -> Iterator[None]:
+    """The setting of the process that a variation names, for one call."""
+    dtype = torch.get_default_dtype()
+    level = LOGGED.get(variation)
+    levels = {logger: logger.level for logger in user_loggers()} if level is not None else {}
+    if variation == DOUBLE_BY_DEFAULT:
+        torch.set_default_dtype(torch.float64)
+    if level is not None:
+        for logger in levels:
+            logger.setLevel(level)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        for logger, known in levels.items():
+            logger.setLevel(known)
 
 
 def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
@@ -221,23 +279,46 @@ COPIED = 50_000_000
 """Numbers of a model that is copied."""
 
 
-def _kept_numbers(model: Any) -> list[tuple[nn.Module, str, float]]:
-    """The floats that modules of the user's own keep in attributes."""
+def _kept_numbers(model: Any, *types: type) -> list[tuple[nn.Module, str, float]]:
+    """The numbers and flags of these types that modules other than torch's keep in attributes."""
     return [
         (module, name, value)
         for module in (model.modules() if isinstance(model, nn.Module) else ())
         if not type(module).__module__.startswith("torch.")
         for name, value in vars(module).items()
-        if type(value) is float
+        if type(value) in types and name != "training" and not name.startswith("_")
     ]
+
+
+def numbers_read(models: Models, request: ProofRequest) -> tuple[float, ...]:
+    """The numbers that modules keep, as attributes or in buffers of one value, and the changed functions name."""
+    model = models.built("infer", request.seeds[0])
+    found: dict[float, None] = {}
+    for place in request.functions:
+        function = _resolved(place)
+        names = function[2].__code__.co_names if function is not None else ()
+        for module in model.modules() if isinstance(model, nn.Module) else ():
+            for name in names:
+                value = (
+                    getattr(module, name, None) if name in vars(module) or name in module._buffers else None
+                )
+                if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+                    value = value.item()
+                if type(value) in (int, float) and value:
+                    found[float(value)] = None
+    return tuple(found)[:NUMBERS_READ]
 
 
 def _with_numbers(model: Any, case: Case) -> tuple[str, ...]:
     """The variations of numbers and flags of Python's that make a call another one."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
     leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in (bool, int, float)]
-    leaves += [value for _, _, value in _kept_numbers(model)]
-    return tuple(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves)
+    leaves += [value for _, _, value in _kept_numbers(model, float)]
+    kept = [value for _, _, value in _kept_numbers(model, int, bool)]
+    return (
+        *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
+        *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
+    )
 
 
 def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
@@ -256,8 +337,7 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _other_numbers(model: Any, change: VaryOne) -> Iterator[None]:
-    kept = _kept_numbers(model)
+def _other_numbers(kept: Sequence[tuple[nn.Module, str, float]], change: VaryOne) -> Iterator[None]:
     for module, name, value in kept:
         setattr(module, name, change(value))
     try:
@@ -299,12 +379,12 @@ def _fitting(
 ) -> tuple[str, ...]:
     """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
     retyped = [name for name in RETYPED if _retyped(function, args, kwargs, name) is not None]
-    known = fitting((args, kwargs), numbers)
+    known, last = fitting((args, kwargs), numbers), late(numbers)
     return (
-        *(name for name in known if name not in LAST),
+        *(name for name in known if name not in last),
         *more,
         *retyped,
-        *(name for name in known if name in LAST),
+        *(name for name in known if name in last),
     )
 
 
@@ -372,7 +452,7 @@ def _recorded(
         for place, found in functions.items():
             stack.enter_context(_recording(found, calls[place]))
         for case in models.drawn(seed):
-            behaviour(model, _cast(models.context, model), *_arguments(case), "infer")
+            behaviour(model, _cast(models.context, model), *_arguments(case))
     return calls
 
 

@@ -159,14 +159,17 @@ def copied(tensor: torch.Tensor) -> Any:
 
 
 def drained(value: Any) -> Any:
-    """A value whose iterators are lists of what they give, up to so many items."""
+    """A value whose iterators are lists of what they give, up to so many items; and of sizes, which are tuples to
+    `pytree`, what tells them from tuples."""
 
     def given(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Size):
+            return [f"<{type(leaf).__name__}>", *leaf]
         if not isinstance(leaf, Iterator) or isinstance(leaf, (io.IOBase, torch.Tensor)):
             return leaf
         return [f"<{type(leaf).__name__}>", drained([*itertools.islice(leaf, DRAINED)])]
 
-    return pytree.tree_map(given, value)
+    return pytree.tree_map(given, value, is_leaf=lambda each: isinstance(each, torch.Size))
 
 
 def inside(value: Any) -> list[tuple[str, Any]]:
@@ -193,6 +196,8 @@ def contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tu
     if not items:
         sized = isinstance(value, CONTAINERS) and not isinstance(value, set)
         yield name, f"<{type(value).__name__}> of {len(value)}" if sized else plain(value)
+        if isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter) and value.requires_grad:
+            yield f"{name}, part of a graph", True
         return
     opened.add(id(value))
     size = f" of {len(value)}" if isinstance(value, CONTAINERS) else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -30,6 +32,32 @@ def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozens
         (name, other) for name, one in kept.items() for other, two in passed if one is not None and one == two
     }
     return frozenset(found)
+
+
+def same_containers(given: Any, passed: Any, model: Any) -> frozenset[Pair]:
+    """Pairs, by name, of lists, dicts, sets and deques that are one object: of what a call gives with each other, with
+    what was passed and with what the model holds."""
+    came = [*_containers("output", given, DEPTH, set())]
+    others = [*_containers("input", passed, DEPTH, set())]
+    opened: set[int] = set()
+    for name, module in model.named_modules() if came and isinstance(model, nn.Module) else ():
+        for key, value in vars(module).items():
+            if key not in _OF_EVERY_MODULE:
+                others += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
+    pairs = [*itertools.combinations(came, 2), *itertools.product(came, others)]
+    return frozenset((name, other) for (name, one), (other, two) in pairs if one is two)
+
+
+def _containers(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, MUTABLE):
+        yield name, value
+    if depth and id(value) not in opened and (items := inside(value)):
+        opened.add(id(value))
+        for key, item in items:
+            yield from _containers(name + key, item, depth - 1, opened)
+
+
+MUTABLE = (list, dict, set, deque)
 
 
 def _tensors(kind: str, leaves: Iterable[Any]) -> Iterator[tuple[str, Any]]:

@@ -42,6 +42,7 @@ from tcready.dynamic.worker.proof.calls import (
     alone,
     called,
     cost,
+    numbers_read,
     of_model,
     reached_modules,
     shortest,
@@ -60,12 +61,19 @@ from tcready.dynamic.worker.proof.rounding import (
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.variations import (
+    DOUBLE_BY_DEFAULT,
+    EMPTY,
     FINITE,
     GIVEN,
     IN_DOUBLE,
-    LONGER,
+    IN_INT32,
     LONGER_COMPILED,
+    MAY_NOT_FIT,
+    OF_MODULES,
+    OF_OTHER_STRIDES,
     OF_PYTHON,
+    OF_SETTINGS,
+    ONE_DIMENSION_LESS,
     ONE_TRUE,
     ONES,
     OTHER_NUMBERS,
@@ -73,7 +81,9 @@ from tcready.dynamic.worker.proof.variations import (
     RETYPED,
     SEEDED,
     TWICE,
+    UNDER_AUTOCAST,
     WITH_GRADIENTS,
+    of_other_sizes,
 )
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.step import climb
@@ -92,8 +102,11 @@ SLOW = 10
 """Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
-EAGER = frozenset({*OF_PYTHON, *LONGER} - {*OTHER_NUMBERS, LONGER_COMPILED})
+EAGER = frozenset({*OF_PYTHON, *OF_MODULES, *OF_SETTINGS, IN_INT32} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
+CONDITIONAL = frozenset({EMPTY, ONE_DIMENSION_LESS, DOUBLE_BY_DEFAULT})
+"""Variations with which a difference is a condition of the change, and does not refute it: code takes such inputs by
+chance."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -132,6 +145,8 @@ class Trace:
     """With which every variant is called."""
     wide: WideCalls | None = None
     """The calls in a wide dtype, once values were found to differ."""
+    numbers: tuple[float, ...] = ()
+    """At which inputs are tried: those of the request, and what modules keep and the changed functions read."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
         """`actual` with what is only rounded otherwise set to what is expected."""
@@ -201,7 +216,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         if why := _not_begun(context):
             return ProofResult(failure=why)
         models = Models(context)
-        trace = Trace(weights=_weights(models, request))
+        numbers = tuple(dict.fromkeys((*request.numbers, *numbers_read(models, request))))
+        request = replace(request, numbers=numbers)
+        trace = Trace(weights=_weights(models, request), numbers=numbers)
         until: dict[tuple[object, ...], float] = {}
         longest = LEAST / 5
         raised: set[str | None] = {None}
@@ -344,6 +361,7 @@ def call_widely(
     found: dict[Key, WideCall | str] = {}
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
+    request = replace(request, numbers=trace.numbers)
     if not _not_begun(context):
         torch.set_num_threads(trace.threads)
         models, widening = Models(context), Widening()
@@ -396,6 +414,7 @@ def _after(
         overlay.unmark()
     if trace is None:
         return trial
+    request = replace(request, numbers=trace.numbers)
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
@@ -457,9 +476,11 @@ def _eager(
     begun: CalledBefore | None = None
     if variant.called_before:
         begun, models = CalledBefore(context), Models(context)
+    request = replace(request, numbers=trace.numbers)
     compared = 0
     raises: str | None = None
     notice: str | None = None
+    condition: str | None = None
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
@@ -482,7 +503,16 @@ def _eager(
                 found = begun.difference(key, expected, actual, trace.restless)
             apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
             if found is None and apart and actual.error is None:
-                found = "state", f"{described(min(apart))} do not lie in the same memory any more"
+                found = (
+                    "state",
+                    f"{described(min(apart))} do not share memory, or are not one object, any more",
+                )
+            if found is not None and _is_condition(trace, key, expected, actual):
+                condition = condition or f"{key.only}: {found[1]}"
+                continue
+            if found is None and expected.warned != actual.warned:
+                warned = next(iter({*expected.warned} ^ {*actual.warned}), "").strip()
+                condition = condition or f"{key.only}: torch warns otherwise: {warned[:MOST]}"
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
@@ -499,12 +529,28 @@ def _eager(
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
-    return Trial(variant.name, seen, compared, raises=raises, notice=notice), trace, models
+    trial = Trial(variant.name, seen, compared, raises=raises, notice=notice, condition=condition)
+    return trial, trace, models
+
+
+MOST = 200
+"""Characters of a warning that are quoted."""
+
+
+def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
+    """Whether what differs in a call is a condition of a change and does not refute it. What the user.s own statement
+    raises is meant: another end of such a call refutes it."""
+    if expected.raised:
+        return False
+    if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
+        return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
+    return key.variation in CONDITIONAL
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
-    """Whether a call raised as its arguments were of a type that the code as it stands does not take."""
-    return key.variation in RETYPED and seen.error is not None
+    """Whether a call raised since the code as it stands does not take such arguments, or torch not such a setting."""
+    may_not_fit = key.variation in MAY_NOT_FIT or (key.variation == UNDER_AUTOCAST and not seen.raised)
+    return may_not_fit and seen.error is not None
 
 
 def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
@@ -642,10 +688,11 @@ def _compiled(
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
+    not_compiled = EAGER | of_other_sizes(request.numbers) - {LONGER_COMPILED}
     first = [
         key
         for key in calls
-        if key.seed == request.seeds[0] and key not in chosen and key.variation not in EAGER
+        if key.seed == request.seeds[0] and key not in chosen and key.variation not in not_compiled
     ]
     raising = {replace(key, mode=mode) for key in trace.raising}
     # what raises comes first, and what stays as long as it is: another size is compiled anew
@@ -751,8 +798,8 @@ def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behavio
     what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
     if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
-    text = f"where it is compiled, {eager.error} became {compiled.error} ({key.words})"
-    return replace(trial, raises=trial.raises or text)
+    text = f"that compiled code raises {compiled.error} where eager code raises {eager.error} ({key.words})"
+    return replace(trial, condition=trial.condition or text)
 
 
 CAUGHT = "an exception that its caller catches"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -41,15 +42,19 @@ def _same(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The first value of a tensor is another."""
+def _at_place(number: float, place: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """One value of a tensor is another: that at `place`, counted from the end if it is negative."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.numel():
-            tensor.view(-1)[0] = number
+        if tensor.numel() > max(place, 0):
+            tensor.view(-1)[place] = number
         return tensor
 
     return change
+
+
+def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return _at_place(number, 0)
 
 
 def _all(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -136,6 +141,23 @@ def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
 
 def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
     return tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1)).contiguous()
+
+
+MOST_NUMBERS = 1 << 22
+"""The number of values of a tensor beyond which it is not made longer."""
+
+
+def _as_long_as(length: int) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    """Makes a dimension so long: cut, or repeated with other values."""
+
+    def change(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+        size = tensor.shape[dimension]
+        if not size or tensor.numel() // size * length > MOST_NUMBERS:
+            return tensor
+        parts = [tensor, *[_otherwise(tensor)] * (math.ceil(length / size) - 1)]
+        return torch.cat(parts, dimension).narrow(dimension, 0, length).contiguous()
+
+    return change
 
 
 def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
@@ -245,6 +267,9 @@ VARIATIONS: dict[str, Vary] = {
     "small": _floats(lambda t: t * 0.01),
     "shifted up": _floats(lambda t: t + 3),
     "shifted down": _floats(lambda t: t - 3),
+    "shifted far": _floats(lambda t: t + 1e4),
+    "subnormal": _floats(lambda t: t * torch.finfo(t.dtype).tiny * 0.01),
+    "negative zeros": _floats(lambda t: torch.full_like(t, -0.0)),
     ONES: _kinds(torch.ones_like, torch.ones_like, torch.ones_like),
     "zeros": _kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
     **OF_MASKS,
@@ -269,15 +294,27 @@ NO_NUMBERS = {
     "with an infinity": _floats(_first(float("inf"))),
     "with a NaN": _floats(_first(float("nan"))),
 }
+NAN, INFINITY = float("nan"), float("inf")
+NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
+    "with a NaN in the second place": _floats(_at_place(NAN, 1)),
+    "with a NaN in the last place": _floats(_at_place(NAN, -1)),
+    "with a negative infinity in the last place": _floats(_at_place(-INFINITY, -1)),
+    "with some NaN": lambda value, draw: _some(_floats(lambda t: torch.full_like(t, NAN)), 1 / 8)(
+        value, draw
+    ),
+}
+"""Code that compares one part of an input with another may see it there alone."""
 MASKED_OUT = {
     f"masks turned, {floats}": _then(VARIATIONS["masks turned"], change)
     for floats, change in NO_NUMBERS.items()
 }
 """For inputs that hold masks: what is no number stands where it is left out; times zero it is none either."""
+EMPTY = "empty"
 LAST = {
     "of length one": _resized(1),
-    "empty": _resized(0),
+    EMPTY: _resized(0),
     **NO_NUMBERS,
+    **NO_NUMBERS_ELSEWHERE,
     **MASKED_OUT,
     **LONGER,
 }
@@ -315,15 +352,28 @@ def _counts(tensor: torch.Tensor) -> bool:
     return tensor.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
-"""For inputs that hold integers: labels and indices out of range are what checks refuse."""
+def _on_cpu(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Changes signed integers on a CPU alone, where an index out of range does not end the process."""
+    return lambda tensor: change(tensor) if tensor.device.type == "cpu" and tensor.dtype.is_signed else tensor
+
+
+def _some_integers(number: int) -> Vary:
+    return lambda value, draw: _some(_kinds(_same, _on_cpu(_all(number)), _same))(value, draw)
+
+
+WITH_NUMBERS: dict[str, Vary] = {
+    "with a large number": _kinds(_same, _with_a_large_number, _same),
+    "with some -1": _some_integers(-1),
+    "with some -100": _some_integers(-100),
+}
+"""For inputs that hold integers: labels and indices out of range are what checks refuse, and what losses ignore."""
 WITH_BOTH = {
     f"integers {number}, {floats}": _then(_kinds(_same, _all(number), _same), change)
     for number in (0, 1)
     for floats, change in APART.items()
 }
 """For inputs that hold integers and floats: a test of integers goes each way with such floats."""
-RESIZED = ("of length one", "empty")
+RESIZED = ("of length one", EMPTY)
 OTHER_WEIGHTS = "given, with other weights"
 """Parameters are moved away from what they are built with: zeros and ones hide what is done with them."""
 FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
@@ -344,6 +394,8 @@ OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
 )
 """What becomes of floats of Python's, among the arguments and kept in modules, and of integers among the arguments: they
 may change from call to call, and what is compiled for two is compiled for any from the third on."""
+LARGER = "given, with larger numbers"
+"""Floats of Python's are larger by one: a part of a small one, as of an epsilon, shows in no result."""
 OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
     {
         **OTHER_NUMBERS,
@@ -351,16 +403,44 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
             type(leaf)(0) if type(leaf) in (int, float) else leaf
         ),
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
     }
 )
-"""The same with zeros, and of flags of Python's among the arguments."""
+"""The same with zeros, with flags of Python's among the arguments turned, and with larger numbers."""
+OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
+    {
+        "given, with other integers in modules": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
+        "given, with flags of modules turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+    }
+)
+"""What becomes of integers and flags that modules keep."""
 AS_PYTHON = "with numbers of Python's"
 LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
-"""Arguments of another type, where the function does not say that it takes tensors alone; what raises then tells
-nothing."""
+"""Arguments of another type, where the function does not say that it takes tensors alone."""
+IN_INT32 = "with integers of 32 bits"
+ONE_DIMENSION_LESS = "with one dimension less"
+OF_OTHER_RANK: dict[str, Vary] = {
+    "with one more dimension": _kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
+    ONE_DIMENSION_LESS: _kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
+}
+MAY_NOT_FIT = frozenset({*RETYPED, *OF_OTHER_RANK, *OF_MODULES, IN_INT32})
+"""Variations that the code may not take: what raises with them says nothing."""
+GRADIENTS_TURNED = {
+    "infer": "given, in eval mode with gradients",
+    "train": "given, in train mode without gradients",
+}
+"""By mode: gradients are on where they are off otherwise, or off."""
+IN_INFERENCE_MODE = "given, in inference mode"
+UNDER_AUTOCAST = "given, under autocast"
+"""Of such a call the types of what it gives are compared: values have fewer digits."""
+DOUBLE_BY_DEFAULT = "given, with float64 as the default dtype"
+LOGGED = {"given, with loggers at DEBUG": logging.DEBUG, "given, with loggers at CRITICAL": logging.CRITICAL}
+"""Levels that all loggers but torch's have during a call."""
+OF_SETTINGS = (*GRADIENTS_TURNED.values(), IN_INFERENCE_MODE, UNDER_AUTOCAST, DOUBLE_BY_DEFAULT, *LOGGED)
+"""The inputs as given, with other settings of the process."""
 _UNCHANGED: dict[str, Vary] = dict.fromkeys(
-    (WITH_GRADIENTS, TWICE, OTHER_WEIGHTS, *OF_PYTHON, *RETYPED), VARIATIONS[GIVEN]
+    (WITH_GRADIENTS, TWICE, OTHER_WEIGHTS, *OF_PYTHON, *OF_MODULES, *OF_SETTINGS, *RETYPED), VARIATIONS[GIVEN]
 )
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
@@ -376,6 +456,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
     some = {f"some {number:g}": _some(_at(number, 0)) for number in numbers if math.isfinite(number)}
+    one = {f"one {number:g}, zeros otherwise": _one(number) for number in numbers if math.isfinite(number)}
     return MappingProxyType(
         {
             **VARIATIONS,
@@ -384,19 +465,56 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **WITH_BOTH,
             **at,
             **some,
+            **one,
             **OTHERWISE_KEPT,
+            IN_INT32: _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
             **_UNCHANGED,
             **LAST,
+            **{each.name: each.vary for each in _of_lengths(numbers)},
+            **OF_OTHER_RANK,
         }
     )
 
 
-def _some(change: Vary) -> Vary:
-    """One of three values of each tensor is changed."""
+SHORTEST, LONGEST = 2, 5000
+"""Numbers that are tried as lengths."""
+
+
+def _of_lengths(numbers: Iterable[float]) -> Iterator[InDimension]:
+    """Each number as the length of a dimension, and one more: a slice that ends there cuts nothing before."""
+    for number in numbers:
+        if math.isfinite(number) and number == int(number) and SHORTEST <= number <= LONGEST:
+            for length in (int(number), int(number) + 1):
+                for dimension in range(3):
+                    yield InDimension(f"{length} long", _as_long_as(length), dimension)
+
+
+def of_other_sizes(numbers: tuple[float, ...]) -> frozenset[str]:
+    """The names of variations with longer inputs, and with more or fewer dimensions."""
+    return frozenset((*LONGER, *OF_OTHER_RANK, *(each.name for each in _of_lengths(numbers))))
+
+
+def late(numbers: tuple[float, ...]) -> frozenset[str]:
+    """The names of variations that may spoil what a model keeps: they are tried behind the others."""
+    return of_other_sizes(numbers) | LAST.keys()
+
+
+def _one(number: float) -> Vary:
+    """Zeros but for one value, which is this number: so a sum is."""
+
+    def integers(tensor: torch.Tensor) -> torch.Tensor:
+        is_whole = number == int(number) and abs(number) <= torch.iinfo(tensor.dtype).max
+        return _first(number)(torch.zeros_like(tensor)) if is_whole else tensor
+
+    return _kinds(lambda t: _first(number)(torch.zeros_like(t)), _on_cpu(integers), _same)
+
+
+def _some(change: Vary, share: float = 1 / 3) -> Vary:
+    """Some values of each tensor are changed, drawn by lot."""
 
     def vary(value: Any, draw: torch.Generator) -> Any:
         def mixed(tensor: torch.Tensor) -> torch.Tensor:
-            chosen = (torch.rand(tensor.shape, generator=draw) < 1 / 3).to(tensor.device)
+            chosen = (torch.rand(tensor.shape, generator=draw) < share).to(tensor.device)
             return torch.where(chosen, change(tensor, draw), tensor)
 
         return _mapped(value, mixed)
@@ -448,12 +566,20 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     counts = any(_counts(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
+    lengths = {each.name: each for each in _of_lengths(numbers)}
+    shape = _shape(value, 0) or ()
+    fitting_lengths = {
+        name
+        for name, each in lengths.items()
+        if each.dimension < len(shape) and shape.index(shape[each.dimension]) == each.dimension
+    }
     return tuple(
         name
         for name in every(numbers)
         if (masks or name not in MASKS)
-        and (counts or name not in WITH_NUMBERS)
+        and (counts or name not in (*WITH_NUMBERS, IN_INT32))
         and ((counts and floats) or name not in WITH_BOTH)
         and (name not in LONGER or name in sizes)
+        and (name not in lengths or name in fitting_lengths)
         and name not in _UNCHANGED
     )

@@ -1,0 +1,32 @@
+"""Patches that were written to deceive a proof, and right ones that it refused: each in a folder of `fixtures/prove`,
+those that are right in folders that begin with `r`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tcready import api
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "prove"
+pytestmark = [pytest.mark.dynamo, pytest.mark.slow]
+
+CONDITIONS = {
+    "r05_numpy_abs_mean": "for empty inputs: another text is printed",
+    "r06_stack_loop": "for inputs with one dimension less: no exception became RuntimeError",
+    "r08_constant_hoisted": "with float64 as the default dtype: output 0",
+    "r14_check_as_assert": "that compiled code raises RuntimeError where eager code raises ValueError",
+}
+"""What the right ones hold except for."""
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in FOLDER.iterdir()))
+def test_a_patch_is_judged_as_its_name_says(case: str, tmp_path: Path) -> None:
+    shutil.copytree(FOLDER / case, tmp_path / case)
+    patch = (tmp_path / case / "change.patch").read_text("utf-8")
+    change = api.prove(patch, "model.py::Model", root=tmp_path / case)
+    assert not isinstance(change, str), change
+    assert api.holds(change) is case.startswith("r"), change.reason
+    if case in CONDITIONS:
+        assert (change.condition or "").startswith(CONDITIONS[case])
