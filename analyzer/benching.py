@@ -24,7 +24,7 @@ from tcready import git, observations
 from tcready.applying import patched
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.figures import refuse_without_scipy
-from tcready.bench.regression import regressed
+from tcready.bench.regression import is_compared, regressed
 from tcready.bench.remedies import remedies_for
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
@@ -273,7 +273,8 @@ def measured(
             found = _found(work, about, began)
             sure = found.verdict in SURE and not more_processes(found, wanted.min_effect)
             if sure:
-                progress(Progress("bench", "", news=f"{found.verdict.replace('_', ' ')}: {found.reason}"))
+                word = "failed" if found.failed else found.verdict.replace("_", " ")
+                progress(Progress("bench", "", news=f"{word}: {found.reason}"))
             return sure
 
         def remedies(work: Schedule) -> tuple[Arm, ...]:
@@ -650,7 +651,7 @@ def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> N
     differing = [
         f"{name} ({before.get(name) or '-'}, now {value or '-'})"
         for name, value in now.items()
-        if bench.stack and before.get(name, "") != value
+        if bench.stack and is_compared(name) and before.get(name, "") != value
     ]
     if differing:
         raise TcreadyError(f"--against {against}: not the same machine and stack: {', '.join(differing)}")

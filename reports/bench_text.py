@@ -37,10 +37,11 @@ from tcready.reports.bench_view import (
 )
 from tcready.reports.cells import cell_len
 from tcready.reports.view import STAGE_SIGN, visible
+from tcready.schema.bench import GENERATION_ITEM, PARITY_ITEM
 from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
-    from tcready.schema.bench import Bench, BenchCase, CheckState
+    from tcready.schema.bench import Bench, BenchCase, CheckItem, CheckState
 
 ALWAYS = (VERDICT, CALL, SPEEDUP)
 IN_BRIEF = (*ALWAYS, PARITY, LAUNCHES, STEADY)
@@ -122,10 +123,19 @@ def brief(bench: Bench, width: int) -> Iterator[Line]:
     for item in bench.checklist:
         if item.state == "fail":
             yield Line("  failed       ", f"{item.item}: {item.detail}", "", "red")
-    missing = [item.item for item in bench.checklist if item.state == "not_measured"]
+    missing = [_missing(item, bench) for item in bench.checklist if item.state == "not_measured"]
+    missing = [each for each in missing if each]
     if missing:
         how = f": {bench.longer}" if bench.longer else "; -v has a command for each"
         yield Line("  not measured ", f"{', '.join(missing)}{how}", "dim")
+
+
+def _missing(item: CheckItem, bench: Bench) -> str:
+    """How an item that was not measured is named in one line; empty if more time would not measure it."""
+    if item.item == GENERATION_ITEM and len(bench.cases) < 2:
+        return ""
+    agrees = any(arm.parity for case in bench.cases[-1:] for arm in case.arms)
+    return "parity of further seeds" if item.item == PARITY_ITEM and agrees else item.item
 
 
 def _in_one_table(case: BenchCase, width: int) -> Sequence[Column]:

@@ -208,8 +208,13 @@ class BriefText(LongText):
     def stages(self, target: TargetReport) -> None:
         """Those that passed and those that did not run in a line each; of one that failed what it says."""
         stages = ladder(target)
+        benched = target.observation.bench is not None  # its own lines say what it lacks
         for state, words in (("pass", ""), ("not_run", "not run: ")):
-            names = ", ".join(stage.stage for stage in stages if stage.state == state)
+            names = ", ".join(
+                stage.stage
+                for stage in stages
+                if stage.state == state and not (state == "not_run" and stage.stage == "speed" and benched)
+            )
             if names:
                 self.wrapped(
                     f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state]

@@ -135,14 +135,12 @@ def _by_plan(target: TargetReport) -> Step | None:
 def _undecided(target: TargetReport) -> Step | None:
     """What to do after a bench that did not come to an answer."""
     bench = target.observation.bench
-    if bench is None or bench.recommended is not None or not bench.cases:
+    if bench is None or bench.recommended is not None:
         return None
     if bench.verdict == "not_run":
-        return Step(f"get eager code to run again and again: {shortened(first_line(bench.reason))}")
-    return Step(
-        "the bench did not decide whether compiling pays: repeat it with more time (--budget SECONDS), or on a quiet "
-        "machine"
-    )
+        return Step(f"get the bench to measure: {shortened(first_line(bench.reason))}")
+    how = "with more time (--budget SECONDS)" if bench.cut else "on a quiet machine"
+    return Step(f"the bench did not decide whether compiling pays: repeat it {how}")
 
 
 def _gain(planned: float, as_it_is: float | None, of: str) -> str:

@@ -9,7 +9,18 @@ import sys
 
 import pytest
 from bench_noise import Trouble, timed
-from tcready.bench.figures import break_even, figure, more_needed, noise, ratio, shown, spread, weighted
+from tcready.bench.figures import (
+    break_even,
+    figure,
+    likely,
+    more_needed,
+    noise,
+    ratio,
+    shown,
+    spread,
+    weighted,
+    within,
+)
 from tcready.schema.bench import Figure
 
 RUNS = 500
@@ -53,13 +64,12 @@ def test_so_does_that_of_different_processes(true: float) -> None:
     assert 0.93 <= covered(true, 5, NOISES["usual"], paired=False) <= 0.97
 
 
-def test_the_bounds_of_one_process_are_its_own_blocks() -> None:
-    found = figure([[3.0, 1.0, 2.0]])
-    assert found is not None
-    assert (found.median, found.low, found.high, found.n) == (*map(pytest.approx, (2.0, 1.0, 3.0)), 3)
-    times = ratio([[3.0, 1.0, 2.0]], [[1.0, 1.0, 1.0]])
-    assert times is not None
-    assert (times.median, times.low, times.high, times.n) == (*map(pytest.approx, (2.0, 1.0, 3.0)), 3)
+def test_the_bounds_of_one_process_are_those_of_the_median_of_its_blocks() -> None:
+    ranked = [2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 2.9]
+    for values, low, high in ((ranked, 2.1, 2.8), ([2.0, 2.2, 2.0], 2.0 * (2.0 / 2.2) ** 2, 2.0 * 1.1**2)):
+        for found in (figure([values]), ratio([values], [[1.0] * len(values)])):
+            assert found is not None
+            assert (found.low, found.high, found.n) == (*map(pytest.approx, (low, high)), len(values))
 
 
 @pytest.mark.parametrize("name", NOISES)
@@ -195,3 +205,22 @@ def test_single_calls_are_parted_by_what_they_take() -> None:
     assert spread([float(number) for number in range(19)]) == ()
     found = spread([float(number) for number in reversed(range(101))])
     assert found == tuple(float(number) for number in range(0, 101, 5))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "verdict"),
+    [
+        ((1.175, 1.207, 5.752), "inconclusive"),  # of eager code against itself, on a busy machine
+        ((0.2, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 6.7, 0.005), "inconclusive"),
+        ((1.20, 1.21, 1.22), "likely_gain"),
+        ((1.20, 1.21, 1.22, 1.2, 1.21, 1.2, 1.21, 1.2, 1.21, 1.9), "likely_gain"),
+        ((0.80, 0.81, 0.80, 0.8, 0.82, 0.8, 0.81, 0.8, 0.81, 1.05), "likely_regression"),
+    ],
+)
+def test_one_process_is_believed_as_far_as_its_rounds_agree(rounds: tuple[float, ...], verdict: str) -> None:
+    base, other = [list(rounds)], [[1.0] * len(rounds)]
+    assert likely(within(base, other)) == verdict
+    found = ratio(base, other)
+    (by_itself,) = within(base, other)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((by_itself.low, by_itself.high))

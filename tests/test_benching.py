@@ -59,6 +59,13 @@ def test_by_default_eager_and_default_and_a_plan_where_there_is_one() -> None:
     }
 
 
+def test_an_arm_with_a_lambda_calls_the_model_as_it_was() -> None:
+    (code,) = (code for code in arms(arms=("x=torch.relu and (lambda y: model(y) + 1)",)).values() if code)
+    names = {"model": abs, "torch": None}
+    exec(code.replace("torch.relu and ", ""), names)
+    assert names["model"](-2) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "taken"),
     [
@@ -248,6 +255,8 @@ class Processes:
         self.ends = ends
         """A kind of process, and the arm in whose code it ends."""
         self.untimed = False
+        self.loses_all = False
+        """Whether a process that ends in an arm leaves no times."""
         self.compiled = 0.5
         """Seconds of a call of a compiled arm; eager takes 1."""
         self.asked: list[BenchRequest] = []
@@ -265,6 +274,8 @@ class Processes:
         if request.kind != kind or all(arm.name != name for arm in request.arms):
             return BenchAnswer(request.kind, rows, stack=self.stack)
         rows = tuple(dataclasses.replace(row, error="it died") if row.arm == name else row for row in rows)
+        if self.loses_all:
+            rows = tuple(dataclasses.replace(row, blocks=()) for row in rows)
         return BenchAnswer(request.kind, rows, stack=self.stack, failure="it died", ended_in=name)
 
     def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
@@ -422,8 +433,12 @@ def test_the_others_are_timed_without_the_arm_that_ended_the_process(
     assert (arms["default"].verdict, arms["default"].reason) == ("failed", "it died")
     assert arms["other"].verdict == "real_gain"
     assert len(arms["other"].blocks) == 2
-    alone = measured(Processes(monkeypatch, takes=1, ends=("steady", "default")), DEFAULT)
+    processes = Processes(monkeypatch, takes=1, ends=("steady", "default"))
+    processes.loses_all = True
+    alone = measured(processes, DEFAULT)
     assert alone.reason == "default failed: it died"
+    assert processes.kinds() == ["steady eager+default", "steady eager"]
+    assert alone.cases[0].arms[0].seconds is not None
 
 
 @pytest.mark.parametrize("kind", ["parity", "profile"])
@@ -631,7 +646,8 @@ def test_what_a_stored_bench_cannot_be_compared_with_is_refused_before_anything_
 
 
 def test_another_machine_is_refused_once_the_check_knows_it(before: str) -> None:
-    here = dataclasses.replace(SEEN, environment={"torch": "2.13.0", "cpu": "x", "dtype": None})
+    known = {"torch": "2.13.0", "cpu": "x", "dtype": None, "peak_host_bytes": 391_639_040}
+    here = dataclasses.replace(SEEN, environment=known)
     benching.refuse_another_machine(before, here)
     there = dataclasses.replace(SEEN, environment={"torch": "2.14.0", "cpu": "x"})
     with pytest.raises(TcreadyError, match=r"torch \(2.13.0, now 2.14.0\)"):

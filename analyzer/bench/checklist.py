@@ -9,6 +9,8 @@ from tcready.bench.verdicts import GAINS, explanation, memory_growth
 from tcready.bench.wanted import BenchWanted
 from tcready.quantities import size_text, time_text
 from tcready.schema.bench import (
+    GENERATION_ITEM,
+    PARITY_ITEM,
     PARITY_SEEDS,
     ArmBench,
     BenchCase,
@@ -106,7 +108,7 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str, instead: str) -> CheckIte
 
 
 def _apart(ran: Ran, wanted: BenchWanted, again: str, with_inputs: str) -> CheckItem:
-    item = "prefill and decode apart"
+    item = GENERATION_ITEM
     if not ran.cases:
         return CheckItem(item, "not_measured", f"nothing was timed: {again}")
     names = [case.case for case in ran.cases[:-1]]
@@ -137,13 +139,13 @@ def _memory(
 def _parity(ran: Ran, arm: ArmBench | None, again: str, longer: str) -> CheckItem:
     if arm is None or arm.parity is None:
         why = f"{arm.parity_detail}; " if arm and arm.parity_detail else ""
-        return CheckItem("parity", "not_measured", why + again)
+        return CheckItem(PARITY_ITEM, "not_measured", why + again)
     seeds = min((parity.seeds for name, parity in ran.parities if name == arm.arm), default=0)
     if arm.parity and seeds < PARITY_SEEDS:
         why = f"{arm.arm} agrees with eager from {seeds} of {PARITY_SEEDS} seeds: there was no time for more"
-        return CheckItem("parity", "not_measured", f"{why}; {longer}")
+        return CheckItem(PARITY_ITEM, "not_measured", f"{why}; {longer}")
     detail = f"{arm.arm} agrees with eager" if arm.parity else arm.parity_detail
-    return CheckItem("parity", "pass" if arm.parity else "fail", detail)
+    return CheckItem(PARITY_ITEM, "pass" if arm.parity else "fail", detail)
 
 
 def _profile(eager: ArmBench | None, arm: ArmBench | None, wanted: BenchWanted, again: str) -> CheckItem:
@@ -152,7 +154,7 @@ def _profile(eager: ArmBench | None, arm: ArmBench | None, wanted: BenchWanted, 
     if arm is None or before is None or after is None:
         return CheckItem(item, "not_measured", again)
     if arm.verdict not in GAINS and (arm.speedup is None or arm.speedup.low <= 1):
-        return CheckItem(item, "not_measured", "there is no gain to explain")
+        return CheckItem(item, "pass", "there is no gain to explain")
     causes = explanation(before, after, wanted.limits.min_effect)
     if causes:
         return CheckItem(item, "pass", ", ".join(causes))
@@ -217,5 +219,5 @@ def _rollback(ran: Ran, again: str) -> CheckItem:
     if ran.recommended == EAGER:
         return CheckItem("rollback", "pass", "nothing to take back: eager is recommended")
     if ran.recommended is None:
-        return CheckItem("rollback", "not_measured", "nothing is recommended")
+        return CheckItem("rollback", "pass", "nothing to take back: nothing is recommended")
     return CheckItem("rollback", "pass" if ran.rollback else "not_measured", ran.rollback or again)

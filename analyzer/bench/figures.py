@@ -25,6 +25,8 @@ FROM_P99 = 200
 """Calls below which a 99th percentile is the slowest one or two."""
 LEAST_ROUNDS, FEW_ROUNDS = 3, 6
 """Rounds of blocks in one process: without the least nothing is said of it; few give no interval by ranks."""
+FAR_APART = 2.0
+"""How many times the least round of a process the greatest one may be."""
 PROCESS_SPREAD = 1.03
 """How far apart the ratio may be in two processes, whatever it is within each."""
 TWENTIETHS = 20
@@ -51,8 +53,8 @@ def _stats() -> Any:
 def figure(rows: Rows, latencies: Sequence[float] = ()) -> Figure | None:
     """The geometric centre over processes of each one's median, in seconds; None without a block.
 
-    Of one process there is no interval of the next one: the bounds are its least and greatest block, and `n` counts its
-    blocks. `latencies`: seconds of single calls. Raises TcreadyError without scipy.
+    Of one process there is no interval of the next one: the bounds are those of the median of its blocks, and `n` counts
+    its blocks. `latencies`: seconds of single calls. Raises TcreadyError without scipy.
     """
     logs = [[math.log(value) for value in row] for row in rows if row]
     if not logs:
@@ -67,7 +69,7 @@ def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
     """`base` over `other`: above 1, `other` is faster. None if there are too few values for bounds.
 
     Paired, rows at one place of both are of one process, and their blocks at one place of one round; of one process the
-    bounds are the least and the greatest of its rounds. Not paired, rows are of different processes (Welch's interval).
+    bounds are those of the median of its rounds. Not paired, rows are of different processes (Welch's interval).
     Raises TcreadyError without scipy.
     """
     if paired:
@@ -92,15 +94,29 @@ def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
 
 
 def _centre_and_bounds(logs: Sequence[Sequence[float]]) -> tuple[float, float, float]:
-    """Of the medians of processes, the mean and Student's t; of a single process, its median, least and greatest."""
+    """Of the medians of processes, the mean and Student's t; of a single process, what `_of_one` gives."""
     if len(logs) == 1:
-        return statistics.median(logs[0]), min(logs[0]), max(logs[0])
+        return _of_one(logs[0])
     values = [statistics.median(row) for row in logs]
     centre, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
     if error == 0:
         return centre, centre, centre
     low, high = _stats().t.interval(LEVEL, df=len(values) - 1, loc=centre, scale=error)
     return centre, float(low), float(high)
+
+
+def _of_one(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median of what one process gave, with an interval of 95 % by ranks. If there are few values, or if they are far
+    apart, ranks say little: then their range is doubled, around the median."""
+    ordered = sorted(values)
+    centre, least, most = statistics.median(ordered), ordered[0], ordered[-1]
+    if len(ordered) < LEAST_ROUNDS:
+        return centre, least, most
+    if len(ordered) < FEW_ROUNDS or most - least > math.log(FAR_APART):
+        half = 2 * max(centre - least, most - centre)
+        return centre, centre - half, centre + half
+    rank = _rank(len(ordered))
+    return centre, ordered[rank], ordered[-1 - rank]
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float], centre: float) -> tuple[float, float]:
@@ -158,17 +174,13 @@ def shown(found: Figure | None, min_effect: float = MIN_EFFECT) -> ArmVerdict:
 
 
 def within(base: Rows, other: Rows) -> tuple[Figure, ...]:
-    """`base` over `other` in each process by itself, with the bounds of the median of its rounds: an interval of 95 % by
-    the ranks of the rounds. Few rounds give none: their range is doubled."""
+    """`base` over `other` in each process by itself, with the bounds of the median of its rounds."""
     found = []
     for ours, theirs in zip(base, other, strict=True):
-        rounds = sorted(math.log(one / two) for one, two in zip(ours, theirs, strict=False))
+        rounds = [math.log(one / two) for one, two in zip(ours, theirs, strict=False)]
         if len(rounds) < LEAST_ROUNDS:
             continue
-        centre, rank = statistics.median(rounds), _rank(len(rounds))
-        low, high = rounds[rank], rounds[-1 - rank]
-        if len(rounds) < FEW_ROUNDS:
-            low, high = centre - 2 * (centre - low), centre + 2 * (high - centre)
+        centre, low, high = _of_one(rounds)
         found.append(Figure(math.exp(centre), math.exp(low), math.exp(high), len(rounds)))
     return tuple(found)
 
@@ -178,9 +190,9 @@ def _rank(count: int) -> int:
     greatest above it."""
     below = 0.0
     for rank in range(count):
-        below += math.comb(count, rank) / 2**count
+        below += math.comb(count, rank) / 2**count  # the chance that so many of them, or fewer, are below the median
         if below > (1 - LEVEL) / 2:
-            return rank
+            return max(rank - 1, 0)
     return 0
 
 

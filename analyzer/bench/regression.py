@@ -12,11 +12,18 @@ from tcready.bench.again import again, noise_of
 if TYPE_CHECKING:
     from tcready.schema.bench import ArmBench, Bench, Figure
 
-_CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed"})
+_CHANGES_BY_ITSELF = frozenset(
+    {"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed", "peak"}
+)
 """Words in names of the stack that differ from run to run, or because the code does, which is what is compared."""
 
 _PLAN = "plan"
 """The arm whose code is found anew for the code that is measured."""
+
+
+def is_compared(name: str) -> bool:
+    """Whether two benches can be compared only if they have the same value of this entry of the stack."""
+    return _CHANGES_BY_ITSELF.isdisjoint(words_of(name))
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ def words_of(name: str) -> frozenset[str]:
 def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
     then, now = dict(before.stack), dict(after.stack)
     for name in dict.fromkeys((*then, *now)):
-        if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words_of(name)):
+        if then.get(name) != now.get(name) and is_compared(name):
             yield StackChange(name, then.get(name), now.get(name))
     first, second = ({case.case: case.weight for case in each.cases} for each in (before, after))
     for name in sorted(first.keys() & second.keys()):

@@ -97,5 +97,8 @@ def _code(name: str, code: str) -> str:
         and ast.unparse(last.value.func).startswith("model.")
     )
     if len(tree.body) == 1 and isinstance(last, ast.Expr) and not in_place:
-        return f"model = {code}"
+        is_late = any(
+            isinstance(node, ast.Lambda) for node in ast.walk(tree)
+        )  # it finds `model` when it is called
+        return f"model = (lambda model: {code})(model)" if is_late else f"model = {code}"
     return code

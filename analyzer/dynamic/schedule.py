@@ -267,9 +267,9 @@ def _steady(work: Schedule, number: int) -> bool:
     """The `number`-th process in which arms are timed in turn; whether anything was timed."""
     most = QUICK_TIMED if work.wanted.quick else TIMED if number == 0 else LATER_TIMED
     timed = min(most, max(work.left(), LEAST) / 4)
-    any_timed = False
-    for arms in _each_group(work):
-        request = BenchRequest(
+
+    def request_of(arms: tuple[Arm, ...]) -> BenchRequest:
+        return BenchRequest(
             "steady",
             arms,
             seed=number,
@@ -280,10 +280,16 @@ def _steady(work: Schedule, number: int) -> bool:
             profile=number == 0,
             works=number > 0,
         )
+
+    any_timed = False
+    ended = False
+    for arms in _each_group(work):
+        request = request_of(arms)
         answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
         if answer is None:
             continue
         any_timed |= any(each.blocks for each in answer.measured)
+        ended |= answer.ended_in not in (None, EAGER)
         if len(arms) > 2 and work.shares:
             # Only now is it known that arms share a limit here: those behind the first get processes of their own.
             first = arms[:2]
@@ -291,6 +297,12 @@ def _steady(work: Schedule, number: int) -> bool:
             work.done[-1] = BenchProcess(
                 dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
             )
+    if ended and not any_timed:  # each compiled arm ended its process, and eager code with it
+        eager = work.arms[:1]
+        answer = work.ask(
+            "steady", request_of(eager), f"steady state of {_named(eager)}, process {number + 1}"
+        )
+        any_timed = answer is not None and any(each.blocks for each in answer.measured)
     return any_timed
 
 

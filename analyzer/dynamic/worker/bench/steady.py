@@ -66,6 +66,8 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         share = request.seconds * WARM_SHARE / max(len(alive(lanes)), 1)
         warmed: dict[str | None, int] = {}
         for lane in alive(lanes):
+            if lane.arm is None:  # an arm of an earlier lane gave up meanwhile
+                continue
             like = warmed.get(lane.found.case) if lane.drifts else None
             warm_up(context, lane, request, share, missing, like)
             if not lane.found.error:
@@ -175,7 +177,9 @@ def _is_noisy(blocks: Sequence[float]) -> bool:
 
 
 def _guarded(context: Context, lane: Lane, missing: Missing, measure: Callable[[Lane], None]) -> None:
-    """What the arm raises puts it out; what it showed before stands."""
+    """Measure a lane that was not dropped; if that raises, drop the lane and keep what it showed before."""
+    if lane.arm is None:
+        return
     try:
         measure(lane)
     except Exception as error:

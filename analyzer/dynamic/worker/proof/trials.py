@@ -480,7 +480,7 @@ def _eager(
     compared = 0
     raises: str | None = None
     notice: str | None = None
-    condition: str | None = None
+    conditions: dict[str, str] = {}
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
@@ -508,11 +508,11 @@ def _eager(
                     f"{described(min(apart))} do not share memory, or are not one object, any more",
                 )
             if found is not None and _is_condition(trace, key, expected, actual):
-                condition = condition or f"{key.only}: {found[1]}"
+                conditions.setdefault(key.only, found[1])
                 continue
             if found is None and expected.warned != actual.warned:
                 warned = next(iter({*expected.warned} ^ {*actual.warned}), "").strip()
-                condition = condition or f"{key.only}: torch warns otherwise: {warned[:MOST]}"
+                conditions.setdefault(key.only, f"torch warns otherwise: {warned[:MOST]}")
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
@@ -529,6 +529,7 @@ def _eager(
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
+    condition = "; ".join(f"{only}: {text}" for only, text in conditions.items()) or None
     trial = Trial(variant.name, seen, compared, raises=raises, notice=notice, condition=condition)
     return trial, trace, models
 
