@@ -206,15 +206,14 @@ class BriefText(LongText):
         self.regions(target)
 
     def stages(self, target: TargetReport) -> None:
-        """Those that passed and those that did not run in a line each; of one that failed what it says."""
+        """Those that passed and those that did not run in a line each; of one that failed what it says. Below a bench, whose
+        own lines say what it lacks, those that did not run are left to the long form."""
         stages = ladder(target)
-        benched = target.observation.bench is not None  # its own lines say what it lacks
-        for state, words in (("pass", ""), ("not_run", "not run: ")):
-            names = ", ".join(
-                stage.stage
-                for stage in stages
-                if stage.state == state and not (state == "not_run" and stage.stage == "speed" and benched)
-            )
+        words_of = (
+            {"pass": ""} if target.observation.bench is not None else {"pass": "", "not_run": "not run: "}
+        )
+        for state, words in words_of.items():
+            names = ", ".join(stage.stage for stage in stages if stage.state == state)
             if names:
                 self.wrapped(
                     f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state]

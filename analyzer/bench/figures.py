@@ -190,7 +190,7 @@ def _rank(count: int) -> int:
     greatest above it."""
     below = 0.0
     for rank in range(count):
-        below += math.comb(count, rank) / 2**count  # the chance that so many of them, or fewer, are below the median
+        below += math.comb(count, rank) / 2**count  # the chance that as many or fewer are below the median
         if below > (1 - LEVEL) / 2:
             return max(rank - 1, 0)
     return 0
