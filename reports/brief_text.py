@@ -206,8 +206,8 @@ class BriefText(LongText):
         self.regions(target)
 
     def stages(self, target: TargetReport) -> None:
-        """Those that passed and those that did not run in a line each; of one that failed what it says. Below a bench, whose
-        own lines say what it lacks, those that did not run are left to the long form."""
+        """Those that passed and those that did not run in a line each; of one that failed what it says. After a bench,
+        the stages that did not run are left to the long form: its own lines say what it lacks."""
         stages = ladder(target)
         words_of = (
             {"pass": ""} if target.observation.bench is not None else {"pass": "", "not_run": "not run: "}

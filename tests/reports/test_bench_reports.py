@@ -247,7 +247,7 @@ def test_eager_is_recommended_in_words() -> None:
 def test_a_bench_that_could_not_be_made_is_rendered() -> None:
     for form in ("text", "html", "markdown"):
         text = render(with_bench(Bench("not_run", "no arm compiled anything", ())), form)
-        assert "not run" in text
+        assert "not run" in text.lower()
         assert "no arm compiled anything" in text
 
 
