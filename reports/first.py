@@ -113,6 +113,9 @@ def _by_bench(target: TargetReport) -> Step | None:
     )
     if plan is not None and plan.code and plan.code not in as_it_is and "plan" not in arms:
         return None
+    compiled = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER]
+    if all(arm.verdict == "failed" for arm in compiled):
+        return Step("leave it eager until a compiled arm runs and agrees: all of them failed")
     probably = "probably " if bench.verdict.startswith("likely") else ""
     return Step(f"leave it eager: no arm that was measured {probably}pays")
 
