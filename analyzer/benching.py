@@ -83,7 +83,7 @@ def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple
 def _patch(given: str | None, root: Path) -> PatchToMeasure:
     """What a diff changes, or all that a folder of `tcready fix --patch-dir` holds: both patches, and the settings."""
     if given is None:
-        raise TcreadyError("--arm patched: name the diff with --patch FILE")
+        raise TcreadyError("--arm patched needs a diff: add --patch FILE")
     search = locate.default_search_path(root)
 
     def find(shown: str) -> Path | None:
@@ -102,7 +102,7 @@ def _patch(given: str | None, root: Path) -> PatchToMeasure:
             sources += _changed(patch, str(patch), find)
             lines.append(f"# after: {command} {shlex.quote(str(patch))}")
     if not sources and not settings:
-        raise TcreadyError(f"--patch {given}: it holds no change: {' or '.join(PATCHES)}")
+        raise TcreadyError(f"--patch {given}: no changes found: expected {' or '.join(PATCHES)}")
     return PatchToMeasure(tuple(sources), (*lines, *settings))
 
 
@@ -123,7 +123,7 @@ def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
     except (OSError, ValueError, KeyError, TypeError):
         lines = None
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise TcreadyError(f"{asked}: {path.name} in it was not written by `tcready fix --patch-dir`")
+        raise TcreadyError(f"{asked}: {path.name} was not written by `tcready fix --patch-dir`")
     return tuple(lines)
 
 
@@ -138,7 +138,7 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TcreadyError(
-            f"--lengths {path}: {getattr(error, 'strerror', None) or 'it is no text'}"
+            f"--lengths {path}: {getattr(error, 'strerror', None) or 'not a text file'}"
         ) from None
     counted: dict[tuple[tuple[str, int], ...], float] = {}
     columns: dict[str, object] | None = None
@@ -146,35 +146,35 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
         count = _number(row.pop("count", 1), path, line, "count")
         columns = row if columns is None else columns
         if columns.keys() != row.keys():
-            raise TcreadyError(f"--lengths {path}:{line}: other columns than above")
+            raise TcreadyError(f"--lengths {path}:{line}: the columns differ from those of the first row")
         values = tuple((name, int(_number(row[name], path, line, name))) for name in columns)
         if not values:
-            raise TcreadyError(f"--lengths {path}:{line}: no column besides `count`")
+            raise TcreadyError(f"--lengths {path}:{line}: there is no column except `count`")
         counted[values] = counted.get(values, 0.0) + count
     if not counted:
-        raise TcreadyError(f"--lengths {path}: no row")
+        raise TcreadyError(f"--lengths {path}: the file has no rows")
     if len(counted) > MOST_SIZES:
         raise TcreadyError(
-            f"--lengths {path}: {len(counted)} sizes: put them into {MOST_SIZES} groups at most"
+            f"--lengths {path}: {len(counted)} different sizes: group them into at most {MOST_SIZES}"
         )
     if not math.isfinite(sum(counted.values())):
-        raise TcreadyError(f"--lengths {path}: the counts are too large")
+        raise TcreadyError(f"--lengths {path}: the sum of the counts is too large")
     return tuple(Sizes(values, count) for values, count in counted.items())
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
     if text.lstrip().startswith("["):
-        raise TcreadyError(f"--lengths {path}:1: write an object a line, not a list of them")
+        raise TcreadyError(f"--lengths {path}:1: expected one JSON object per line, not a list")
     if not text.lstrip().startswith("{"):
         reader = csv.DictReader(io.StringIO(text), strict=True)
         try:
             names = [name.strip() for name in reader.fieldnames or ()]
             if len({*names, ""}) != len(names) + 1:
-                raise TcreadyError(f"--lengths {path}:1: each column needs a name of its own")
+                raise TcreadyError(f"--lengths {path}:1: each column needs a unique name")
             for row in reader:
                 if None in row or None in row.values():
                     raise TcreadyError(
-                        f"--lengths {path}:{reader.line_num}: not as many columns as the header"
+                        f"--lengths {path}:{reader.line_num}: the number of columns differs from the header"
                     )
                 yield reader.line_num, {name.strip(): value for name, value in row.items()}
         except csv.Error as error:
@@ -187,7 +187,7 @@ def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
             except ValueError as error:
                 raise TcreadyError(f"--lengths {path}:{line}: {error}") from None
             if not isinstance(row, dict):
-                raise TcreadyError(f"--lengths {path}:{line}: write an object a line")
+                raise TcreadyError(f"--lengths {path}:{line}: expected one JSON object per line")
             yield line, row
 
 
@@ -321,31 +321,35 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     """
     refuse_without_scipy()
     if wanted.min_effect >= 1:
-        raise TcreadyError(f"--min-effect {wanted.min_effect:g}: give a share below 1: 2% or 0.02")
+        raise TcreadyError(
+            f"--min-effect {wanted.min_effect:g}: expected a share below 1, such as 2% or 0.02"
+        )
     if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
-        raise TcreadyError(f"--against {wanted.against}: it holds no bench")
+        raise TcreadyError(f"--against {wanted.against}: the report contains no bench")
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
-        raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan")
+        raise TcreadyError(f"--plan-from {wanted.plan_from}: the report contains no plan")
     if wanted.loader is not None:
         refuse_no_file("--loader", wanted.loader, chosen.root)
     if wanted.loop is not None:
         refuse_no_file("--loop", wanted.loop, chosen.root)
         if wanted.steps > 1 or wanted.accumulate > 1:
-            raise TcreadyError("--loop makes its own steps: leave --steps and --accumulate out")
+            raise TcreadyError(
+                "--loop cannot be combined with --steps or --accumulate: the function makes its own steps"
+            )
     if wanted.steps > 1 and "train" in chosen.modes:
-        raise TcreadyError("--steps is of inference: name your training loop with --loop")
+        raise TcreadyError("--steps is for inference only: for training, use --loop with your training loop")
     if wanted.accumulate > 1 and "train" not in chosen.modes:
-        raise TcreadyError("--accumulate is of training steps: add --mode train")
+        raise TcreadyError("--accumulate is for training only: add --mode train")
     known = arms_of(
         dataclasses.replace(wanted, arms=tuple(a for a in wanted.arms if a != PLAN)), None, chosen.root
     )
     if wanted.arms and len(known) == 1 and PLAN not in wanted.arms:
-        raise TcreadyError("--arm eager: name an arm to hold against it")
+        raise TcreadyError("--arm eager: there is nothing to compare it with: add another --arm")
     if wanted.fail_on_regression is not None:
         _share(wanted.fail_on_regression)
     sizes = sizes_of(wanted.lengths)
     if sizes and chosen.run.inputs is None:
-        raise TcreadyError("--lengths goes with --inputs: what it names is called with the sizes")
+        raise TcreadyError("--lengths requires --inputs: the function that it names is called with the sizes")
     makes_plan = wanted.plan_from is None and any(name_and_code(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
     if (limit := _timeout(wanted.bench_budget)) is not None:
@@ -363,7 +367,7 @@ def refuse_several(planned: Sequence[PlannedRun]) -> None:
     if len(planned) != 1:
         every = ", ".join(each.target for each in planned)
         raise TcreadyError(
-            f"a bench takes one target: name one of {every}" if every else "nothing here can be run"
+            f"a bench takes one target: name one of {every}" if every else "found no target that can be run"
         )
 
 
@@ -394,7 +398,7 @@ def benched(
         by_itself = not wanted.arms and not wanted.quick and wanted.plan_from is None and run.plan is None
         plan = plan_of_last(run, last()) if by_itself else None
         if plan is not None:
-            announce("the arm plan is that of the last run here: nothing changed since")
+            announce("using the plan of the last run here for the arm plan: nothing has changed since")
             run = dataclasses.replace(run, plan=plan)
         options = by_mode[run.mode]
         runs.append(_with_bench(run, options, chosen, wanted, command, announce, progress, part, stays))
@@ -442,7 +446,7 @@ def _with_bench(
     if left < (needed := _first_answer_after(seen, len(compared))):
         least = math.ceil((time.monotonic() - part.began + needed) / 10) * 10
         announce(
-            f"{left:.0f} s of the budget are left, and a first answer takes about {needed:.0f} s here: give --budget "
+            f"{left:.0f} s of the budget are left, but a first answer takes about {needed:.0f} s here: use --budget "
             f"{least} or more"
         )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
@@ -479,12 +483,12 @@ def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:
 
 NOT_OF_AN_OBJECT: Mapping[str, str] = MappingProxyType(
     {
-        "lengths": "give each size as one of `cases`, with its weight",
-        "loader": "name the model for `tcready bench --loader`",
-        "patch": "it lays a diff over files before they are imported: name the model for `tcready bench --patch`",
-        "plan_from": "`plan=True` makes the plan here",
-        "against": "name the model for `tcready bench --against`",
-        "fail_on_regression": "name the model for `tcready bench --against`",
+        "lengths": "pass each size as one of `cases`, with its weight",
+        "loader": "use `tcready bench --loader`",
+        "patch": "a diff is applied before files are imported: use `tcready bench --patch`",
+        "plan_from": "pass `plan=True` to make a plan here",
+        "against": "use `tcready bench --against`",
+        "fail_on_regression": "use `tcready bench --against`",
     }
 )
 """What a bench can be asked for and that of an object of this process cannot, with what to do."""
@@ -499,7 +503,7 @@ def wanted_of_an_object(given: Mapping[str, Any]) -> BenchOptions:
     found = keywords(given, (BenchOptions,), "bench")
     for name, instead in NOT_OF_AN_OBJECT.items():
         if name in found:
-            raise TcreadyError(f"bench: {name} does not go with an object of this process: {instead}")
+            raise TcreadyError(f"bench: {name} is not supported for an object of this process: {instead}")
     return BenchOptions(**found)
 
 
@@ -545,7 +549,7 @@ def worked_out(seen: Observation) -> Observation:
         return seen
     measured_rows = (row for process in ran.processes for row in process.answer.measured)
     if any(seconds <= 0 for row in measured_rows for seconds in row.blocks):
-        raise TcreadyError(f"{seen.target}: its bench holds times that are not above zero: run it again")
+        raise TcreadyError(f"{seen.target}: its bench contains times that are not above zero: run it again")
     asked = dict(ran.asked)
     device = str((seen.environment or {}).get("device") or "cpu")
     options = RunOptions(
@@ -599,7 +603,9 @@ def stage_of(found: Bench) -> Stage:
 def refuse_another_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> None:
     """Before anything is run. Raises TcreadyError if the stored report holds no plan for the target."""
     if wanted.plan_from is not None and not _plans(wanted.plan_from, planned[0].target):
-        raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan for {planned[0].target}")
+        raise TcreadyError(
+            f"--plan-from {wanted.plan_from}: the report contains no plan for {planned[0].target}"
+        )
 
 
 def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
@@ -615,13 +621,14 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
         bench = stored.get((planned[0].target, options.mode))
         if bench is None:
             raise TcreadyError(
-                f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
+                f"--against {wanted.against}: the report contains no bench of {planned[0].target} "
+                f"(--mode {options.mode})"
             )
         timed = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER and arm.blocks]
         if timed and all(len(arm.blocks) == 1 for arm in timed):
             raise TcreadyError(
-                f"--against {wanted.against}: its arms were timed in one process, so nothing can be called slower: "
-                "bench it again with a larger --budget"
+                f"--against {wanted.against}: its arms were timed in one process only, so nothing can be compared: "
+                "repeat that bench with a larger --budget"
             )
         asked = schedule.asked_of(options, wanted)
         if options.device != "auto":
@@ -653,7 +660,9 @@ def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> N
         if bench.stack and before.get(name, "") != value
     ]
     if differing:
-        raise TcreadyError(f"--against {against}: not the same machine and stack: {', '.join(differing)}")
+        raise TcreadyError(
+            f"--against {against}: the benches differ, so they cannot be compared: {', '.join(differing)}"
+        )
 
 
 def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
@@ -685,14 +694,14 @@ def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
             continue
         stored = known.get((target.target, target.mode))
         if stored is None:
-            raise TcreadyError(f"--against {before}: it holds no bench of {target.target}")
+            raise TcreadyError(f"--against {before}: the report contains no bench of {target.target}")
         found = regressed(stored, bench, threshold)
         if not found.comparable:
             raise TcreadyError(f"--against {before}: {found.reason}")
         lines += [each.reason for each in found.changes if each.regressed]
         unknown = [each.why_not for each in found.changes if each.why_not]
         if unknown and not lines:
-            raise TcreadyError(f"--against {before}: whether it is slower cannot be said: {unknown[0]}")
+            raise TcreadyError(f"--against {before}: cannot tell whether it is slower: {unknown[0]}")
     return tuple(lines)
 
 
@@ -702,5 +711,5 @@ def _share(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < (float("inf") if text.endswith("%") else 1):
-        raise TcreadyError(f"--fail-on-regression {text}: write 5% or 0.05")
+        raise TcreadyError(f"--fail-on-regression {text}: expected a share such as 5% or 0.05")
     return number

@@ -36,14 +36,14 @@ def again(before: ArmBench, after: ArmBench, noise: float) -> Again:
     """
     one, two = before.seconds, after.seconds
     if one is None or two is None or min(one.median, one.low, two.median, two.low) <= 0:
-        return Again(None, False, "not timed in both")
+        return Again(None, False, "not timed in both benches")
     ratio = two.median / one.median
     down = math.hypot(math.log(two.median / two.low), math.log(one.high / one.median))
     up = math.hypot(math.log(two.high / two.median), math.log(one.median / one.low))
     found = Figure(ratio, ratio * math.exp(-down), ratio * math.exp(up), min(one.n, two.n))
     alone = [name for name, arm in (("then", before), ("now", after)) if len(arm.blocks) == 1]
     beyond = abs(math.log(ratio)) > noise and not found.low <= 1 <= found.high
-    why_not = f"timed in one process {' and '.join(alone)}, which says nothing of the next" if alone else ""
+    why_not = f"timed in only one process {' and '.join(alone)}: use a larger --budget" if alone else ""
     return Again(found, beyond and not alone, why_not)
 
 

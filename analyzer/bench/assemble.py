@@ -328,7 +328,7 @@ def _items_of(items: Sequence[Items], weights: Mapping[str | None, float]) -> tu
         Items(
             unit,
             sum(share * found[unit].count for share, found in zip(weights.values(), counts, strict=True)),
-            f"{unit}: mean of the cases by their weights",
+            f"{unit}: weighted mean of the cases",
         )
         for unit in counts[0]
         if all(unit in found for found in counts)

@@ -70,19 +70,19 @@ def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
     """
     changes = tuple(_changes(before, after, threshold))
     if not any(arm.seconds is not None for case in after.cases for arm in case.arms):
-        return Regressions(False, "nothing was timed that could be compared: give a larger --budget", changes)
+        return Regressions(False, "nothing that could be compared was timed: use a larger --budget", changes)
     stack = tuple(_stack(before, after))
     if stack:
         names = ", ".join(f"{each.name} ({each.before or '-'}, now {each.after or '-'})" for each in stack)
-        return Regressions(False, f"not the same machine and stack: {names}", changes, stack)
+        return Regressions(False, f"the benches differ, so they cannot be compared: {names}", changes, stack)
     if not before.stack:
-        return Regressions(False, "the stored bench does not say what it was measured on", changes)
+        return Regressions(False, "the stored bench does not record its machine and stack", changes)
     if not changes:
-        return Regressions(False, "the two have no arm and case in common", changes)
+        return Regressions(False, "the benches have no arm and case in common", changes)
     slower = [change for change in changes if change.regressed]
     missing = tuple(_missing(before, after))
     if missing and not slower:
-        return Regressions(False, f"not timed now: {', '.join(missing)}", changes)
+        return Regressions(False, f"not timed this time: {', '.join(missing)}", changes)
     reason = "; ".join(change.reason for change in slower) or "nothing is slower beyond noise"
     return Regressions(True, reason, changes)
 
@@ -147,7 +147,7 @@ def _change(case: str, then: ArmBench, now: ArmBench, threshold: float, noise: f
                 f"{found.ratio.median:.3f} times as long ({found.ratio.low:.3f} to {found.ratio.high:.3f})"
             )
             why = (
-                f"it takes {times}, which noise alone may do: measure in more --processes, on a quiet machine"
+                f"it takes {times}, which noise alone could explain: use more --processes, on a quiet machine"
             )
         why = f"{name}: {why}" if why else ""
         return ArmChanged(case, now.arm, *seconds, found.ratio, False, why_not=why)

@@ -106,7 +106,9 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
         return "failed", f"its outputs differ from eager: {seen.parity_detail or 'no detail'}"
     if seen.speedup is None:
         why = (
-            f"it was not timed: {seen.untimed}" if seen.untimed else "too few blocks were timed beside eager"
+            f"it was not timed: {seen.untimed}"
+            if seen.untimed
+            else "too few blocks were timed together with eager"
         )
         return "inconclusive", why
     verdict, reason = _of_times(seen, seen.speedup, limits)
@@ -123,7 +125,7 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
             causes = slowness(seen, limits.min_effect)
         return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
     bounds = (
-        "too far apart to say"
+        "bounds too far apart"
         if speedup.high > FAR_APART * speedup.low
         else f"{speedup.low:.3f} to {speedup.high:.3f}"
     )
@@ -131,21 +133,21 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     verdict = shown(speedup, limits.min_effect)
     alike = seen.noise.ratio if seen.noise is not None else None
     if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
-        return "inconclusive", f"{times}, but eager differs from itself as much: repeat it on a quiet machine"
+        return "inconclusive", f"{times}, but eager differs from itself as much: repeat on a quiet machine"
     if verdict == "inconclusive" and probable != "inconclusive":
-        return probable, f"{times}; {seen.processes} processes agree, which is too few to be sure"
+        return probable, f"{times}; {seen.processes} processes agree, but they are too few to be sure"
     if verdict == "inconclusive" and speedup.high > _UNSTEADY * speedup.low:
-        return verdict, f"{times}: the machine was too unsteady; repeat it when it is quiet"
+        return verdict, f"{times}: the machine was too unsteady: repeat when it is quiet"
     if verdict == "inconclusive":
         more = more_needed(speedup, seen.processes, limits.min_effect)
         many = "more than 100 more" if more is None else f"{more} more"
-        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably tell"
+        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably decide"
     if verdict in ("no_gain", "regression"):
         causes = slowness(seen, limits.min_effect)
         what = [f"not faster by {limits.min_effect:.1%}"] if verdict == "no_gain" else []
         return verdict, f"{times}{': ' if what or causes else ''}{', '.join([*what, *causes])}"
     if seen.profile is None or seen.eager_profile is None:
-        return "likely_gain", f"{times}, but no profile explains it: none was made"
+        return "likely_gain", f"{times}, but no profile was made to explain it"
     if seen.parity is None:
         return (
             "likely_gain",
@@ -218,10 +220,10 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
         fewer = arm.kernels * (1 + min_effect) < eager.kernels
         what = "kernels" if arm.kernel_seconds is not None else "operators and kernels"
         if not fewer:
-            found.append(f"{arm.kernels} {what} where eager has {eager.kernels}: nothing was fused")
+            found.append(f"{arm.kernels} {what} against eager's {eager.kernels}: nothing was fused")
         before, after = eager.host_seconds, arm.host_seconds
         if arm.kernel_seconds is not None and before and after and after > before * (1 + min_effect):
-            found.append(f"{time_text(after)} in Python and launches where eager takes {time_text(before)}")
+            found.append(f"{time_text(after)} in Python and launches against eager's {time_text(before)}")
     return tuple(found)
 
 
@@ -244,20 +246,20 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
             found.append(f"{alone:.3f} times{bounds} if each call is waited for")
     if seen.recompiles:
         found.append(
-            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} behind the first three calls"
+            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} after the first three calls"
         )
     if seen.blocks is not None and seen.blocks < BLOCKS:
-        found.append(f"{seen.blocks} of {BLOCKS} blocks in a process: more time (--budget) makes more")
+        found.append(f"only {seen.blocks} of {BLOCKS} blocks in a process: use a larger --budget")
     if seen.unpatched is not None and _is_inert(seen, seen.unpatched):
         found.append(
-            f"the patch is inert: as many graphs, breaks and kernels as `{seen.unpatched.arm}`, which goes without it"
+            f"the patch is inert: as many graphs, breaks and kernels as `{seen.unpatched.arm}`, which lacks it"
         )
     if seen.settled is False:
         after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
         found.append(f"times had not settled{after}")
     if verdict == "real_gain":
         if seen.seeds is not None and seen.seeds < PARITY_SEEDS:
-            found.append(f"outputs compared from {seen.seeds} of {PARITY_SEEDS} seeds")
+            found.append(f"outputs compared for {seen.seeds} of {PARITY_SEEDS} seeds")
         if seen.memory is None or seen.eager_memory is None:
             found.append("memory not measured")
     return found
@@ -296,7 +298,7 @@ def overall(
         return "not_run", f"there is no eager code to compare with: {why}", None
     others = [arm for arm in summary.arms if arm.arm != EAGER]
     if not others:
-        return "not_run", "no compiled arm was asked for", EAGER
+        return "not_run", "no compiled arm was requested", EAGER
     verdict, arm = _best(others)
     failed = [f"{each.arm} failed: {each.reason}" for each in others if each.verdict == "failed"]
     reason = "; ".join([*([f"{arm.arm}: {arm.reason}"] if arm.verdict != "failed" else []), *failed])

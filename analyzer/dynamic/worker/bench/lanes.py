@@ -36,17 +36,15 @@ SETTLING = 5
 SETTLED = 0.05
 """By how much these may differ."""
 COMPILED_NOTHING = "compiled nothing"
-GAVE_UP = "Dynamo gave up at its recompile limit: from there on calls run eagerly"
+GAVE_UP = "Dynamo reached its recompile limit: later calls run eagerly"
 AGAIN = "compiled again"
 """What the note of recompilations begins with."""
 MOST_NAMED = 3
 """Functions that it names."""
 OWN_PARTS = (
-    "the code compiles parts of itself: `eager` is the code as it stands; in parity all of it is eager"
+    "the code compiles parts of itself: they stay compiled in `eager`, but not in the reference for parity"
 )
-ONE_ARM = (
-    "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
-)
+ONE_ARM = "not run: in this torch, arms share one recompile limit, so only one arm is compiled in a process"
 
 
 Missing = Callable[[], str | None]

@@ -23,7 +23,7 @@ def loop_of(context: Context, request: BenchRequest) -> Loop | None:
     if request.loop is not None:
         found = named(request.loop, "--loop", context.work)
         if not callable(found) or isinstance(found, (type, torch.nn.Module)):
-            raise Unmeasured(f"--loop {request.loop}: it is no function")
+            raise Unmeasured(f"--loop {request.loop}: not a function")
         loop: Loop = found
         return loop
     if request.calls <= 1:

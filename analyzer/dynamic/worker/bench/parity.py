@@ -55,10 +55,8 @@ the third."""
 EAGER_RUNS = 4
 """Of eager code and arms, that so many calls each have to be quick enough for; on CUDA they are made in any case."""
 
-FIRST_ALONE = "outputs of first calls alone: calls are too slow to compare later ones as well"
-NOTHING_COMPARED = (
-    "nothing was compared: the outputs hold no tensor with a value that is neither NaN nor infinite"
-)
+FIRST_ALONE = "only the outputs of first calls were compared: calls are too slow to compare later ones"
+NOTHING_COMPARED = "nothing was compared: no tensor in the outputs contains a finite value"
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             began = time.monotonic()
             if began + (first if layout is not None else 0.0) > until:
                 break
-            context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as they are'}")
+            context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as given'}")
             seeded = _seeded(context, seed)
             references = _references(context, seeded, seed, layout, found, request.seconds)
             for arm in arms:
@@ -156,7 +154,7 @@ def _fail(found: Found, arm: Arm, index: int, why: str) -> None:
 def _raises(found: Found, arm: Arm, index: int, why: str) -> None:
     """Compiled code raises where eager code does not."""
     known = found[arm.name, index].parity or ParityMeasured(None)
-    detail = known.detail if known.same is False else f"raises where eager code does not: {why}"
+    detail = known.detail if known.same is False else f"raises, but eager code does not: {why}"
     found[arm.name, index] = replace(
         found[arm.name, index], error=why, parity=replace(known, same=False, detail=detail)
     )
@@ -326,7 +324,7 @@ def _joined(
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
     why = ""
     if reference.eager.draws and not _same_draws(reference.eager, actual):
-        why = "not comparable: it draws random numbers, and draws others when compiled"
+        why = "not comparable: it draws random numbers, but different ones when compiled"
     elif judged.verdict == "not_comparable":
         why = f"not comparable: {UNSTEADY_WORDS}"
     if why:
