@@ -931,7 +931,7 @@ def test_what_was_cut_for_time_has_not_failed() -> None:
     patched = arm(found, "reduce-overhead")
     assert (patched.verdict, patched.reason) == (
         "inconclusive",
-        "it was not timed: no answer within 51 s: give a larger --budget",
+        "it was not timed: no answer within 51 s: use a larger --budget",
     )
     assert "--budget 1200" in box(of([late], arms=ARMS), "memory").detail
 

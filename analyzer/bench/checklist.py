@@ -1,4 +1,4 @@
-"""The adoption checklist: what is to be known before a model goes into production compiled, filled from what ran."""
+"""The adoption checklist: what a team should know before a compiled model goes into production."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ _LONG_BUDGET = 1200
 
 @dataclass(frozen=True)
 class Ran:
-    """What ran, beside the figures of the cases."""
+    """The results that the checklist is based on."""
 
     cases: tuple[BenchCase, ...]
-    """The last stands for all of them."""
+    """The last one combines all cases."""
     recommended: str | None = None
     parities: tuple[tuple[str, ParityMeasured], ...] = ()
-    """By arm."""
+    """Pairs of an arm and a parity result."""
     soak: Soak | None = None
     stack: tuple[tuple[str, str], ...] = ()
     on_device: bool = False
-    """Whether memory is that of a device."""
+    """Whether memory was measured on a device."""
     rollback: str = ""
     was_cut: bool = False
-    """Whether something was left out for want of time."""
+    """Whether something was left out because time ran out."""
 
 
 def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
-    """Each box in the order in which they are to be checked: of the recommended arm, or if that is eager of the
-    fastest other one."""
+    """Return the items in the order in which to check them. They are about the recommended arm, or about the fastest
+    other arm if eager is recommended."""
     return tuple(_items(ran, wanted))
 
 
 def longer_command(items: Sequence[CheckItem], wanted: BenchWanted, *, was_cut: bool) -> str:
-    """One command for what was not measured; empty if a longer bench would measure nothing more."""
+    """Return a command that measures what is missing; empty if a longer bench would measure nothing more."""
     missing = {each.item for each in items if each.state == "not_measured"}
     options = {"budget": _LONG_BUDGET} if was_cut and missing else {}
     if STABILITY in missing:
@@ -81,7 +81,7 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
 
 
 def _subject(ran: Ran) -> tuple[ArmBench | None, ArmBench | None]:
-    """Eager, and the arm that the boxes are about, over all cases."""
+    """Return eager, and the arm that the items are about, over all cases."""
     arms = ran.cases[-1].arms if ran.cases else ()
     eager = next((arm for arm in arms if arm.arm == EAGER), None)
     others = [arm for arm in arms if arm.arm != EAGER]

@@ -1,4 +1,4 @@
-"""Whether an arm pays in a case, which arm to take, and why: in words that name what was measured."""
+"""Decide whether an arm pays off in a case and which arm to recommend, with reasons that name what was measured."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ _BEST_FIRST: tuple[SpeedVerdict, ...] = (
     "regression",
 )
 GAINS = ("real_gain", "likely_gain")
-"""Verdicts by which an arm is recommended, the surer one first."""
+"""Verdicts for which an arm is recommended, the more certain one first."""
 FAR_APART = 100.0
-"""How many times its lower bound the upper one of an interval is, where the bounds tell nobody anything."""
+"""The ratio of the bounds of an interval above which they are too far apart to be shown."""
 NOTICEABLE = 0.1
-"""The part of a call from which on a cost is named as a cause."""
+"""The share of a call above which a cost is named as a cause."""
 _UNSTEADY = 2.0
-"""How many times its lower bound the upper one of an interval is, where more processes are no help."""
+"""The ratio of the bounds of an interval above which more processes would not help."""
 _DEVICE_ALLOWANCE = 64 << 20
 _RESIDENT_ALLOWANCE = 512 << 20
-"""Bytes that compiling may take whatever the model takes: workspaces of kernels; the compiler's own code."""
+"""Bytes that compiling may add to the memory of any model: workspaces of kernels, and the code of the compiler."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a gain has to keep to."""
+    """Limits that decide whether a gain counts."""
 
     min_effect: float = MIN_EFFECT
-    """What the ratio to eager must differ from 1 by: 0.02 for 2 %."""
+    """The least difference of the ratio to eager from 1: 0.02 for 2 %."""
     memory_growth: float = 1.5
-    """How many times the memory of eager code a warm call may take."""
+    """The most memory that a warm call may take, as a multiple of that of eager code."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a compiled arm in one case."""
+    """What was measured of a compiled arm in one case."""
 
     speedup: Figure | None
     processes: int
-    """In which its times were taken."""
+    """The number of processes that timed it."""
     within: tuple[Figure, ...] = ()
-    """The ratio to eager in each of these by itself."""
+    """The ratio to eager in each of these processes alone."""
     single: Figure | None = None
     """The ratio of single calls, each waited for."""
     error: str = ""
     untimed: str = ""
-    """What ended a process before the arm was timed, if that was its time limit."""
+    """Why the arm was not timed, if the time limit of its process ended it."""
     blocks: int | None = None
-    """Of each case in the process that timed the fewest."""
+    """The number of blocks in the process that timed the fewest."""
     graphs: int | None = None
     recompiles: int | None = None
     breaks: int | None = None
@@ -82,7 +82,7 @@ class Evidence:
     profile: Profile | None = None
     eager_profile: Profile | None = None
     unpatched: ArmMeasured | None = None
-    """Of an arm with a patch: what is known of the same lines without it."""
+    """For an arm with a patch: the measurements of the same code without it."""
     memory: int | None = None
     """Bytes of warm calls."""
     eager_memory: int | None = None
@@ -91,13 +91,13 @@ class Evidence:
     parity: bool | None = None
     parity_detail: str = ""
     seeds: int | None = None
-    """From how many seeds outputs were compared."""
+    """The number of seeds for which outputs were compared."""
     noise: Noise | None = None
-    """Eager against itself, in the same case."""
+    """Eager compared with itself, in the same case."""
 
 
 def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
-    """The verdict on an arm in a case, and the reason. Raises TcreadyError without scipy."""
+    """Return the verdict on an arm in a case, and the reason. Raises TcreadyError without scipy."""
     if seen.error:
         return "failed", seen.error
     if seen.graphs == 0:
@@ -172,9 +172,9 @@ def _causes(seen: Evidence, limits: Limits) -> tuple[str, ...]:
 
 
 def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
-    """What of a profile says why an arm is faster than eager code, each in words; empty if nothing does.
+    """Return what explains in a profile that an arm is faster than eager code; empty if nothing does.
 
-    Without a device only the number of operators and kernels counts: the thread that calls is then all of the call.
+    Without a device, only the number of operators and kernels counts, because the calling thread does all the work.
     """
     found = []
     on_device = eager.kernel_seconds is not None and arm.kernel_seconds is not None
@@ -200,11 +200,11 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
 
 
 def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
-    """What was measured that keeps compiled code from being faster, each in words; empty if nothing was."""
+    """Return the measured causes that keep compiled code from being faster; empty if there are none."""
     found = []
     arm, eager = seen.profile, seen.eager_profile
     if arm is not None and arm.dynamo_seconds and seen.seconds:
-        took = min(arm.dynamo_seconds, seen.seconds)  # the profiler makes it longer
+        took = min(arm.dynamo_seconds, seen.seconds)  # the profiler adds to it
         if took > NOTICEABLE * seen.seconds:
             guards = f" ({guards_text(arm.guards, arm.python_guards)})" if arm.guards else ""
             found.append(
@@ -228,7 +228,7 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
 
 
 def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: Limits) -> float | None:
-    """How many times eager's memory (bytes of warm calls) an arm's is, if that is beyond the limit."""
+    """Return the memory of an arm in warm calls as a multiple of that of eager; None if it is within the limit."""
     if arm is None or not eager:
         return None
     allowance = _DEVICE_ALLOWANCE if on_device else _RESIDENT_ALLOWANCE
@@ -237,7 +237,7 @@ def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: L
 
 
 def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
-    """What a reader must know beside the reason."""
+    """Return remarks that a reader needs in addition to the reason."""
     found = []
     if seen.speedup is not None and seen.speedup.p50 is not None and seen.processes > 1:
         alone, slack = seen.speedup.p50, 1 + limits.min_effect
@@ -266,7 +266,7 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
 
 
 def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
-    """Whether a patch changes nothing of what is compiled and launched."""
+    """Whether a patch leaves the numbers of graphs, breaks and kernels unchanged."""
     if seen.profile is None or unpatched.profile is None or seen.profile.kernels is None:
         return False
     own = seen.graphs, seen.breaks, seen.profile.kernels
@@ -274,8 +274,8 @@ def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
 
 
 def recommended_of(arms: Sequence[ArmBench]) -> str | None:
-    """The fastest arm with a real gain, else with a likely one, else eager; None if eager was not measured, or an arm may
-    yet turn out faster."""
+    """Return the fastest arm with a real gain, else with a likely gain, else eager. Return None if eager was not
+    measured, or if an arm may still turn out to be faster."""
     for verdict in GAINS:
         gains = [arm for arm in arms if arm.verdict == verdict and arm.speedup is not None]
         if gains:
@@ -288,7 +288,8 @@ def recommended_of(arms: Sequence[ArmBench]) -> str | None:
 def overall(
     cases: Sequence[BenchCase], loader: LoaderShare | None, limits: Limits
 ) -> tuple[BenchVerdict, str, str | None]:
-    """The verdict on compiling this target, its reason, and the arm to take. The last case stands for all of them."""
+    """Return the verdict on compiling this target, the reason, and the recommended arm. The last case combines all
+    cases."""
     if not cases:
         return "not_run", "nothing was measured", None
     summary = cases[-1]
@@ -324,7 +325,7 @@ def overall(
 
 
 def _best(arms: Sequence[ArmBench]) -> tuple[BenchVerdict, ArmBench]:
-    """The arm that decides: the fastest of those with the best verdict."""
+    """Return the arm that decides, and its verdict: the fastest arm among those with the best verdict."""
 
     def fastest(verdict: ArmVerdict) -> ArmBench | None:
         those = [arm for arm in arms if arm.verdict == verdict]
@@ -333,13 +334,13 @@ def _best(arms: Sequence[ArmBench]) -> tuple[BenchVerdict, ArmBench]:
     for verdict in _BEST_FIRST:
         if (arm := fastest(verdict)) is not None:
             return verdict, arm
-    # All failed. What was timed and may not be used is no gain; what could not be timed tells nothing.
+    # All failed. An arm that was timed but cannot be used is no gain; without times, nothing is known.
     timed = next((arm for arm in arms if arm.seconds is not None), None)
     return ("no_gain", timed) if timed else ("inconclusive", arms[0])
 
 
 def _fed(loader: LoaderShare, speedup: float) -> float:
-    """How many times as fast an iteration becomes with such a model."""
+    """Return the speedup of an iteration, loading included, if the model has this speedup."""
     rest = loader.loader_seconds + loader.copy_seconds
     return (rest + loader.model_seconds) / (rest + loader.model_seconds / speedup)
 
