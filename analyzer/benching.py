@@ -1,6 +1,6 @@
-"""Which processes a bench needs, in which order, within its budget; and what their answers come to.
+"""Run a bench: check its options, start its processes within the budget, and add the result to the run.
 
-Nothing is measured here: every figure comes from a worker process, and `tcready.bench` makes the report's of them.
+Nothing is measured here. Worker processes measure, and `tcready.bench` computes the figures of the report.
 """
 
 from __future__ import annotations
@@ -51,39 +51,39 @@ PATCHES: Mapping[str, str] = {
     "own.patch": "git apply",
     "site-packages.patch": "patch -p1 -d SITE_PACKAGES <",
 }
-"""What `tcready fix --patch-dir` writes, with what carries it out."""
+"""The patches that `tcready fix --patch-dir` writes, with the command that applies each."""
 SURE = ("real_gain", "no_gain", "regression")
-"""Verdicts that an interval over processes gave."""
+"""Verdicts that are based on an interval over processes."""
 MOST_SIZES = 64
-"""Named cases of a file of sizes: each is warmed up and timed by itself."""
+"""The maximum number of sizes in a file: each is a case, which is warmed up and timed separately."""
 FIRST_BLOCKS, COMPILING = 10.0, 3.0
-"""Of the time to a first answer: seconds for loading the compiler and for the first blocks, and how many times as long as
-the eager calls and the capture of the check compiling an arm takes. Seen: 12 s after a check with a capture of 2 s
-(fixtures/models/clean_vit.py, two cores), 16 s after one of 4 s (a policy of two layers, H200)."""
+"""Estimate of the time to a first answer: seconds for loading the compiler and for the first blocks, and the time to
+compile an arm, as a multiple of the eager calls and the capture in the check. Observed: 12 s after a check with a capture
+of 2 s (fixtures/models/clean_vit.py, two cores), and 16 s after one of 4 s (a policy of two layers, H200)."""
 REPEATED = (
     "inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads", "tiny", "config",
 )  # fmt: skip
-"""Options of a run that the command takes; a command of the checklist repeats them."""
+"""The run options of `tcready bench` that the commands in the checklist repeat."""
 NOT_REPEATED = frozenset({"quick", "bench_budget", "soak", "against", "fail_on_regression"})
-"""Options of a bench that say how long it may take, or what it is held against."""
+"""Bench options that commands in the checklist do not repeat: time limits, and what to compare with."""
 
 
-# What is to be measured
+# What to measure
 
 
 def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple[Arm, ...]:
-    """The arms that are asked for, eager first.
+    """Return the requested arms, eager first.
 
-    Raises TcreadyError for one that cannot be, and for a patch that cannot be carried out.
+    Raises TcreadyError for an invalid arm, and for a patch that cannot be applied.
     """
     plan = seen.plan if seen is not None else None
     return known_arms(wanted, plan, lambda: _patch(wanted.patch, root))
 
 
 def _patch(given: str | None, root: Path) -> PatchToMeasure:
-    """What a diff changes, or all that a folder of `tcready fix --patch-dir` holds: both patches, and the settings."""
+    """Return the changes of a diff, or those of a folder of `tcready fix --patch-dir`: both patches and the settings."""
     if given is None:
-        raise TcreadyError("--arm patched: name the diff with --patch FILE")
+        raise TcreadyError("--arm patched needs a diff: add --patch FILE")
     search = locate.default_search_path(root)
 
     def find(shown: str) -> Path | None:
@@ -102,7 +102,7 @@ def _patch(given: str | None, root: Path) -> PatchToMeasure:
             sources += _changed(patch, str(patch), find)
             lines.append(f"# after: {command} {shlex.quote(str(patch))}")
     if not sources and not settings:
-        raise TcreadyError(f"--patch {given}: it holds no change: {' or '.join(PATCHES)}")
+        raise TcreadyError(f"--patch {given}: no changes found: expected {' or '.join(PATCHES)}")
     return PatchToMeasure(tuple(sources), (*lines, *settings))
 
 
@@ -115,7 +115,7 @@ def _changed(patch: Path, named: str, find: Callable[[str], Path | None]) -> tup
 
 
 def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
-    """The lines of code that make the settings of `fixes.json`; none where there is no such file."""
+    """Return the lines of code in `fixes.json` that change settings; empty if there is no such file."""
     if not path.is_file():
         return ()
     try:
@@ -123,14 +123,14 @@ def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
     except (OSError, ValueError, KeyError, TypeError):
         lines = None
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise TcreadyError(f"{asked}: {path.name} in it was not written by `tcready fix --patch-dir`")
+        raise TcreadyError(f"{asked}: {path.name} was not written by `tcready fix --patch-dir`")
     return tuple(lines)
 
 
 def sizes_of(path: str | None) -> tuple[Sizes, ...]:
-    """The sizes in a file of CSV, with a header, or of JSON lines; equal rows are counted together.
+    """Return the sizes in a CSV file with a header, or in a JSON lines file. Counts of equal rows are added up.
 
-    Raises TcreadyError, with the line, for what is no whole number above 0, and if there is no row.
+    Raises TcreadyError, with the line number, if a value is not a whole number above 0, and if there are no rows.
     """
     if path is None:
         return ()
@@ -138,7 +138,7 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TcreadyError(
-            f"--lengths {path}: {getattr(error, 'strerror', None) or 'it is no text'}"
+            f"--lengths {path}: {getattr(error, 'strerror', None) or 'not a text file'}"
         ) from None
     counted: dict[tuple[tuple[str, int], ...], float] = {}
     columns: dict[str, object] | None = None
@@ -146,35 +146,35 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
         count = _number(row.pop("count", 1), path, line, "count")
         columns = row if columns is None else columns
         if columns.keys() != row.keys():
-            raise TcreadyError(f"--lengths {path}:{line}: other columns than above")
+            raise TcreadyError(f"--lengths {path}:{line}: the columns differ from those of the first row")
         values = tuple((name, int(_number(row[name], path, line, name))) for name in columns)
         if not values:
-            raise TcreadyError(f"--lengths {path}:{line}: no column besides `count`")
+            raise TcreadyError(f"--lengths {path}:{line}: there is no column except `count`")
         counted[values] = counted.get(values, 0.0) + count
     if not counted:
-        raise TcreadyError(f"--lengths {path}: no row")
+        raise TcreadyError(f"--lengths {path}: the file has no rows")
     if len(counted) > MOST_SIZES:
         raise TcreadyError(
-            f"--lengths {path}: {len(counted)} sizes: put them into {MOST_SIZES} groups at most"
+            f"--lengths {path}: {len(counted)} different sizes: group them into at most {MOST_SIZES}"
         )
     if not math.isfinite(sum(counted.values())):
-        raise TcreadyError(f"--lengths {path}: the counts are too large")
+        raise TcreadyError(f"--lengths {path}: the sum of the counts is too large")
     return tuple(Sizes(values, count) for values, count in counted.items())
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
     if text.lstrip().startswith("["):
-        raise TcreadyError(f"--lengths {path}:1: write an object a line, not a list of them")
+        raise TcreadyError(f"--lengths {path}:1: expected one JSON object per line, not a list")
     if not text.lstrip().startswith("{"):
         reader = csv.DictReader(io.StringIO(text), strict=True)
         try:
             names = [name.strip() for name in reader.fieldnames or ()]
             if len({*names, ""}) != len(names) + 1:
-                raise TcreadyError(f"--lengths {path}:1: each column needs a name of its own")
+                raise TcreadyError(f"--lengths {path}:1: each column needs a unique name")
             for row in reader:
                 if None in row or None in row.values():
                     raise TcreadyError(
-                        f"--lengths {path}:{reader.line_num}: not as many columns as the header"
+                        f"--lengths {path}:{reader.line_num}: the number of columns differs from the header"
                     )
                 yield reader.line_num, {name.strip(): value for name, value in row.items()}
         except csv.Error as error:
@@ -187,7 +187,7 @@ def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
             except ValueError as error:
                 raise TcreadyError(f"--lengths {path}:{line}: {error}") from None
             if not isinstance(row, dict):
-                raise TcreadyError(f"--lengths {path}:{line}: write an object a line")
+                raise TcreadyError(f"--lengths {path}:{line}: expected one JSON object per line")
             yield line, row
 
 
@@ -205,14 +205,14 @@ def _number(value: object, path: str, line: int, name: str) -> float:
 
 
 def with_plan_of(seen: Observation, path: str | None) -> Observation:
-    """The run with the plan that a stored report holds for its target, if that is asked for."""
+    """Return the run with the plan that the stored report at `path` contains for its target; unchanged without a path."""
     plans = _plans(path, seen.target) if path is not None else []
     return dataclasses.replace(seen, plan=plans[0]) if plans else seen
 
 
 def plan_of_last(seen: Observation, last: Report | None) -> Plan | None:
-    """The plan of the run that was kept last, if that was of this target in the same mode, with the same inputs, modules,
-    types, device and torch, and of code that is as it was; else None."""
+    """Return the plan of the last stored run if its target, mode, inputs, modules, dtypes, device, torch and code are the
+    same; else None."""
     for each in last.targets if last is not None else ():
         then = each.observation
         if _alike(then) == _alike(seen) and then.plan is not None and then.digests:
@@ -234,7 +234,7 @@ def _plans(path: str, target: str) -> list[Plan]:
 
 
 def stored_runs(path: str) -> tuple[Observation, ...]:
-    """The runs that a stored file holds. Raises TcreadyError if it is none of tcready's."""
+    """Return the runs in a stored file. Raises TcreadyError if tcready did not write it."""
     found = observations.load(path, path)
     return tuple(each.observation for each in found.targets) if isinstance(found, Report) else (found,)
 
@@ -252,24 +252,25 @@ def measured(
     ends: float | None = None,
     alone: str = "",
 ) -> Bench:
-    """Every process that the arms need, as far as the budget reaches, and what they come to.
+    """Run the processes that the arms need, within the budget, and return the bench.
 
     Args:
-        run: Runs one process: what it is asked, for at most how many seconds, and what to call with its progress.
-        arms: Eager first.
-        wanted: What is asked for.
-        about: What the report says of the target, and its limits.
-        progress: Called with what is measured next, with what a process does, and how much time is left.
-        began: When the command began, by `time.monotonic`; now if that is not given.
-        ends: When the budget is spent; if that is not given, the budget counts from `began`.
-        alone: Why `run` answers all requests in one process, if it does: then nothing is measured that needs another.
+        run: Runs one process. Takes the request, the time limit in seconds, and a function to call with its progress.
+        arms: The arms, eager first.
+        wanted: The options of the bench.
+        about: What the report says about the target, and the limits for verdicts.
+        progress: Called with the next measurement, the progress of a process, and the time left.
+        began: When the command began, by `time.monotonic`; default: now.
+        ends: When the budget is spent; default: the budget counts from `began`.
+        alone: Why `run` answers all requests in one process; empty if it does not. Measurements that need another
+            process are then skipped.
     """
     began = time.monotonic() if began is None else began
     ends = began + schedule.budget_of(wanted) if ends is None else ends
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
 
         def decided(work: Schedule) -> bool:
-            """Whether two processes are enough; what they say is shown at once."""
+            """Return whether two processes are enough, and report their verdict if so."""
             found = _found(work, about, began)
             sure = found.verdict in SURE and not more_processes(found, wanted.min_effect)
             if sure:
@@ -295,7 +296,7 @@ def measured(
 
 
 def _to_soak(arms: tuple[Arm, ...], found: Bench) -> Arm:
-    """The recommended arm; if that is eager, or none is, the fastest of the compiled ones that did not fail."""
+    """Return the recommended arm; if that is eager or none, the fastest compiled arm that did not fail."""
     speed = {
         arm.arm: arm.speedup.median
         for arm in (found.cases[-1].arms if found.cases else ())
@@ -314,39 +315,43 @@ def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
 
 
 def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
-    """The settings of the check that comes first: with the sizes of a file, with a plan if that is an arm, and within a
-    budget that was given.
+    """Return the settings of the check that runs first: with the sizes of --lengths, with a plan if it is an arm, and
+    within the budget.
 
-    Raises TcreadyError for what would be wrong only after everything was measured: no scipy, a stored bench that cannot
-    be read, a smallest effect that is no share.
+    Raises TcreadyError for problems that would otherwise show only after everything was measured, such as a missing
+    scipy, an unreadable stored bench or an invalid option.
     """
     refuse_without_scipy()
     if wanted.min_effect >= 1:
-        raise TcreadyError(f"--min-effect {wanted.min_effect:g}: give a share below 1: 2% or 0.02")
+        raise TcreadyError(
+            f"--min-effect {wanted.min_effect:g}: expected a share below 1, such as 2% or 0.02"
+        )
     if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
-        raise TcreadyError(f"--against {wanted.against}: it holds no bench")
+        raise TcreadyError(f"--against {wanted.against}: the report contains no bench")
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
-        raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan")
+        raise TcreadyError(f"--plan-from {wanted.plan_from}: the report contains no plan")
     if wanted.loader is not None:
         refuse_no_file("--loader", wanted.loader, chosen.root)
     if wanted.loop is not None:
         refuse_no_file("--loop", wanted.loop, chosen.root)
         if wanted.steps > 1 or wanted.accumulate > 1:
-            raise TcreadyError("--loop makes its own steps: leave --steps and --accumulate out")
+            raise TcreadyError(
+                "--loop cannot be combined with --steps or --accumulate: the function makes its own steps"
+            )
     if wanted.steps > 1 and "train" in chosen.modes:
-        raise TcreadyError("--steps is of inference: name your training loop with --loop")
+        raise TcreadyError("--steps is for inference only: for training, use --loop with your training loop")
     if wanted.accumulate > 1 and "train" not in chosen.modes:
-        raise TcreadyError("--accumulate is of training steps: add --mode train")
+        raise TcreadyError("--accumulate is for training only: add --mode train")
     known = arms_of(
         dataclasses.replace(wanted, arms=tuple(a for a in wanted.arms if a != PLAN)), None, chosen.root
     )
     if wanted.arms and len(known) == 1 and PLAN not in wanted.arms:
-        raise TcreadyError("--arm eager: name an arm to hold against it")
+        raise TcreadyError("--arm eager: there is nothing to compare it with: add another --arm")
     if wanted.fail_on_regression is not None:
         _share(wanted.fail_on_regression)
     sizes = sizes_of(wanted.lengths)
     if sizes and chosen.run.inputs is None:
-        raise TcreadyError("--lengths goes with --inputs: what it names is called with the sizes")
+        raise TcreadyError("--lengths requires --inputs: the function that it names is called with the sizes")
     makes_plan = wanted.plan_from is None and any(name_and_code(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
     if (limit := _timeout(wanted.bench_budget)) is not None:
@@ -355,16 +360,16 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
 
 
 def _timeout(budget: float | None) -> float | None:
-    """Seconds that the check has within a budget; None: its own limit, of which each case has a share."""
+    """Return the time limit of the check within a budget; None: its own limit, which its cases share."""
     return None if budget is None else max(budget, schedule.LEAST)
 
 
 def refuse_several(planned: Sequence[PlannedRun]) -> None:
-    """Raises TcreadyError if not just one target is due."""
+    """Raise TcreadyError unless there is exactly one target."""
     if len(planned) != 1:
         every = ", ".join(each.target for each in planned)
         raise TcreadyError(
-            f"a bench takes one target: name one of {every}" if every else "nothing here can be run"
+            f"a bench takes one target: name one of {every}" if every else "found no target that can be run"
         )
 
 
@@ -380,14 +385,14 @@ def benched(
     last: Callable[[], Report | None],
     stays: StayingWorker,
 ) -> Observed:
-    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
+    """Add a bench to each run of one target. If a run cannot be timed, its bench says why.
 
-    `began`: when the command did, by `time.monotonic`: the budget counts from there, and runs share what is left of it.
-    `last` gives the report that was kept last in the folder. `stays` has the process of the last run.
+    `began`: when the command began, by `time.monotonic`. The budget counts from there, and the runs share what is left.
+    `last` returns the last report stored in the folder. `stays` holds the process of the last run.
     """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
     ends = began + schedule.budget_of(wanted)
-    last = functools.cache(last)  # one report for both modes
+    last = functools.cache(last)  # both modes use the same report
     runs: list[Observation] = []
     for left, each in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
         run, now = each, time.monotonic()
@@ -395,7 +400,7 @@ def benched(
         by_itself = not wanted.arms and not wanted.quick and wanted.plan_from is None and run.plan is None
         plan = plan_of_last(run, last()) if by_itself else None
         if plan is not None:
-            announce("the arm plan is that of the last run here: nothing changed since")
+            announce("using the plan of the last run here for the arm plan: nothing has changed since")
             run = dataclasses.replace(run, plan=plan)
         options = by_mode[run.mode]
         runs.append(_with_bench(run, options, chosen, wanted, command, announce, progress, part, stays))
@@ -405,7 +410,7 @@ def benched(
 
 @dataclass(frozen=True)
 class _Part:
-    """The time of one run of several, by `time.monotonic`."""
+    """The time that one of several runs has, by `time.monotonic`."""
 
     began: float
     ends: float
@@ -443,7 +448,7 @@ def _with_bench(
     if left < (needed := _first_answer_after(seen, len(compared))):
         least = math.ceil((time.monotonic() - part.began + needed) / 10) * 10
         announce(
-            f"{left:.0f} s of the budget are left, and a first answer takes about {needed:.0f} s here: give --budget "
+            f"{left:.0f} s of the budget are left, but a first answer takes about {needed:.0f} s here: use --budget "
             f"{least} or more"
         )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
@@ -466,13 +471,13 @@ def _with_bench(
 
 
 def _first_answer_after(seen: Observation, arms: int) -> float:
-    """About how many seconds the first blocks of all arms take: Inductor takes a few times as long as Dynamo did."""
+    """Estimate the seconds until all arms have their first blocks: Inductor takes a few times as long as Dynamo."""
     capture = sum(stage.seconds or 0.0 for stage in seen.stages if stage.stage in ("eager", "capture"))
     return FIRST_BLOCKS + (arms - 1) * COMPILING * capture
 
 
 def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:
-    """The bench of a run in which one of these stages did not pass; None if all did."""
+    """Return a bench that was not run if one of these stages did not pass; None if all passed."""
     states = {stage.stage: stage for stage in seen.stages}
     unfit = next((states[name] for name in needed if states[name].state != "pass"), None)
     return Bench("not_run", f"not measured: {unfit.stage}: {unfit.detail}", ()) if unfit is not None else None
@@ -480,27 +485,27 @@ def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:
 
 NOT_OF_AN_OBJECT: Mapping[str, str] = MappingProxyType(
     {
-        "lengths": "give each size as one of `cases`, with its weight",
-        "loader": "name the model for `tcready bench --loader`",
-        "patch": "it lays a diff over files before they are imported: name the model for `tcready bench --patch`",
-        "plan_from": "`plan=True` makes the plan here",
-        "against": "name the model for `tcready bench --against`",
-        "fail_on_regression": "name the model for `tcready bench --against`",
+        "lengths": "pass each size as one of `cases`, with its weight",
+        "loader": "use `tcready bench --loader`",
+        "patch": "a diff is applied before files are imported: use `tcready bench --patch`",
+        "plan_from": "pass `plan=True` to make a plan here",
+        "against": "use `tcready bench --against`",
+        "fail_on_regression": "use `tcready bench --against`",
     }
 )
-"""What a bench can be asked for and that of an object of this process cannot, with what to do."""
+"""Bench options that are not supported for an object of this process, with what to do instead."""
 
 
 def wanted_of_an_object(given: Mapping[str, Any]) -> BenchOptions:
-    """The options of a bench by the names of their fields or flags.
+    """Return the options of a bench, given by the names of their fields or flags.
 
-    Raises TypeError for one that there is not, and TcreadyError for a value that it does not take, or where an object of
-    this process has no use for it.
+    Raises TypeError for an unknown option, and TcreadyError for an invalid value or an option that is not supported for
+    an object of this process.
     """
     found = keywords(given, (BenchOptions,), "bench")
     for name, instead in NOT_OF_AN_OBJECT.items():
         if name in found:
-            raise TcreadyError(f"bench: {name} does not go with an object of this process: {instead}")
+            raise TcreadyError(f"bench: {name} is not supported for an object of this process: {instead}")
     return BenchOptions(**found)
 
 
@@ -514,9 +519,9 @@ def of_an_object(
     root: Path,
     began: float,
 ) -> Observation:
-    """The run of an object of this process with its bench, by what `measuring` answers.
+    """Return the run of an object of this process with its bench. `measuring` runs the measurements.
 
-    `alone`: why that is in one process alone, if it is. Raises TcreadyError for an arm that cannot be.
+    `alone`: why everything is measured in one process; empty if it is not. Raises TcreadyError for an invalid arm.
     """
     unfit = _unfit(seen, ("build", "eager"))
     if unfit is not None:
@@ -537,7 +542,7 @@ def of_an_object(
 
 
 def worked_out(seen: Observation) -> Observation:
-    """What the travelling worker measured, as a bench; another run stays as it is.
+    """Return a run of the standalone worker with a bench computed from its measurements; any other run is unchanged.
 
     Raises TcreadyError without scipy, or if a time is not above zero.
     """
@@ -546,7 +551,7 @@ def worked_out(seen: Observation) -> Observation:
         return seen
     measured_rows = (row for process in ran.processes for row in process.answer.measured)
     if any(seconds <= 0 for row in measured_rows for seconds in row.blocks):
-        raise TcreadyError(f"{seen.target}: its bench holds times that are not above zero: run it again")
+        raise TcreadyError(f"{seen.target}: its bench contains times that are not above zero: run it again")
     asked = dict(ran.asked)
     device = str((seen.environment or {}).get("device") or "cpu")
     options = RunOptions(
@@ -574,21 +579,21 @@ def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
 
 
 def _commit(root: Path) -> dict[str, str]:
-    """The commit that the working folder is at; nothing outside of a repository."""
+    """Return the commit of the working folder; empty outside of a repository."""
     commit = (git.ask(root, "rev-parse", "HEAD") or "").strip()
     changed = git.ask(root, "status", "--porcelain", "--untracked-files=no") if commit else ""
     return {"git commit": f"{commit}{', with changes' if changed else ''}"} if commit else {}
 
 
 def _with_figures(seen: Observation, found: Bench, asked: Mapping[str, str]) -> Observation:
-    """The run with its bench: `asked` becomes part of the stack."""
+    """Return the run with its bench. `asked` becomes part of the stack."""
     found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
     stages = tuple(stage_of(found) if stage.stage == "speed" else stage for stage in seen.stages)
     return dataclasses.replace(seen, bench=found, stages=stages)
 
 
 def stage_of(found: Bench) -> Stage:
-    """The rung `speed`: passed if there is a verdict, whatever it is."""
+    """Return the stage `speed`. It passes if there is any verdict."""
     if found.failed:
         differs = any(arm.parity is False for arm in found.cases[-1].arms)
         return Stage("speed", "fail", found.reason, found.seconds, "mismatch" if differs else "compile_error")
@@ -598,16 +603,16 @@ def stage_of(found: Bench) -> Stage:
 
 
 def refuse_another_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> None:
-    """Before anything is run. Raises TcreadyError if the stored report holds no plan for the target."""
+    """Raise TcreadyError if the stored report contains no plan for the target. Called before anything runs."""
     if wanted.plan_from is not None and not _plans(wanted.plan_from, planned[0].target):
-        raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan for {planned[0].target}")
+        raise TcreadyError(
+            f"--plan-from {wanted.plan_from}: the report contains no plan for {planned[0].target}"
+        )
 
 
 def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
-    """Before anything is run.
-
-    Raises TcreadyError if the stored bench to compare with is of another target or mode, or of other inputs, types or
-    device than are asked for.
+    """Raise TcreadyError if the stored bench has another target, mode, inputs, dtype or device than this one, or was
+    timed in one process only. Called before anything runs.
     """
     if wanted.against is None:
         return
@@ -616,13 +621,14 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
         bench = stored.get((planned[0].target, options.mode))
         if bench is None:
             raise TcreadyError(
-                f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
+                f"--against {wanted.against}: the report contains no bench of {planned[0].target} "
+                f"(--mode {options.mode})"
             )
         timed = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER and arm.blocks]
         if timed and all(len(arm.blocks) == 1 for arm in timed):
             raise TcreadyError(
-                f"--against {wanted.against}: its arms were timed in one process, so nothing can be called slower: "
-                "bench it again with a larger --budget"
+                f"--against {wanted.against}: its arms were timed in one process only, so nothing can be compared: "
+                "repeat that bench with a larger --budget"
             )
         asked = schedule.asked_of(options, wanted)
         if options.device != "auto":
@@ -631,9 +637,8 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
 
 
 def refuse_another_machine(against: str, seen: Observation) -> None:
-    """After the check, before anything is measured.
-
-    Raises TcreadyError if the check says that machine or versions are others than those of the stored bench.
+    """Raise TcreadyError if the stored bench was measured on another machine or with other versions. Called after the
+    check, before anything is measured.
     """
     bench = next(
         (run.bench for run in stored_runs(against) if (run.target, run.mode) == (seen.target, seen.mode)),
@@ -654,11 +659,13 @@ def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> N
         if bench.stack and is_compared(name) and before.get(name, "") != value
     ]
     if differing:
-        raise TcreadyError(f"--against {against}: not the same machine and stack: {', '.join(differing)}")
+        raise TcreadyError(
+            f"--against {against}: the benches differ, so they cannot be compared: {', '.join(differing)}"
+        )
 
 
 def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
-    """The target with the options that decide what is measured, for commands: how long it takes is theirs to add."""
+    """Return the target with the options that decide what is measured, for use in commands. Time limits are left out."""
     of_run = {
         name: getattr(options, name)
         for name in REPEATED
@@ -676,7 +683,7 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
-    """What is slower than in a stored bench, in one line each; see `tcready.api.regressions`."""
+    """Return one line for each arm that is slower than in a stored bench; see `tcready.api.regressions`."""
     threshold = _share(wanted)
     known = {(run.target, run.mode): run.bench for run in stored_runs(before) if run.bench is not None}
     lines: list[str] = []
@@ -686,14 +693,14 @@ def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
             continue
         stored = known.get((target.target, target.mode))
         if stored is None:
-            raise TcreadyError(f"--against {before}: it holds no bench of {target.target}")
+            raise TcreadyError(f"--against {before}: the report contains no bench of {target.target}")
         found = regressed(stored, bench, threshold)
         if not found.comparable:
             raise TcreadyError(f"--against {before}: {found.reason}")
         lines += [each.reason for each in found.changes if each.regressed]
         unknown = [each.why_not for each in found.changes if each.why_not]
         if unknown and not lines:
-            raise TcreadyError(f"--against {before}: whether it is slower cannot be said: {unknown[0]}")
+            raise TcreadyError(f"--against {before}: cannot tell whether it is slower: {unknown[0]}")
     return tuple(lines)
 
 
@@ -703,5 +710,5 @@ def _share(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < (float("inf") if text.endswith("%") else 1):
-        raise TcreadyError(f"--fail-on-regression {text}: write 5% or 0.05")
+        raise TcreadyError(f"--fail-on-regression {text}: expected a share such as 5% or 0.05")
     return number

@@ -709,15 +709,15 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What `tcready bench` measures, and how long it takes for that."""
+    """What `tcready bench` measures, and how long it may take."""
 
     arms: tuple[str, ...] = field(
         default=(),
         metadata=ask(
             "texts",
             "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, patched, or "
-            "NAME='torch.compile(model, backend=...)'; may be repeated. By default `default`, and `plan` where there "
-            "is one; `eager` is always measured.",
+            "NAME='torch.compile(model, backend=...)'; may be repeated. Default: `default`, and `plan` if there is "
+            "one. `eager` is always measured.",
             name="arm",
             metavar="ARM",
         ),
@@ -726,7 +726,7 @@ class BenchOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Eager and `default`, one cold start, within 120 s unless --budget says else.",
+            "A short bench: eager and `default`, one cold start each, within 120 s unless --budget is given.",
             paired=False,
         ),
     )
@@ -734,34 +734,34 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "number",
-            "For everything but --soak, the check included; 300 by default. What it cuts is told. The check and one"
-            " process have 20 each in any case.",
+            "Time limit for the check and all measurements except --soak; default: 300, or 120 with --quick. The "
+            "report lists what was left out. The check and the first process get at least 20 s each.",
             name="budget",
             metavar="SECONDS",
             takes="a number of seconds above 0",
         ),
     )
-    """Seconds for everything but a soak; None: 300, or 120 if it is to be quick."""
+    """The time limit in seconds for everything except a soak; None: 300, or 120 with `quick`."""
     at_least: int = field(
         default=3,
         metadata=ask(
             "count",
-            "Processes in which the arms are timed in turn; two more if the verdict is near. By default 3, or 2 if they "
-            "decide.",
+            "Number of processes that time the arms; default: 3, or 2 if they settle the verdict. Two more run if the "
+            "verdict is close.",
             name="processes",
             metavar="N",
         ),
     )
     min_effect: float = field(
         default=0.02,
-        metadata=ask("share", "A smaller gain counts as none: 2% or 0.02.", metavar="SHARE"),
+        metadata=ask("share", "The smallest gain that counts, such as 2% or 0.02.", metavar="SHARE"),
     )
     lengths: str | None = field(
         default=None,
         metadata=ask(
             "text",
-            "Sizes of production calls, as CSV or JSON lines: columns are parameters of the --inputs callable, and "
-            "`count`.",
+            "Sizes of production calls, as CSV or JSON lines. The columns are the parameters of the --inputs callable, "
+            "and `count`.",
             metavar="FILE",
             completes="files",
         ),
@@ -769,15 +769,15 @@ class BenchOptions:
     accumulate: int = field(
         default=1,
         metadata=ask(
-            "count", "With --mode train: forwards and backwards for one step of the optimiser.", metavar="N"
+            "count", "With --mode train: forward and backward passes per optimiser step.", metavar="N"
         ),
     )
     steps: int = field(
         default=1,
         metadata=ask(
             "count",
-            "Time so many calls in a row as one: each gets the inputs as the one before left them, like a cache that "
-            "grows.",
+            "Time N consecutive calls as one. Each call gets the inputs as the previous call left them, like a growing "
+            "cache.",
             metavar="N",
         ),
     )
@@ -785,7 +785,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A function that calls the model as your code does, and gets it with the inputs: one call of it is timed.",
+            "A function that calls the model as your code does. It gets the model and the inputs; each call is timed.",
             metavar="PATH::NAME",
             completes="files",
         ),
@@ -794,7 +794,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "What gives the model its batches: how long it waits for them is measured.",
+            "A data loader, or a function that returns one: measure how long the model waits for batches.",
             metavar="PATH::NAME",
             completes="files",
         ),
@@ -803,7 +803,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "number",
-            "Run the best arm for so long: memory, recompiles, drift.",
+            "Run the best arm for this long, and watch memory, recompilations and drift.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
         ),
@@ -812,8 +812,8 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "Measure `patched` too: the model with this diff, compiled; or with all that is in a folder of `tcready fix "
-            "--patch-dir`, settings too.",
+            "Also measure `patched`: the compiled model with this diff applied, or with everything that `tcready fix "
+            "--patch-dir` wrote to this folder, including settings.",
             metavar="PATH",
             completes="files",
         ),
@@ -822,7 +822,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A JSON report of `tcready check --plan`: its plan is the arm `plan`.",
+            "A JSON report of `tcready check --plan`; its plan becomes the arm `plan`.",
             metavar="FILE",
             completes="files",
         ),
@@ -831,12 +831,16 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A JSON report of an earlier bench, for --fail-on-regression.",
+            "A JSON report of an earlier bench to compare with; requires --fail-on-regression.",
             metavar="FILE",
             completes="files",
         ),
     )
     fail_on_regression: str | None = field(
         default=None,
-        metadata=ask("text", "Exit 1 if an arm is slower than in --against by more than this.", metavar="5%"),
+        metadata=ask(
+            "text",
+            "Exit 1 if an arm is slower than in --against by more than this, or fails now.",
+            metavar="5%",
+        ),
     )

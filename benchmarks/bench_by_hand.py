@@ -1,12 +1,12 @@
-"""`tcready bench` beside two scripts on the same machine: what it answers, and how soon.
+"""Compare `tcready bench` with two scripts on the same machine: the results, and how soon they are available.
 
     python benchmarks/bench_by_hand.py compare [NAME ...] [--device cuda] [--budget SECONDS] [--methods hand]
-    python benchmarks/bench_by_hand.py hand NAME [--device cuda]      the script that a user would write
+    python benchmarks/bench_by_hand.py hand NAME [--device cuda]      a script that a user would write
     python benchmarks/bench_by_hand.py runner NAME [--device cuda]    the method of PyTorch's benchmark runner
 
-The script by hand times blocks of eager and of compiled calls in turn, three times. The runner (`speedup_experiment` in
-PyTorch's `benchmarks/dynamo/common.py`) times single calls of both in turn and takes the ratio of the medians. Each
-prints one JSON object a line. `docs/pages/real_size.md` has the results and the machine of each.
+The script by hand alternates blocks of eager and of compiled calls, three times. The runner (`speedup_experiment` in
+PyTorch's `benchmarks/dynamo/common.py`) alternates single calls and takes the ratio of the medians. Both print one JSON
+object per line. `docs/pages/real_size.md` has the results and the machines.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ROOT / "fixtures" / "real_size"
 FIRST = re.compile(r"^\[(\d+) s\] eager .+ in this process")
-"""The line of a first answer."""
+"""Matches the line with the first answer."""
 NEAR = 0.05
-"""How far outside of the interval the ratio by hand may lie."""
+"""How far outside the interval the ratio of the script may lie, as a share of the bound."""
 WARM, CALLS, ROUNDS, REPEATS = 15, 60, 3, 30
 
 
 @dataclass(frozen=True)
 class Job:
-    """One target, with the options of a run on a GPU; `inputs` names the function that gives its inputs."""
+    """A target with the options of a run on a GPU. `inputs` names the function that returns its inputs."""
 
     file: Path
     model: str = "Model"
@@ -73,7 +73,7 @@ JOBS = {
 
 
 def measure(name: str, device: str, method: Callable[[Any, Any], list[float]]) -> None:
-    """Seconds of one call of both, and their ratios, by case."""
+    """Print the speedup of each case, as `method` measures it, and the seconds since the start."""
     began = time.time()
     import torch
 
@@ -139,7 +139,7 @@ def measure(name: str, device: str, method: Callable[[Any, Any], list[float]]) -
 
 
 def timer(call: Callable[[], None], device: str) -> Callable[[], float]:
-    """Seconds of one call, waited for."""
+    """Return a function that runs one call, waits for it and returns its seconds."""
     import torch
 
     def timed() -> float:
@@ -158,7 +158,7 @@ def timer(call: Callable[[], None], device: str) -> Callable[[], float]:
 
 
 def in_blocks(eager: Callable[[], float], compiled: Callable[[], float]) -> list[float]:
-    """The ratio of the medians of each round of blocks."""
+    """Return the ratio of the medians for each round of blocks."""
 
     def block(timed: Callable[[], float]) -> float:
         for _ in range(WARM):
@@ -169,18 +169,18 @@ def in_blocks(eager: Callable[[], float], compiled: Callable[[], float]) -> list
 
 
 def in_turn(eager: Callable[[], float], compiled: Callable[[], float]) -> list[float]:
-    """The ratio of the medians of single calls."""
+    """Return the ratio of the medians of single calls."""
     for _ in range(WARM):
         eager(), compiled()
     pairs = [(eager(), compiled()) for _ in range(REPEATS)]
     return [statistics.median(one for one, _ in pairs) / statistics.median(two for _, two in pairs)]
 
 
-# tcready beside them
+# Compare with tcready
 
 
 def compare(names: list[str], device: str, budget: str, methods: list[str]) -> None:
-    """One line a model and case: the ratios of all three, and how soon each was there."""
+    """Print one line per model and case: the ratios of all three methods, and when each was available."""
     for name in names:
         rows: dict[str, dict[str, Any]] = {}
         memory: dict[str, float | None] = {}
@@ -233,8 +233,8 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
 
 @contextlib.contextmanager
 def watch_memory(into: dict[str, float | None], key: str) -> Iterator[None]:
-    """The most memory in use on the first GPU meanwhile, in GB, of all processes, as nvidia-smi reports it twice a
-    second. None without it."""
+    """Write the peak memory of all processes on the first GPU to `into[key]`, in GB. nvidia-smi reads it twice a second.
+    None without nvidia-smi."""
     done, most = threading.Event(), [0]
     command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
 
@@ -255,7 +255,7 @@ def watch_memory(into: dict[str, float | None], key: str) -> Iterator[None]:
 
 
 def bench(name: str, device: str, budget: str) -> tuple[dict[str, Any], int | None, float]:
-    """The report, the second of the first answer, and the seconds of the whole command."""
+    """Return the report, the seconds until the first answer, and the seconds of the whole command."""
     job = JOBS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
@@ -280,7 +280,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", default="")
-    parser.add_argument("--methods", default="hand,runner", help="what is held beside it")
+    parser.add_argument("--methods", default="hand,runner", help="methods to compare with")
     asked = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with contextlib.suppress(KeyboardInterrupt):

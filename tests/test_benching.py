@@ -154,7 +154,7 @@ def test_a_folder_of_fixes_brings_its_settings(tmp_path: Path) -> None:
     folder = tmp_path / "fixes"
     folder.mkdir()
     asked = {"root": tmp_path, "patch": str(folder)}
-    with pytest.raises(TcreadyError, match=r"it holds no change: own\.patch or site-packages\.patch"):
+    with pytest.raises(TcreadyError, match=r"no changes found: expected own\.patch or site-packages\.patch"):
         arms(**asked)
     line = "torch._dynamo.config.capture_scalar_outputs = True"
     fixes = folder / "fixes.json"
@@ -167,9 +167,7 @@ def test_a_folder_of_fixes_brings_its_settings(tmp_path: Path) -> None:
     assert arms(**asked)["patched"] == code
     for wrong in ("[]", '{"settings_code": "x"}', '{"settings_code": [1]}', "{"):
         fixes.write_text(wrong)
-        with pytest.raises(
-            TcreadyError, match=r"fixes\.json in it was not written by `tcready fix --patch-dir`"
-        ):
+        with pytest.raises(TcreadyError, match=r"fixes\.json was not written by `tcready fix --patch-dir`"):
             arms(**asked)
 
 
@@ -211,22 +209,22 @@ def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
         ("", "no row"),
         ("length\n", "no row"),
         ("length\n12\nx\n", ":3: length is 'x'"),
-        ("length, length\n1,2\n", "a name of its own"),
-        ("length,\n1,2\n", "a name of its own"),
-        ('{"a": 1}\n{"b": 1}\n', ":2: other columns"),
+        ("length, length\n1,2\n", "a unique name"),
+        ("length,\n1,2\n", "a unique name"),
+        ('{"a": 1}\n{"b": 1}\n', ":2: the columns differ"),
         ("a,count\n1,1e308\n1,1e308\n", "too large"),
-        ("a\n" + "\n".join(map(str, range(1, 70))), "64 groups at most"),
+        ("a\n" + "\n".join(map(str, range(1, 70))), "at most 64"),
         ("length\n1.5\n", "expected a whole number"),
         ("length\n0\n", "expected a whole number"),
         ('{"length": 1' + "0" * 400 + "}", "expected a whole number"),
         ("length,count\n1,0\n", "count is '0': expected a number"),
-        ('[{"length": 8}]', "an object a line, not a list"),
+        ('[{"length": 8}]', "one JSON object per line, not a list"),
         ("length\nnan\n", "expected a whole number"),
-        ("count\n3\n", "no column besides"),
-        ("a,b\n1\n", "as many columns"),
-        ("a\n1,2\n", "as many columns"),
+        ("count\n3\n", "no column except"),
+        ("a,b\n1\n", "number of columns"),
+        ("a\n1,2\n", "number of columns"),
         ('{"a": true}\n', "expected a whole number"),
-        ('{"a": 1}\n[1]\n', ":2: write an object a line"),
+        ('{"a": 1}\n[1]\n', ":2: expected one JSON object per line"),
         ('{"a": 1}\n{\n', ":2: "),
     ],
 )
@@ -534,7 +532,7 @@ def test_a_stored_bench_of_one_process_is_refused_before_anything_runs(tmp_path:
     bench = Bench("inconclusive", "", (BenchCase("x", (timed,)),), stack=STACK)
     path.write_text(json.dumps(as_json(dataclasses.replace(SEEN, bench=bench))))
     wanted = BenchOptions(against=str(path), fail_on_regression="5%")
-    with pytest.raises(TcreadyError, match="timed in one process, so nothing can be called slower"):
+    with pytest.raises(TcreadyError, match="timed in one process only, so nothing can be compared"):
         benching.refuse_another_bench((PlannedRun("m.py::M", "", True),), resolve({}, root=tmp_path), wanted)
 
 
@@ -623,8 +621,8 @@ def before(tmp_path: Path) -> str:
     ("target", "changed", "words"),
     [
         ("m.py::M", {}, None),
-        ("m.py::N", {}, "it holds no bench of m.py::N"),
-        ("m.py::M", {"mode": "train"}, "it holds no bench of m.py::M (--mode train)"),
+        ("m.py::N", {}, "contains no bench of m.py::N"),
+        ("m.py::M", {"mode": "train"}, "contains no bench of m.py::M (--mode train)"),
         ("m.py::M", {"device": "cuda"}, "device (cpu, now cuda)"),
         ("m.py::M", {"device": "auto"}, None),
         ("m.py::M", {"dtype": "bfloat16"}, "dtype (-, now bfloat16)"),

@@ -185,7 +185,7 @@ def test_a_class_of_a_function() -> None:
         ({"timeout": 3}, "nothing can end a run in this process"),
         ({"device": "cuda"}, r"move it and its inputs with `\.to\(\)`"),
         ({"bench": {"loader": "a.py::b"}}, "tcready bench --loader"),
-        ({"bench": {"arm": ["eager"]}}, "name an arm to hold against it"),
+        ({"bench": {"arm": ["eager"]}}, "add another --arm"),
         ({"bench": {"arm": ["plan=1 +"]}}, "invalid syntax"),
         ({"bench": {"budget": -1}}, "a number of seconds above 0"),
         ({"mode": "both"}, "'infer' or 'train'"),

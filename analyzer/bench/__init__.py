@@ -1,1 +1,1 @@
-"""Raw times of a bench's processes to figures with intervals, verdicts and a recommendation. Pure; needs scipy."""
+"""Compute figures with intervals, verdicts and a recommendation from the raw times of a bench. Pure; needs scipy."""

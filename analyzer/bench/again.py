@@ -1,4 +1,4 @@
-"""One arm in one case, measured twice: whether the second time differs beyond noise."""
+"""Compare two measurements of one arm in one case: does the time differ beyond noise?"""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Again:
-    """What became of an arm."""
+    """How an arm changed between two benches."""
 
     ratio: Figure | None
-    """Seconds of a call now over those before: above 1 is slower; None if one of them was not timed."""
+    """Time of a call now divided by the time before: above 1 is slower. None if one of them was not timed."""
     differs: bool
-    """Beyond noise: 1 is not within the interval, and eager differed from itself by less in both benches."""
+    """Whether they differ beyond noise: 1 is outside the interval, and eager differed less from itself in both."""
     why_not: str = ""
-    """Why it cannot be said whether it differs."""
+    """Why it is unknown whether they differ."""
 
     @property
     def slower(self) -> bool:
@@ -29,26 +29,26 @@ class Again:
 
 
 def again(before: ArmBench, after: ArmBench, noise: float) -> Again:
-    """An arm of one bench beside the same of another, of which `noise` is `noise_of`.
+    """Compare an arm of one bench with the same arm of another. `noise` is `noise_of` both benches.
 
-    The interval of the ratio comes from those of both times, as independent errors. Of one process alone nothing
-    differs: its interval says nothing of the next one.
+    The interval of the ratio combines those of both times as independent errors. If an arm was timed in only one
+    process, no difference is claimed, because its interval does not cover differences between processes.
     """
     one, two = before.seconds, after.seconds
     if one is None or two is None or min(one.median, one.low, two.median, two.low) <= 0:
-        return Again(None, False, "not timed in both")
+        return Again(None, False, "not timed in both benches")
     ratio = two.median / one.median
     down = math.hypot(math.log(two.median / two.low), math.log(one.high / one.median))
     up = math.hypot(math.log(two.high / two.median), math.log(one.median / one.low))
     found = Figure(ratio, ratio * math.exp(-down), ratio * math.exp(up), min(one.n, two.n))
     alone = [name for name, arm in (("then", before), ("now", after)) if len(arm.blocks) == 1]
     beyond = abs(math.log(ratio)) > noise and not found.low <= 1 <= found.high
-    why_not = f"timed in one process {' and '.join(alone)}, which says nothing of the next" if alone else ""
+    why_not = f"timed in only one process {' and '.join(alone)}: use a larger --budget" if alone else ""
     return Again(found, beyond and not alone, why_not)
 
 
 def noise_of(*benches: Bench) -> float:
-    """By how much eager differed from itself: the farthest end of an interval from 1, as a logarithm."""
+    """Return by how much eager differed from itself: the largest distance of an interval end from 1, as a logarithm."""
     ends = [
         end for bench in benches if bench.noise for end in (bench.noise.ratio.low, bench.noise.ratio.high)
     ]

@@ -1,4 +1,4 @@
-"""The answers of all processes of a bench to one Bench."""
+"""Combine the answers of all processes of a bench into one Bench."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tcready.schema.words import EAGER
 _T = TypeVar("_T")
 _WAY_BACK = 'eager: remove these lines; without an edit: torch.compiler.set_stance("force_eager")'
 _NEAR = 1.5
-"""How many times as wide an interval is taken as it is, to see whether a verdict hangs by little."""
+"""The factor by which an interval is widened to see whether a verdict is close."""
 
 
 def assembled(
@@ -45,9 +45,8 @@ def assembled(
     seconds: float = 0.0,
     cut: Sequence[str] = (),
 ) -> Bench:
-    """What follows from all that was measured. `seconds`: all of it took; `cut`: what was left out, and why.
-
-    Raises TcreadyError without scipy.
+    """Return the bench that follows from all measurements. `seconds`: the time that all of them took; `cut`: what was
+    left out, and why. Raises TcreadyError without scipy.
     """
     if all(arm.name != EAGER for arm in arms):
         arms = (Arm(EAGER, ""), *arms)
@@ -57,7 +56,7 @@ def assembled(
     weights = {name: given.get(name or "", 1.0) for name in names}
     total = sum(weights.values())
     weights = {name: weight / total for name, weight in weights.items()}
-    # Cold starts are measured over all cases, so they stand with those.
+    # Cold starts are measured over all cases, so they belong to the case that combines all.
     cases = [
         _case(
             processes,
@@ -116,8 +115,8 @@ def assembled(
 
 
 def more_processes(bench: Bench, min_effect: float) -> bool:
-    """Whether a verdict hangs by little: the interval of an arm's ratio to eager, half as wide again, holds a ratio
-    where the verdict would change. `min_effect` is that of the bench."""
+    """Return whether a verdict is close: the interval of an arm's ratio to eager, widened by half, contains a ratio at
+    which the verdict changes. `min_effect` is that of the bench."""
     bounds = (1 + min_effect, 1 / (1 + min_effect))
     ratios = (
         arm.speedup
@@ -134,7 +133,7 @@ def more_processes(bench: Bench, min_effect: float) -> bool:
     )
 
 
-# What the processes measured
+# Measurements of the processes
 
 
 def _first(found: Iterable[_T | None]) -> _T | None:
@@ -146,14 +145,14 @@ def _rows(processes: Iterable[BenchProcess], purpose: BenchPurpose) -> Iterator[
 
 
 def _case_names(processes: Sequence[BenchProcess]) -> tuple[str | None, ...]:
-    """In the order in which they were measured; None for inputs without named cases."""
+    """Return the names of the cases in the order of measurement; None for inputs without named cases."""
     rows = [row for process in processes for row in process.answer.measured]
     named = tuple(dict.fromkeys(row.case for row in rows if row.case is not None))
     return named or ((None,) if rows else ())
 
 
 def _stack(processes: Sequence[BenchProcess]) -> tuple[tuple[str, str], ...]:
-    """Each thing as the first process that names it has it."""
+    """Return the stack. Each entry has the value of the first process that names it."""
     found: dict[str, str] = {}
     for process in processes:
         found = {**dict(process.answer.stack), **found}
@@ -161,7 +160,7 @@ def _stack(processes: Sequence[BenchProcess]) -> tuple[tuple[str, str], ...]:
 
 
 def _remedies(processes: Sequence[BenchProcess], weights: Mapping[str | None, float]) -> Iterator[Remedy]:
-    """What was tried: each beside eager code and the arm `default` of its process."""
+    """Yield the remedies that were tried, each compared with eager code and the arm `default` of its process."""
     for process in processes:
         if process.purpose != "remedies":
             continue
@@ -182,7 +181,7 @@ def _remedies(processes: Sequence[BenchProcess], weights: Mapping[str | None, fl
 def _ratio_in(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Figure | None:
-    """How many times as fast as eager code an arm is in the processes that timed both; None if none did."""
+    """Return the speedup of an arm over eager code in the processes that timed both; None if none did."""
     both = _beside_eager(processes, arm, weights)
     if not both:
         return None
@@ -196,7 +195,7 @@ def _beside_eager(
     weights: Mapping[str | None, float],
     of: Literal["blocks", "latencies"] = "blocks",
 ) -> list[tuple[Rows, Rows]]:
-    """The times of eager code and of an arm, of each process that timed both."""
+    """Return the times of eager code and of an arm for each process that timed both."""
     timed = zip(*(_timed(processes, name, weights, of) for name in (EAGER, arm)), strict=True)
     return [(before, after) for before, after in timed if before is not None and after is not None]
 
@@ -207,7 +206,7 @@ def _on_device(processes: Sequence[BenchProcess]) -> bool:
 
 
 def _notes(processes: Sequence[BenchProcess]) -> tuple[str, ...]:
-    """One of each kind, as the first process has it."""
+    """Return the first note of each kind."""
     found: dict[str, str] = {}
     for answer in (process.answer for process in processes):
         for note in (*answer.notes, *(note for row in answer.measured for note in row.notes)):
@@ -229,9 +228,9 @@ def _timed(
     cases: Iterable[str | None],
     of: Literal["blocks", "latencies"] = "blocks",
 ) -> list[Rows | None]:
-    """Of each steady process the blocks of each case, or its single calls; None if it lacks one.
+    """Return the blocks, or the single calls, of each case for each steady process; None if it lacks a case.
 
-    What a process timed before its time limit or an arm ended it counts only if every process ended so: it may be a
+    A process that was ended by its time limit or by an arm counts only if all were, because it may have timed only a
     block or two.
     """
     steady = [process for process in processes if process.purpose == "steady"]
@@ -248,7 +247,7 @@ def _timed(
 def _noise(
     processes: Sequence[BenchProcess], weights: Mapping[str | None, float], wanted: BenchWanted
 ) -> Noise | None:
-    """Of eager in the case that takes the most time by its weight."""
+    """Return the noise of eager in the case with the largest weighted time."""
     timed = {
         case: [cases[0] for cases in _timed(processes, EAGER, [case]) if cases is not None]
         for case in weights
@@ -261,7 +260,7 @@ def _noise(
     return noise(timed[heaviest], wanted.limits.min_effect) if timed.get(heaviest) else None
 
 
-# One arm in one case, or in all of them
+# One arm in one case, or in all cases
 
 
 def _case(
@@ -274,8 +273,8 @@ def _case(
     *,
     cold: bool,
 ) -> BenchCase:
-    """`weights`: of the cases that it is made of. `items`: what one call processes. `cold`: whether cold starts are its
-    own."""
+    """Return one case. `weights`: those of the cases that it combines. `items`: what one call processes. `cold`: whether
+    it shows the cold starts."""
     name = _together(weights) if len(weights) > 1 else next(iter(weights)) or ALL_CASES
     plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
     own = _noise(processes, weights, wanted)
@@ -304,7 +303,7 @@ def _unpatched(
     plain: Mapping[str, ArmBench],
     weights: Mapping[str | None, float],
 ) -> ArmMeasured | None:
-    """The measurements of the arm with the same code but no patch; None if `patched` has no patch, or there is none."""
+    """Return the measurements of the arm with the same code but no patch; None if there is none, or no patch."""
     last = patched.code.splitlines()[-1:]
     alike = (each for each in arms if not each.sources and each.code.splitlines() == last)
     if not patched.sources or (arm := next(alike, None)) is None:
@@ -319,8 +318,8 @@ def _unpatched(
 
 
 def _items_of(items: Sequence[Items], weights: Mapping[str | None, float]) -> tuple[Items, ...]:
-    """What one call processes in the cases that `weights` names (their shares, which add up to 1): of several the mean of
-    the units that all of them have, in the order of the first."""
+    """Return what one call processes in the cases of `weights`, whose shares add up to 1. For several cases, return the
+    weighted mean for each unit that all of them have, in the order of the first case."""
     counts = [{each.unit: each for each in items if each.case == case} for case in weights]
     if len(counts) == 1:
         return tuple(replace(each, case=None) for each in counts[0].values())
@@ -328,7 +327,7 @@ def _items_of(items: Sequence[Items], weights: Mapping[str | None, float]) -> tu
         Items(
             unit,
             sum(share * found[unit].count for share, found in zip(weights.values(), counts, strict=True)),
-            f"{unit}: mean of the cases by their weights",
+            f"{unit}: weighted mean of the cases",
         )
         for unit in counts[0]
         if all(unit in found for found in counts)
@@ -342,7 +341,7 @@ def _rates(seconds: Figure | None, items: Sequence[Items]) -> tuple[Throughput, 
 
 
 def _together(names: Iterable[str | None]) -> str:
-    """What all cases together are called: as none of them is."""
+    """Return a name for all cases together that no case has."""
     name, taken = ALL_CASES, {*names}
     while name in taken:
         name += " together"
@@ -352,7 +351,7 @@ def _together(names: Iterable[str | None]) -> str:
 def _figures(
     processes: Sequence[BenchProcess], arm: Arm, weights: Mapping[str | None, float], *, cold: bool
 ) -> ArmBench:
-    """All that is measured of an arm without a look at eager."""
+    """Return the measurements of an arm that need no comparison with eager."""
     name, shares = arm.name, list(weights.values())
     rows = weighted([cases for cases in _timed(processes, name, weights) if cases is not None], shares)
     steady = [row for row in _rows(processes, "steady") if row.arm == name and row.case in weights]
@@ -414,8 +413,8 @@ def _judged(
     own: Noise | None,
     unpatched: ArmMeasured | None = None,
 ) -> ArmBench:
-    """With what follows from a comparison with eager. `own`: how eager compares with itself; `unpatched`: of an arm with
-    a patch, what is known of the same lines without it."""
+    """Add the verdict and everything else that follows from a comparison with eager. `own`: eager compared with itself;
+    `unpatched`: for an arm with a patch, the measurements of the same code without it."""
     error = _error(processes, arm.arm, weights)
     if arm.arm == EAGER:
         if error:
@@ -473,8 +472,8 @@ def _judged(
 def _speedup(
     processes: Sequence[BenchProcess], arm: ArmBench, eager: ArmBench, weights: Mapping[str | None, float]
 ) -> tuple[Figure | None, int, tuple[Figure, ...]]:
-    """The ratio to eager, in how many processes it was measured, and the ratio of each: round by round in those that
-    timed both; if there are none, of different processes."""
+    """Return the ratio to eager, the number of processes that measured it, and the ratio in each. The ratio is computed
+    round by round in processes that timed both; if there are none, from different processes."""
     shares = list(weights.values())
     both = _beside_eager(processes, arm.arm, weights)
     if both:
@@ -490,9 +489,9 @@ def _speedup(
 def _of_single_calls(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Figure | None:
-    """How many times as fast as eager calls are that are waited for one by one, of the processes that timed both.
+    """Return the speedup of single calls, each waited for, in the processes that timed both arms.
 
-    None of several cases together, and of a single process: it gives one ratio and no bounds.
+    Return None for several cases together, and for a single process, which has one ratio without bounds.
     """
     if len(weights) > 1:
         return None
@@ -504,12 +503,12 @@ def _of_single_calls(
 
 
 def _of_all_calls(arm: Figure | None, eager: Figure | None) -> float | None:
-    """The same of the medians over all processes, without bounds."""
+    """Return the same ratio from the medians over all processes, without bounds."""
     return eager.p50 / arm.p50 if arm and eager and arm.p50 and eager.p50 else None
 
 
 def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> Figure | None:
-    """Calls until a cold start is won back, as far as it is longer than eager's own."""
+    """Return the number of calls that recover a cold start, as far as it is longer than that of eager."""
     if cold is None or eager.cold_seconds is None or eager.seconds is None or speedup is None:
         return None
     own = eager.cold_seconds.median
@@ -518,7 +517,7 @@ def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> F
 
 
 def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> str:
-    """Why an arm cannot be used or was not timed, in one line; empty if it ran in all cases."""
+    """Return in one line why an arm cannot be used or was not timed; empty if it ran in all cases."""
     steady = [process for process in processes if process.purpose == "steady"]
     asked = [process for process in steady if any(each.name == arm for each in process.request.arms)]
     for case in weights:
@@ -532,17 +531,17 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
             return f"{where}{some}{errors[0]}"
     if _most(len(cases) for cases in _timed(processes, arm, weights) if cases is not None) is not None:
         return ""
-    # An error that concerns no case, as of an arm whose lines do not run.
+    # An error without a case, such as that of an arm whose code does not run.
     errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
     failures = [each.answer.failure for each in asked if each.answer.failure and not each.answer.timed_out]
     return next(iter((*errors, *failures)), "")
 
 
 def _untimed(processes: Sequence[BenchProcess], arm: str) -> str:
-    """What its process says that was ended by its time limit; empty if none was."""
+    """Return why its process was ended, if that was its time limit; else empty."""
     return next(
         (
-            f"{each.answer.failure}: give a larger --budget"
+            f"{each.answer.failure}: use a larger --budget"
             for each in processes
             if each.purpose == "steady"
             and each.answer.timed_out
@@ -553,7 +552,7 @@ def _untimed(processes: Sequence[BenchProcess], arm: str) -> str:
 
 
 def _cold(processes: Sequence[BenchProcess], purpose: BenchPurpose, arm: str) -> Figure | None:
-    """Over processes: each has one cold start, over all cases."""
+    """Return the cold start over all processes. Each process has one, over all cases."""
     return figure([[start.seconds] for start in _starts(processes, purpose, arm) if start.seconds > 0])
 
 
@@ -571,7 +570,7 @@ def _cache_hits(processes: Sequence[BenchProcess], arm: str) -> int | None:
 
 
 def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, float], ...]:
-    """The median of each."""
+    """Return the median seconds of each phase."""
     starts = [dict(start.phases) for start in _starts(processes, "cold", arm)]
     names = dict.fromkeys(name for start in starts for name in start)
     return tuple((name, statistics.median(start.get(name, 0.0) for start in starts)) for name in names)
@@ -580,7 +579,7 @@ def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, flo
 def _memory(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[MemoryUse]:
-    """Memory measured in cold starts, else in the processes that timed the arm; of all cases if not measured by case."""
+    """Return memory measured in cold starts, else in processes that timed the arm; of all cases if not known by case."""
     alone, timed = (
         [row for row in _rows(processes, purpose) if row.arm == arm and row.memory is not None]
         for purpose in ("cold", "steady")
@@ -593,7 +592,7 @@ def _memory(
 def _profile(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Profile | None:
-    """Of one call by the weights of the cases; None unless every case was profiled."""
+    """Return the weighted mean of the profiles of all cases; None unless every case was profiled."""
     found = []
     for case in weights:
         rows = [
@@ -631,15 +630,15 @@ def _profile(
 def _compared(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[ArmMeasured]:
-    """What was compared with eager of an arm, in these cases or in all of them together; in processes that did not end in
-    the code of another one."""
+    """Return the parity results of an arm in these cases, or in all cases together, from processes that did not end in
+    the code of another arm."""
     own = [process for process in processes if process.answer.ended_in in (None, arm)]
     return [row for row in _parities(own) if row.arm == arm and (row.case is None or row.case in weights)]
 
 
 def _parities(processes: Sequence[BenchProcess]) -> list[ArmMeasured]:
-    """What was compared with eager, one row for an arm and case: with further seeds if these were compared too, unless
-    the first seed alone shows a difference."""
+    """Return the parity results, one row for each arm and case. Results for further seeds replace that of the first seed,
+    unless that already shows a difference."""
     rows = {(row.arm, row.case): row for row in _rows(processes, "parity")}
     for row in _rows(processes, "more_parity"):
         known = rows.get((row.arm, row.case))
@@ -652,7 +651,7 @@ def _parities(processes: Sequence[BenchProcess]) -> list[ArmMeasured]:
 def _parity(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> tuple[bool | None, str]:
-    """Whether outputs agree in all cases, and if not, or if one cannot be compared, what is the matter."""
+    """Return whether outputs agree in all cases, and if not, or if a case could not be compared, the reason."""
     rows = _compared(processes, arm, weights)
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:

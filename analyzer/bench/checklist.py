@@ -1,4 +1,4 @@
-"""The adoption checklist: what is to be known before a model goes into production compiled, filled from what ran."""
+"""The adoption checklist: what a team should know before a compiled model goes into production."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ _LONG_BUDGET = 1200
 
 @dataclass(frozen=True)
 class Ran:
-    """What ran, beside the figures of the cases."""
+    """The results that the checklist is based on."""
 
     cases: tuple[BenchCase, ...]
-    """The last stands for all of them."""
+    """The last one combines all cases."""
     recommended: str | None = None
     parities: tuple[tuple[str, ParityMeasured], ...] = ()
-    """By arm."""
+    """Pairs of an arm and a parity result."""
     soak: Soak | None = None
     stack: tuple[tuple[str, str], ...] = ()
     on_device: bool = False
-    """Whether memory is that of a device."""
+    """Whether memory was measured on a device."""
     rollback: str = ""
     was_cut: bool = False
-    """Whether something was left out for want of time."""
+    """Whether something was left out because time ran out."""
 
 
 def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
-    """Each box in the order in which they are to be checked: of the recommended arm, or if that is eager of the
-    fastest other one."""
+    """Return the items in the order in which to check them. They are about the recommended arm, or about the fastest
+    other arm if eager is recommended."""
     return tuple(_items(ran, wanted))
 
 
 def longer_command(items: Sequence[CheckItem], wanted: BenchWanted, *, was_cut: bool) -> str:
-    """One command for what was not measured; empty if a longer bench would measure nothing more."""
+    """Return a command that measures what is missing; empty if a longer bench would measure nothing more."""
     missing = {each.item for each in items if each.state == "not_measured"}
     options = {"budget": _LONG_BUDGET} if was_cut and missing else {}
     if STABILITY in missing:
@@ -66,7 +66,7 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
     again = wanted.again(**longer)
     eager, arm = _subject(ran)
     with_inputs = wanted.again(**longer, inputs="FILE.py::NAME")
-    first = f"{arm.arm} failed; once it does not: " if arm is not None and arm.verdict == "failed" else ""
+    first = f"{arm.arm} failed; once it works: " if arm is not None and arm.verdict == "failed" else ""
     yield _inputs(ran, wanted, again, with_inputs)
     yield _apart(ran, wanted, again, with_inputs)
     of_arm = first + again
@@ -83,7 +83,7 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
 
 
 def _subject(ran: Ran) -> tuple[ArmBench | None, ArmBench | None]:
-    """Eager, and the arm that the boxes are about, over all cases."""
+    """Return eager, and the arm that the items are about, over all cases."""
     arms = ran.cases[-1].arms if ran.cases else ()
     eager = next((arm for arm in arms if arm.arm == EAGER), None)
     others = [arm for arm in arms if arm.arm != EAGER]
@@ -98,13 +98,15 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str, instead: str) -> CheckIte
     if wanted.inputs_from is None:
         return CheckItem(item, "not_measured", instead)
     if wanted.inputs_from == "made_up":
-        return CheckItem(item, "fail", f"they were made up; {instead}")
+        return CheckItem(item, "fail", f"generated, not given; {instead}")
     if not ran.cases:
-        return CheckItem(item, "not_measured", f"they were given, and nothing was timed: {again}")
+        return CheckItem(item, "not_measured", f"given, but nothing was timed: {again}")
     count = max(1, len(ran.cases) - 1)
-    weights = "with weights" if len({case.weight for case in ran.cases[:-1]}) > 1 else "all weighing the same"
+    weights = "with weights" if len({case.weight for case in ran.cases[:-1]}) > 1 else "with equal weights"
     given = "given" if count == 1 else f"{count} cases, {weights}"
-    return CheckItem(item, "pass", f"{given}, not made up; that they are those of production is yours to say")
+    return CheckItem(
+        item, "pass", f"{given}, not generated; only you can say whether they represent production"
+    )
 
 
 def _apart(ran: Ran, wanted: BenchWanted, again: str, with_inputs: str) -> CheckItem:
@@ -116,8 +118,8 @@ def _apart(ran: Ran, wanted: BenchWanted, again: str, with_inputs: str) -> Check
     if all([phase] in phases for phase in _PHASES_OF_GENERATION):
         return CheckItem(item, "pass", ", ".join(names))
     given = wanted.inputs_from in ("option", "project")
-    where = "in what gives the inputs" if given else "as `cases`" if wanted.in_process else with_inputs
-    detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {where}"
+    where = " in your inputs" if given else " as `cases`" if wanted.in_process else f": {with_inputs}"
+    detail = f"no cases `prefill` and `decode`; if the model generates, name them{where}"
     return CheckItem(item, "not_measured", detail)
 
 
@@ -131,7 +133,7 @@ def _memory(
     what = "device memory" if ran.on_device else "resident memory"
     peak = arm.memory_peak_bytes if arm else None
     detail = f"{what} {size_text(after)}, eager {size_text(before)}" + (
-        "" if peak is None else f"; at most {size_text(peak)}"
+        "" if peak is None else f"; peak {size_text(peak)}"
     )
     return CheckItem("memory", "pass" if beyond is None else "fail", detail)
 
@@ -142,7 +144,7 @@ def _parity(ran: Ran, arm: ArmBench | None, again: str, longer: str) -> CheckIte
         return CheckItem(PARITY_ITEM, "not_measured", why + again)
     seeds = min((parity.seeds for name, parity in ran.parities if name == arm.arm), default=0)
     if arm.parity and seeds < PARITY_SEEDS:
-        why = f"{arm.arm} agrees with eager from {seeds} of {PARITY_SEEDS} seeds: there was no time for more"
+        why = f"{arm.arm} agrees with eager for {seeds} of {PARITY_SEEDS} seeds: there was no time for more"
         return CheckItem(PARITY_ITEM, "not_measured", f"{why}; {longer}")
     detail = f"{arm.arm} agrees with eager" if arm.parity else arm.parity_detail
     return CheckItem(PARITY_ITEM, "pass" if arm.parity else "fail", detail)
@@ -174,7 +176,7 @@ def _stability(ran: Ran, arm: ArmBench | None, to_soak: str) -> CheckItem:
         why = f"{soak.reason}; " if soak and soak.reason else ""
         return CheckItem(STABILITY, "not_measured", f"{why}{to_soak}")
     if arm is not None and soak.arm != arm.arm and soak.state == "pass":
-        why = f"{soak.arm} was called for so long, {arm.arm} was not"
+        why = f"the soak ran {soak.arm}, not {arm.arm}"
         return CheckItem(STABILITY, "not_measured", f"{why}; {to_soak}")
     calls = f"{soak.arm}: {soak.calls} calls in {soak.seconds:.0f} s"
     return CheckItem(STABILITY, soak.state, f"{soak.arm}: {soak.reason}" if soak.reason else calls)
@@ -196,28 +198,28 @@ def _cold_start(arm: ArmBench | None, again: str) -> CheckItem:
     if arm.cold_warm_cache_seconds is not None:
         parts.append(f"{time_text(arm.cold_warm_cache_seconds.median)} with a warm cache")
     if arm.break_even_calls is not None:
-        parts.append(f"won back after {arm.break_even_calls.median:,.0f} calls")
+        parts.append(f"recovered after {arm.break_even_calls.median:,.0f} calls")
     return CheckItem("cold start", "pass", "; ".join(parts))
 
 
 def _precision(ran: Ran, wanted: BenchWanted, arm: ArmBench | None, again: str) -> CheckItem:
-    kind = wanted.dtype or "the model's own types"
+    kind = wanted.dtype or "the model's own dtypes"
     if wanted.autocast:
         kind += f", autocast to {wanted.autocast}"
     found = [parity for name, parity in ran.parities if arm and name == arm.arm and parity.error is not None]
     if arm is None or not found:
-        return CheckItem("precision", "not_measured", f"{kind}; no error against float64: {again}")
+        return CheckItem("precision", "not_measured", f"{kind}; error against float64 not measured: {again}")
     worst = max(found, key=lambda parity: parity.error or 0.0)
     detail = f"{kind}: error against float64 {worst.error:.2g}"
     if worst.eager_error is not None:
-        detail += f", eager's own {worst.eager_error:.2g}"
+        detail += f", eager's {worst.eager_error:.2g}"
     state: CheckState = "fail" if any(parity.same is False for parity in found) else "pass"
     return CheckItem("precision", state, detail)
 
 
 def _rollback(ran: Ran, again: str) -> CheckItem:
     if ran.recommended == EAGER:
-        return CheckItem("rollback", "pass", "nothing to take back: eager is recommended")
+        return CheckItem("rollback", "pass", "not needed: eager is recommended")
     if ran.recommended is None:
-        return CheckItem("rollback", "pass", "nothing to take back: nothing is recommended")
+        return CheckItem("rollback", "pass", "not needed: no arm is recommended")
     return CheckItem("rollback", "pass" if ran.rollback else "not_measured", ran.rollback or again)

@@ -1,9 +1,9 @@
-"""Times of blocks to figures with 95 % confidence intervals. All that needs scipy stands here.
+"""Compute figures with 95 % confidence intervals from the times of blocks. Only this module needs scipy.
 
-Calls of one process are no independent draws: processes differ by about one per cent in layout of memory and clocks,
-whatever the calls in them agree on. So a process gives one value, the median of its blocks, and the interval is
-Student's t over processes, of logarithms. A ratio is made round by round before the median is taken, as blocks of a
-round were timed one after the other and drift alike.
+Calls of one process are not independent samples: processes differ by about 1 % in memory layout and clocks, however
+well their own calls agree. Each process therefore contributes one value, the median of its blocks, and the interval is
+Student's t over the logarithms of these values. Ratios are computed round by round before the median is taken, because
+the blocks of a round are timed one after the other and share drift.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from tcready.schema.words import TcreadyError
 
 LEVEL = 0.95
 MIN_EFFECT = 0.02
-"""What a ratio must differ from 1 by to matter."""
+"""The least difference of a ratio from 1 that matters."""
 FROM_P99 = 200
-"""Calls below which a 99th percentile is the slowest one or two."""
+"""The least number of calls for a 99th percentile; with fewer, it is one of the slowest two."""
 LEAST_ROUNDS, FEW_ROUNDS = 3, 6
-"""Rounds of blocks in one process: without the least nothing is said of it; few give no interval by ranks."""
+"""Rounds of blocks in one process: with fewer than the first, it is left out; with fewer than the second, there is no
+interval by ranks."""
 FAR_APART = 2.0
-"""How many times the least round of a process the greatest one may be."""
+"""The ratio of the largest to the smallest round of a process beyond which ranks give no interval."""
 PROCESS_SPREAD = 1.03
-"""How far apart the ratio may be in two processes, whatever it is within each."""
+"""How much a ratio may differ between two processes, however steady it is within each."""
 TWENTIETHS = 20
-"""Parts into which single calls are parted by what they take."""
+"""The number of quantiles of the times of single calls."""
 _MOST_MORE = 100
 
 Rows = Sequence[Sequence[float]]
-"""Seconds of one call, the mean over each block in the order of time; a row for each process."""
+"""One row for each process: the mean seconds of a call in each block, in the order of measurement."""
 
 
 def refuse_without_scipy() -> None:
-    """Raises TcreadyError where no figure could be worked out: to be asked before anything is measured."""
+    """Raise TcreadyError if scipy is missing. Call it before anything is measured."""
     _stats()
 
 
@@ -51,10 +52,10 @@ def _stats() -> Any:
 
 
 def figure(rows: Rows, latencies: Sequence[float] = ()) -> Figure | None:
-    """The geometric centre over processes of each one's median, in seconds; None without a block.
+    """Return the geometric mean of the medians of all processes, in seconds; None if there are no blocks.
 
-    Of one process there is no interval of the next one: the bounds are those of the median of its blocks, and `n` counts
-    its blocks. `latencies`: seconds of single calls. Raises TcreadyError without scipy.
+    A single process does not give an interval over processes: the bounds are those of the median of its blocks, and `n`
+    is the number of its blocks. `latencies`: seconds of single calls. Raises TcreadyError without scipy.
     """
     logs = [[math.log(value) for value in row] for row in rows if row]
     if not logs:
@@ -66,11 +67,11 @@ def figure(rows: Rows, latencies: Sequence[float] = ()) -> Figure | None:
 
 
 def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
-    """`base` over `other`: above 1, `other` is faster. None if there are too few values for bounds.
+    """Return `base` divided by `other`: above 1, `other` is faster. None if there are too few values for bounds.
 
-    Paired, rows at one place of both are of one process, and their blocks at one place of one round; of one process the
-    bounds are those of the median of its rounds. Not paired, rows are of different processes (Welch's interval).
-    Raises TcreadyError without scipy.
+    If `paired`, rows with the same index are from the same process, and blocks with the same index from the same round.
+    For one process, the bounds are those of the median of its rounds. If not paired, rows are from different processes
+    (Welch's interval). Raises TcreadyError without scipy.
     """
     if paired:
         rounds = [
@@ -94,7 +95,7 @@ def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
 
 
 def _centre_and_bounds(logs: Sequence[Sequence[float]]) -> tuple[float, float, float]:
-    """Of the medians of processes, the mean and Student's t; of a single process, what `_of_one` gives."""
+    """Return the mean of the medians of processes with a t interval; for a single process, see `_of_one`."""
     if len(logs) == 1:
         return _of_one(logs[0])
     values = [statistics.median(row) for row in logs]
@@ -106,8 +107,8 @@ def _centre_and_bounds(logs: Sequence[Sequence[float]]) -> tuple[float, float, f
 
 
 def _of_one(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median of what one process gave, with an interval of 95 % by ranks. If there are few values, or if they are far
-    apart, ranks say little: then their range is doubled, around the median."""
+    """Return the median of the values of one process, with a 95 % interval by ranks. If there are few values, or if they
+    are far apart, ranks say little: the interval is then twice as wide as needed to hold all of them."""
     ordered = sorted(values)
     centre, least, most = statistics.median(ordered), ordered[0], ordered[-1]
     if len(ordered) < LEAST_ROUNDS:
@@ -122,7 +123,7 @@ def _of_one(values: Sequence[float]) -> tuple[float, float, float]:
 def _welch(ours: Sequence[float], theirs: Sequence[float], centre: float) -> tuple[float, float]:
     if statistics.pstdev(ours) == statistics.pstdev(theirs) == 0:
         return centre, centre
-    with warnings.catch_warnings():  # values that agree to the last digits are no mistake
+    with warnings.catch_warnings():  # values may agree to the last digits
         warnings.simplefilter("ignore", RuntimeWarning)
         found = _stats().ttest_ind(ours, theirs, equal_var=False).confidence_interval(LEVEL)
     return float(found.low), float(found.high)
@@ -136,7 +137,7 @@ def _percentiles(latencies: Sequence[float]) -> tuple[float | None, float | None
 
 
 def spread(latencies: Sequence[float]) -> tuple[float, ...]:
-    """Seconds that 0, 5, 10, ... 100 % of single calls took at most; empty of fewer calls than that."""
+    """Return the 0th, 5th, 10th, ... 100th percentile of single calls, in seconds; empty for fewer than 20 calls."""
     if len(latencies) < TWENTIETHS:
         return ()
     cuts = statistics.quantiles(latencies, n=TWENTIETHS, method="inclusive")
@@ -144,11 +145,11 @@ def spread(latencies: Sequence[float]) -> tuple[float, ...]:
 
 
 def weighted(processes: Sequence[Rows], weights: Sequence[float]) -> Rows:
-    """Seconds of one call of several cases by their weights: a row for each process, of which the blocks of each case
-    are given.
+    """Return the weighted seconds of a call over several cases, one row for each process. `processes` holds the blocks
+    of each case.
 
-    Of several processes a row holds one value, made of the medians of the cases, so that one slow block does not count
-    in all of them; of a single process, one for each round. Of one case they are its blocks.
+    With several processes, a row has one value, computed from the medians of the cases, so that one slow block does not
+    affect all of them. With a single process, it has one value for each round. For one case, it holds its blocks.
     """
     if len(weights) == 1:
         return tuple(tuple(blocks) for (blocks,) in processes)
@@ -163,7 +164,7 @@ def weighted(processes: Sequence[Rows], weights: Sequence[float]) -> Rows:
 
 
 def shown(found: Figure | None, min_effect: float = MIN_EFFECT) -> ArmVerdict:
-    """What an interval of a ratio to eager shows by itself."""
+    """Return the verdict that follows from the interval of a ratio to eager alone."""
     if found is None:
         return "inconclusive"
     if found.low > 1 + min_effect:
@@ -174,7 +175,7 @@ def shown(found: Figure | None, min_effect: float = MIN_EFFECT) -> ArmVerdict:
 
 
 def within(base: Rows, other: Rows) -> tuple[Figure, ...]:
-    """`base` over `other` in each process by itself, with the bounds of the median of its rounds."""
+    """Return `base` divided by `other` for each process alone, with the bounds of the median of its rounds."""
     found = []
     for ours, theirs in zip(base, other, strict=True):
         rounds = [math.log(one / two) for one, two in zip(ours, theirs, strict=False)]
@@ -186,8 +187,7 @@ def within(base: Rows, other: Rows) -> tuple[Figure, ...]:
 
 
 def _rank(count: int) -> int:
-    """How many of the least values lie below an interval of at least 95 % for the median of so many, and as many of the
-    greatest above it."""
+    """Return how many of `count` sorted values lie on each side of an interval of at least 95 % for their median."""
     below = 0.0
     for rank in range(count):
         below += math.comb(count, rank) / 2**count  # the chance that as many or fewer are below the median
@@ -197,8 +197,8 @@ def _rank(count: int) -> int:
 
 
 def likely(found: Sequence[Figure], min_effect: float = MIN_EFFECT) -> ArmVerdict:
-    """What processes show each by itself, if all of them point one way; "inconclusive" if they do not. Those that the end
-    of the budget cut short, with less than half of the rounds, do not count."""
+    """Return the likely verdict that all processes show individually; "inconclusive" if they disagree. Processes with
+    less than half of the rounds, which the end of the budget cut short, do not count."""
     most = max((each.n for each in found), default=0)
     seen = {_likely_of_one(each, min_effect) for each in found if 2 * each.n >= most}
     return seen.pop() if len(seen) == 1 else "inconclusive"
@@ -215,8 +215,8 @@ def _likely_of_one(found: Figure, min_effect: float) -> ArmVerdict:
 
 
 def more_needed(found: Figure, processes: int, min_effect: float = MIN_EFFECT) -> int | None:
-    """How many more processes would probably tell whether a gain passes `min_effect`, of a ratio that was measured in
-    `processes`, at least two; None if more than a hundred. Raises TcreadyError without scipy."""
+    """Estimate how many more processes would decide whether a gain exceeds `min_effect`, for a ratio that was measured in
+    `processes` (at least two). Return None for more than 100. Raises TcreadyError without scipy."""
     stats = _stats()
     half = math.log(found.high / found.low) / 2
     spread = half * math.sqrt(processes) / stats.t.ppf((1 + LEVEL) / 2, processes - 1)
@@ -229,12 +229,12 @@ def more_needed(found: Figure, processes: int, min_effect: float = MIN_EFFECT) -
 
 
 def noise(rows: Rows, min_effect: float = MIN_EFFECT, seed: int = 0) -> Noise | None:
-    """Eager held against itself: of each two neighbouring blocks one, by lot, against the other.
+    """Compare eager with itself: two neighbouring blocks are assigned to two halves at random.
 
-    Both halves are of one object, so how two objects happen to lie in memory is not part of it. None with fewer than
-    two processes of at least two blocks. Raises TcreadyError without scipy.
+    Both halves use the same object, so the memory layout of different objects has no influence. Return None with fewer
+    than two processes of at least two blocks. Raises TcreadyError without scipy.
     """
-    lot = random.Random(seed)  # noqa: S311  no secret: which block is in which half
+    lot = random.Random(seed)  # noqa: S311  not a secret: which block is in which half
     one: list[list[float]] = []
     two: list[list[float]] = []
     for row in rows:
@@ -251,9 +251,10 @@ def noise(rows: Rows, min_effect: float = MIN_EFFECT, seed: int = 0) -> Noise | 
 
 
 def break_even(cold: Figure, baseline: Figure, speedup: Figure) -> Figure | None:
-    """Calls until `cold` seconds more of a cold start are won back; None unless each call is sure to be faster.
+    """Return the number of calls that recover `cold` extra seconds of a cold start; None unless the lower bound of
+    `speedup` is above 1.
 
-    `baseline`: seconds of an eager call. The bounds combine those of all three, as independent errors.
+    `baseline`: seconds of an eager call. The bounds combine those of all three as independent errors.
     """
     if speedup.low <= 1:
         return None
@@ -275,4 +276,4 @@ def break_even(cold: Figure, baseline: Figure, speedup: Figure) -> Figure | None
 
 
 _LEAST = 1e-3
-"""Of a cold start: what its lower bound is taken as if less eager's own nothing is left of it."""
+"""The least lower bound of `cold`, as a share of its median: minus eager's cold start, the bound may be negative."""

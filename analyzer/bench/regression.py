@@ -1,4 +1,4 @@
-"""A bench held against a stored one: what became slower beyond noise, and what else differs."""
+"""Compare a bench with a stored one: what is slower beyond noise, and what else differs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 _CHANGES_BY_ITSELF = frozenset(
     {"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed", "peak"}
 )
-"""Words in names of the stack that differ from run to run, or because the code does, which is what is compared."""
+"""Words in names of stack entries that may differ: they change from run to run, or with the code that is compared."""
 
 _PLAN = "plan"
-"""The arm whose code is found anew for the code that is measured."""
+"""The arm whose code is generated for the measured code, so it may differ."""
 
 
 def is_compared(name: str) -> bool:
@@ -28,7 +28,7 @@ def is_compared(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ArmChanged:
-    """What became of one arm in one case."""
+    """How one arm changed in one case."""
 
     case: str
     arm: str
@@ -36,16 +36,16 @@ class ArmChanged:
     """Seconds of one call."""
     after: Figure | None
     ratio: Figure | None
-    """`after` over `before`: above 1 is slower."""
+    """`after` divided by `before`: above 1 is slower."""
     regressed: bool
     reason: str = ""
     why_not: str = ""
-    """Why it cannot be said whether it changed."""
+    """Why it is unknown whether it changed."""
 
 
 @dataclass(frozen=True)
 class StackChange:
-    """One thing of the stack, as it was and as it is; None: not known."""
+    """A stack entry that differs. None: not recorded."""
 
     name: str
     before: str | None
@@ -54,48 +54,48 @@ class StackChange:
 
 @dataclass(frozen=True)
 class Regressions:
-    """A bench held against a stored one."""
+    """The result of comparing a bench with a stored one."""
 
     comparable: bool
-    """Whether both are of one machine and stack, and have something in common."""
+    """Whether both have the same machine and stack, and an arm and case in common."""
     reason: str
     changes: tuple[ArmChanged, ...] = ()
-    """Of each arm and case that both have, those that did not change too."""
+    """One entry for each arm and case that both have, changed or not."""
     stack: tuple[StackChange, ...] = ()
 
     @property
     def regressed(self) -> bool:
-        """Whether an arm is slower, or fails that did not: asked only of what is comparable."""
+        """Whether an arm is slower, or fails now but did not before. Only meaningful if `comparable`."""
         return any(change.regressed for change in self.changes)
 
 
 def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
-    """Which arms of `after` are slower than in `before` beyond noise and by more than `threshold` (0.05 for 5 %).
+    """Find arms that are slower in `after` than in `before`, beyond noise and by more than `threshold` (0.05 for 5 %).
 
-    What is beyond noise `again` says. The changes are there too if machine or stack differ, but say nothing of the code
-    then.
+    `again` decides what is beyond noise. If the machine or the stack differs, the changes are returned too, but they do
+    not show anything about the code.
     """
     changes = tuple(_changes(before, after, threshold))
     if not any(arm.seconds is not None for case in after.cases for arm in case.arms):
-        return Regressions(False, "nothing was timed that could be compared: give a larger --budget", changes)
+        return Regressions(False, "nothing that could be compared was timed: use a larger --budget", changes)
     stack = tuple(_stack(before, after))
     if stack:
         names = ", ".join(f"{each.name} ({each.before or '-'}, now {each.after or '-'})" for each in stack)
-        return Regressions(False, f"not the same machine and stack: {names}", changes, stack)
+        return Regressions(False, f"the benches differ, so they cannot be compared: {names}", changes, stack)
     if not before.stack:
-        return Regressions(False, "the stored bench does not say what it was measured on", changes)
+        return Regressions(False, "the stored bench does not record its machine and stack", changes)
     if not changes:
-        return Regressions(False, "the two have no arm and case in common", changes)
+        return Regressions(False, "the benches have no arm and case in common", changes)
     slower = [change for change in changes if change.regressed]
     missing = tuple(_missing(before, after))
     if missing and not slower:
-        return Regressions(False, f"not timed now: {', '.join(missing)}", changes)
+        return Regressions(False, f"not timed this time: {', '.join(missing)}", changes)
     reason = "; ".join(change.reason for change in slower) or "nothing is slower beyond noise"
     return Regressions(True, reason, changes)
 
 
 def _missing(before: Bench, after: Bench) -> Iterator[str]:
-    """What was timed then and is not now, of which nothing can be said."""
+    """Yield each arm and case that was timed before but not now, without having failed."""
     now = {(case.case, arm.arm): arm for case in after.cases for arm in case.arms}
     for case in before.cases:
         for arm in case.arms:
@@ -107,7 +107,7 @@ def _missing(before: Bench, after: Bench) -> Iterator[str]:
 
 
 def words_of(name: str) -> frozenset[str]:
-    """The words in the name of an entry of a stack."""
+    """Return the words in the name of a stack entry."""
     return frozenset(re.findall(r"[a-z]+", name.lower()))
 
 
@@ -154,7 +154,7 @@ def _change(case: str, then: ArmBench, now: ArmBench, threshold: float, noise: f
                 f"{found.ratio.median:.3f} times as long ({found.ratio.low:.3f} to {found.ratio.high:.3f})"
             )
             why = (
-                f"it takes {times}, which noise alone may do: measure in more --processes, on a quiet machine"
+                f"it takes {times}, which noise alone could explain: use more --processes, on a quiet machine"
             )
         why = f"{name}: {why}" if why else ""
         return ArmChanged(case, now.arm, *seconds, found.ratio, False, why_not=why)

@@ -1,4 +1,4 @@
-"""What may help an arm that is not faster than eager code, by the cause that was measured, and what it risks."""
+"""Remedies for an arm that is not faster than eager code, chosen by the measured causes, and their risks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcready.bench.verdicts import NOTICEABLE
 from tcready.schema.bench import Arm, ArmBench, Bench
 
 DEFAULT = "default"
-"""The arm that remedies are for."""
+"""The arm that remedies are tried for."""
 NO_GAIN = ("regression", "likely_regression", "no_gain", "likely_no_gain")
 """Verdicts for which remedies are tried."""
 GUARD_FILTER = 'model = torch.compile(model, options={{"guard_filter_fn": torch.compiler.{}}})'
@@ -18,7 +18,7 @@ GUARD_FILTER = 'model = torch.compile(model, options={{"guard_filter_fn": torch.
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to compile, and what it costs or no longer notices."""
+    """A way to compile, and its risk."""
 
     arm: Arm
     risk: str
@@ -26,19 +26,19 @@ class Candidate:
 
 WITHOUT_MODULE_GUARDS = Candidate(
     Arm("no module guards", GUARD_FILTER.format("skip_guard_on_inbuilt_nn_modules_unsafe")),
-    "a changed attribute or hook of a module of torch.nn is not noticed",
+    "a changed attribute or hook of a torch.nn module goes unnoticed",
 )
 TENSOR_GUARDS_ALONE = Candidate(
     Arm("tensor guards alone", GUARD_FILTER.format("keep_tensor_guards_unsafe")),
-    "a changed attribute, global or Python argument is not noticed: the result is that of its old value",
+    "a changed attribute, global or Python argument goes unnoticed: the old value is used",
 )
 CUDA_GRAPHS = Candidate(
     Arm("CUDA graphs", 'model = torch.compile(model, mode="reduce-overhead")'),
-    "each graph has memory of its own, and an output is overwritten by the next call",
+    "each graph has its own memory, and the next call overwrites an output",
 )
 ONE_SIZE = Candidate(
     Arm("static sizes", "model = torch.compile(model, dynamic=False)"),
-    "each new size is compiled again, up to the recompile limit",
+    "each new size is recompiled, up to the recompile limit",
 )
 ANY_SIZE = Candidate(
     Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"),
@@ -51,7 +51,7 @@ BLOCKS = Candidate(
         "    for block in blocks:\n"
         "        block.compile()",
     ),
-    "code outside of the blocks stays eager",
+    "code outside the blocks stays eager",
 )
 
 
@@ -64,7 +64,7 @@ RISKS: Mapping[str, str] = MappingProxyType(
 
 
 def remedies_for(bench: Bench) -> tuple[Arm, ...]:
-    """What to try for a bench in which the arm `default` does not pay; none if it does, or was not timed."""
+    """Return the remedies to try if the arm `default` does not pay off; empty if it does, or was not timed."""
     summary = bench.cases[-1].arms if bench.cases else ()
     slow = next((arm for arm in summary if arm.arm == DEFAULT and arm.verdict in NO_GAIN), None)
     if slow is None or slow.code != "model = torch.compile(model)":
@@ -73,7 +73,7 @@ def remedies_for(bench: Bench) -> tuple[Arm, ...]:
 
 
 def candidates(arm: ArmBench, *, several_cases: bool) -> Iterator[Candidate]:
-    """The remedies that fit what was measured of the arm `default`."""
+    """Yield the remedies that fit the measurements of the arm `default`."""
     call = arm.seconds.median if arm.seconds else 0.0
     if (arm.dynamo_seconds or 0.0) > NOTICEABLE * call:
         yield WITHOUT_MODULE_GUARDS

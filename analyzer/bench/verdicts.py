@@ -1,4 +1,4 @@
-"""Whether an arm pays in a case, which arm to take, and why: in words that name what was measured."""
+"""Decide whether an arm pays off in a case and which arm to recommend, with reasons that name what was measured."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ _BEST_FIRST: tuple[SpeedVerdict, ...] = (
     "regression",
 )
 GAINS = ("real_gain", "likely_gain")
-"""Verdicts by which an arm is recommended, the surer one first."""
+"""Verdicts for which an arm is recommended, the more certain one first."""
 FAR_APART = 100.0
-"""How many times its lower bound the upper one of an interval is, where the bounds tell nobody anything."""
+"""The ratio of the bounds of an interval above which they are too far apart to be shown."""
 NOTICEABLE = 0.1
-"""The part of a call from which on a cost is named as a cause."""
+"""The share of a call above which a cost is named as a cause."""
 _UNSTEADY = 2.0
-"""How many times its lower bound the upper one of an interval is, where more processes are no help."""
+"""The ratio of the bounds of an interval above which more processes would not help."""
 _DEVICE_ALLOWANCE = 64 << 20
 _RESIDENT_ALLOWANCE = 512 << 20
-"""Bytes that compiling may take whatever the model takes: workspaces of kernels; the compiler's own code."""
+"""Bytes that compiling may add to the memory of any model: workspaces of kernels, and the code of the compiler."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a gain has to keep to."""
+    """Limits that decide whether a gain counts."""
 
     min_effect: float = MIN_EFFECT
-    """What the ratio to eager must differ from 1 by: 0.02 for 2 %."""
+    """The least difference of the ratio to eager from 1: 0.02 for 2 %."""
     memory_growth: float = 1.5
-    """How many times the memory of eager code a warm call may take."""
+    """The most memory that a warm call may take, as a multiple of that of eager code."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a compiled arm in one case."""
+    """What was measured of a compiled arm in one case."""
 
     speedup: Figure | None
     processes: int
-    """In which its times were taken."""
+    """The number of processes that timed it."""
     within: tuple[Figure, ...] = ()
-    """The ratio to eager in each of these by itself."""
+    """The ratio to eager in each of these processes alone."""
     single: Figure | None = None
     """The ratio of single calls, each waited for."""
     error: str = ""
     untimed: str = ""
-    """What ended a process before the arm was timed, if that was its time limit."""
+    """Why the arm was not timed, if the time limit of its process ended it."""
     blocks: int | None = None
-    """Of each case in the process that timed the fewest."""
+    """The number of blocks in the process that timed the fewest."""
     graphs: int | None = None
     recompiles: int | None = None
     breaks: int | None = None
@@ -82,7 +82,7 @@ class Evidence:
     profile: Profile | None = None
     eager_profile: Profile | None = None
     unpatched: ArmMeasured | None = None
-    """Of an arm with a patch: what is known of the same lines without it."""
+    """For an arm with a patch: the measurements of the same code without it."""
     memory: int | None = None
     """Bytes of warm calls."""
     eager_memory: int | None = None
@@ -91,13 +91,13 @@ class Evidence:
     parity: bool | None = None
     parity_detail: str = ""
     seeds: int | None = None
-    """From how many seeds outputs were compared."""
+    """The number of seeds for which outputs were compared."""
     noise: Noise | None = None
-    """Eager against itself, in the same case."""
+    """Eager compared with itself, in the same case."""
 
 
 def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
-    """The verdict on an arm in a case, and the reason. Raises TcreadyError without scipy."""
+    """Return the verdict on an arm in a case, and the reason. Raises TcreadyError without scipy."""
     if seen.error:
         return "failed", seen.error
     if seen.graphs == 0:
@@ -106,7 +106,9 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
         return "failed", f"its outputs differ from eager: {seen.parity_detail or 'no detail'}"
     if seen.speedup is None:
         why = (
-            f"it was not timed: {seen.untimed}" if seen.untimed else "too few blocks were timed beside eager"
+            f"it was not timed: {seen.untimed}"
+            if seen.untimed
+            else "too few blocks were timed together with eager"
         )
         return "inconclusive", why
     verdict, reason = _of_times(seen, seen.speedup, limits)
@@ -123,7 +125,7 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
             causes = slowness(seen, limits.min_effect)
         return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
     bounds = (
-        "too far apart to say"
+        "bounds too far apart"
         if speedup.high > FAR_APART * speedup.low
         else f"{speedup.low:.3f} to {speedup.high:.3f}"
     )
@@ -131,21 +133,21 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     verdict = shown(speedup, limits.min_effect)
     alike = seen.noise.ratio if seen.noise is not None else None
     if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
-        return "inconclusive", f"{times}, but eager differs from itself as much: repeat it on a quiet machine"
+        return "inconclusive", f"{times}, but eager differs from itself as much: repeat on a quiet machine"
     if verdict == "inconclusive" and probable != "inconclusive":
-        return probable, f"{times}; {seen.processes} processes agree, which is too few to be sure"
+        return probable, f"{times}; {seen.processes} processes agree, but they are too few to be sure"
     if verdict == "inconclusive" and speedup.high > _UNSTEADY * speedup.low:
-        return verdict, f"{times}: the machine was too unsteady; repeat it when it is quiet"
+        return verdict, f"{times}: the machine was too unsteady: repeat when it is quiet"
     if verdict == "inconclusive":
         more = more_needed(speedup, seen.processes, limits.min_effect)
         many = "more than 100 more" if more is None else f"{more} more"
-        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably tell"
+        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably decide"
     if verdict in ("no_gain", "regression"):
         causes = slowness(seen, limits.min_effect)
         what = [f"not faster by {limits.min_effect:.1%}"] if verdict == "no_gain" else []
         return verdict, f"{times}{': ' if what or causes else ''}{', '.join([*what, *causes])}"
     if seen.profile is None or seen.eager_profile is None:
-        return "likely_gain", f"{times}, but no profile explains it: none was made"
+        return "likely_gain", f"{times}, but no profile was made to explain it"
     if seen.parity is None:
         return (
             "likely_gain",
@@ -170,9 +172,9 @@ def _causes(seen: Evidence, limits: Limits) -> tuple[str, ...]:
 
 
 def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
-    """What of a profile says why an arm is faster than eager code, each in words; empty if nothing does.
+    """Return what explains in a profile that an arm is faster than eager code; empty if nothing does.
 
-    Without a device only the number of operators and kernels counts: the thread that calls is then all of the call.
+    Without a device, only the number of operators and kernels counts, because the calling thread does all the work.
     """
     found = []
     on_device = eager.kernel_seconds is not None and arm.kernel_seconds is not None
@@ -198,11 +200,11 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
 
 
 def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
-    """What was measured that keeps compiled code from being faster, each in words; empty if nothing was."""
+    """Return the measured causes that keep compiled code from being faster; empty if there are none."""
     found = []
     arm, eager = seen.profile, seen.eager_profile
     if arm is not None and arm.dynamo_seconds and seen.seconds:
-        took = min(arm.dynamo_seconds, seen.seconds)  # the profiler makes it longer
+        took = min(arm.dynamo_seconds, seen.seconds)  # the profiler adds to it
         if took > NOTICEABLE * seen.seconds:
             guards = f" ({guards_text(arm.guards, arm.python_guards)})" if arm.guards else ""
             found.append(
@@ -218,15 +220,15 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
         fewer = arm.kernels * (1 + min_effect) < eager.kernels
         what = "kernels" if arm.kernel_seconds is not None else "operators and kernels"
         if not fewer:
-            found.append(f"{arm.kernels} {what} where eager has {eager.kernels}: nothing was fused")
+            found.append(f"{arm.kernels} {what} against eager's {eager.kernels}: nothing was fused")
         before, after = eager.host_seconds, arm.host_seconds
         if arm.kernel_seconds is not None and before and after and after > before * (1 + min_effect):
-            found.append(f"{time_text(after)} in Python and launches where eager takes {time_text(before)}")
+            found.append(f"{time_text(after)} in Python and launches against eager's {time_text(before)}")
     return tuple(found)
 
 
 def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: Limits) -> float | None:
-    """How many times eager's memory (bytes of warm calls) an arm's is, if that is beyond the limit."""
+    """Return the memory of an arm in warm calls as a multiple of that of eager; None if it is within the limit."""
     if arm is None or not eager:
         return None
     allowance = _DEVICE_ALLOWANCE if on_device else _RESIDENT_ALLOWANCE
@@ -235,7 +237,7 @@ def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: L
 
 
 def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
-    """What a reader must know beside the reason."""
+    """Return remarks that a reader needs in addition to the reason."""
     found = []
     if seen.speedup is not None and seen.speedup.p50 is not None and seen.processes > 1:
         alone, slack = seen.speedup.p50, 1 + limits.min_effect
@@ -244,27 +246,27 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
             found.append(f"{alone:.3f} times{bounds} if each call is waited for")
     if seen.recompiles:
         found.append(
-            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} behind the first three calls"
+            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} after the first three calls"
         )
     if seen.blocks is not None and seen.blocks < BLOCKS:
-        found.append(f"{seen.blocks} of {BLOCKS} blocks in a process: more time (--budget) makes more")
+        found.append(f"only {seen.blocks} of {BLOCKS} blocks in a process: use a larger --budget")
     if seen.unpatched is not None and _is_inert(seen, seen.unpatched):
         found.append(
-            f"the patch is inert: as many graphs, breaks and kernels as `{seen.unpatched.arm}`, which goes without it"
+            f"the patch is inert: as many graphs, breaks and kernels as `{seen.unpatched.arm}`, which lacks it"
         )
     if seen.settled is False:
         after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
         found.append(f"times had not settled{after}")
     if verdict == "real_gain":
         if seen.seeds is not None and seen.seeds < PARITY_SEEDS:
-            found.append(f"outputs compared from {seen.seeds} of {PARITY_SEEDS} seeds")
+            found.append(f"outputs compared for {seen.seeds} of {PARITY_SEEDS} seeds")
         if seen.memory is None or seen.eager_memory is None:
             found.append("memory not measured")
     return found
 
 
 def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
-    """Whether a patch changes nothing of what is compiled and launched."""
+    """Whether a patch leaves the numbers of graphs, breaks and kernels unchanged."""
     if seen.profile is None or unpatched.profile is None or seen.profile.kernels is None:
         return False
     own = seen.graphs, seen.breaks, seen.profile.kernels
@@ -272,8 +274,8 @@ def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
 
 
 def recommended_of(arms: Sequence[ArmBench]) -> str | None:
-    """The fastest arm with a real gain, else with a likely one, else eager; None if eager was not measured, or an arm may
-    yet turn out faster."""
+    """Return the fastest arm with a real gain, else with a likely gain, else eager. Return None if eager was not
+    measured, or if an arm may still turn out to be faster."""
     for verdict in GAINS:
         gains = [arm for arm in arms if arm.verdict == verdict and arm.speedup is not None]
         if gains:
@@ -286,7 +288,8 @@ def recommended_of(arms: Sequence[ArmBench]) -> str | None:
 def overall(
     cases: Sequence[BenchCase], loader: LoaderShare | None, limits: Limits
 ) -> tuple[BenchVerdict, str, str | None]:
-    """The verdict on compiling this target, its reason, and the arm to take. The last case stands for all of them."""
+    """Return the verdict on compiling this target, the reason, and the recommended arm. The last case combines all
+    cases."""
     if not cases:
         return "not_run", "nothing was measured", None
     summary = cases[-1]
@@ -296,7 +299,7 @@ def overall(
         return "not_run", f"there is no eager code to compare with: {why}", None
     others = [arm for arm in summary.arms if arm.arm != EAGER]
     if not others:
-        return "not_run", "no compiled arm was asked for", EAGER
+        return "not_run", "no compiled arm was requested", EAGER
     verdict, arm = _best(others)
     failed = [f"{each.arm} failed: {each.reason}" for each in others if each.verdict == "failed"]
     reason = "; ".join([*([f"{arm.arm}: {arm.reason}"] if arm.verdict != "failed" else []), *failed])
@@ -322,7 +325,7 @@ def overall(
 
 
 def _best(arms: Sequence[ArmBench]) -> tuple[BenchVerdict, ArmBench]:
-    """The arm that decides: the fastest of those with the best verdict."""
+    """Return the arm that decides, and its verdict: the fastest arm among those with the best verdict."""
 
     def fastest(verdict: ArmVerdict) -> ArmBench | None:
         those = [arm for arm in arms if arm.verdict == verdict]
@@ -331,13 +334,13 @@ def _best(arms: Sequence[ArmBench]) -> tuple[BenchVerdict, ArmBench]:
     for verdict in _BEST_FIRST:
         if (arm := fastest(verdict)) is not None:
             return verdict, arm
-    # All failed. What was timed and may not be used is no gain; what could not be timed tells nothing.
+    # All failed. An arm that was timed but cannot be used is no gain; without times, nothing is known.
     timed = next((arm for arm in arms if arm.seconds is not None), None)
     return ("no_gain", timed) if timed else ("inconclusive", arms[0])
 
 
 def _fed(loader: LoaderShare, speedup: float) -> float:
-    """How many times as fast an iteration becomes with such a model."""
+    """Return the speedup of an iteration, loading included, if the model has this speedup."""
     rest = loader.loader_seconds + loader.copy_seconds
     return (rest + loader.model_seconds) / (rest + loader.model_seconds / speedup)
 

@@ -1,4 +1,4 @@
-"""What was asked for of a bench, as far as its verdicts depend on it."""
+"""The parts of a bench request that its verdicts depend on."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from tcready.schema.words import InputsSource, Mode
 
 @dataclass(frozen=True)
 class BenchWanted:
-    """What was asked for, as far as verdicts and the checklist depend on it."""
+    """The parts of a bench request that verdicts and the checklist depend on."""
 
     target: str
-    """As it is written in commands."""
+    """The target as written in commands."""
     command: str = ""
-    """What repeats the bench."""
+    """The command that repeats the bench."""
     limits: Limits = field(default_factory=Limits)
     inputs_from: InputsSource | None = None
     mode: Mode = "infer"
     dtype: str | None = None
-    """Of the model; None: as it is built."""
+    """The dtype of the model; None: as built."""
     autocast: str | None = None
     in_process: bool = False
-    """Whether it is an object of a process, which no command can name."""
+    """Whether the target is an object of a process, which a command cannot name."""
     arms: tuple[str, ...] = ()
-    """Those that an object was benched with by name."""
+    """The arms that were requested for an object."""
     rollbacks: tuple[tuple[str, str], ...] = ()
-    """Name of an arm and its way back to eager, of arms that have one of their own."""
+    """Pairs of an arm and its own way back to eager, for arms that have one."""
 
     def again(self, **options: object) -> str:
-        """What measures it with these options of a bench: a command, or of an object the call."""
+        """Return the command that runs the bench with these options; for an object, the call."""
         if not self.in_process:
             return " ".join(
                 ["tcready bench", self.target, *(f"--{name} {value}" for name, value in options.items())]

@@ -41,16 +41,16 @@ def bench(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Measure TARGET eager and compiled: is it worth it, here, with these inputs.
+    """Measure whether compiling TARGET pays off on this machine, with these inputs.
 
-    Exit 0: it was measured, whatever came of it; 1: an arm is slower than --fail-on-regression allows; 2: nothing could
-    be measured, or the bench in --against is of another machine or stack.
+    Exit 0: the target was measured, with any verdict; 1: an arm is slower than --fail-on-regression allows, or fails
+    now; 2: nothing could be measured, or the result cannot be compared with --against.
     """
     wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
     if (wanted.fail_on_regression is None) != (wanted.against is None):
         raise TcreadyError("--fail-on-regression and --against go together: give both or none")
     refuse_lost_files({"--output": output, "--html": html}, (target,))
-    api.editor_address(options["editor"])  # a wrong one is told before anything runs
+    api.editor_address(options["editor"])  # raise for an invalid one before anything runs
     with telling(quiet) as (announce, progress):
         report = api.bench(
             target,
@@ -67,7 +67,7 @@ def bench(
             slower = api.regressions(wanted.against, report, wanted.fail_on_regression)
         except TcreadyError as error:
             unknown = error
-    # Only now: what is written may be the file that was compared with.
+    # Only now: the output may be the file that was compared with.
     show(
         report,
         output_format,

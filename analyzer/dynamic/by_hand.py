@@ -86,12 +86,12 @@ def _refuse(given: argparse.Namespace) -> None:
     if given.accumulate < 1:
         raise TcreadyError(f"--accumulate {given.accumulate}: expected a whole number above 0")
     if given.accumulate > 1 and given.mode != "train":
-        raise TcreadyError("--accumulate is of training steps: add --mode train")
+        raise TcreadyError("--accumulate is for training only: add --mode train")
     if given.bench_budget is not None and not 0 < given.bench_budget < float("inf"):
         raise TcreadyError(f"--bench-budget {given.bench_budget}: expected a number of seconds above 0")
     known = replace(_bench_options(given), arms=tuple(arm for arm in given.arm if arm != PLAN))
     if len(arms_of(known, None, _no_patch)) == 1 and PLAN not in given.arm:
-        raise TcreadyError("--arm eager: name an arm to hold against it")
+        raise TcreadyError("--arm eager: there is nothing to compare it with: add another --arm")
 
 
 def _refuse_unwritable(path: str) -> None:

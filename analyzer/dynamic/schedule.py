@@ -1,6 +1,7 @@
-"""Which processes a bench needs, in which order, within its budget; what their answers come to is worked out elsewhere.
+"""Run the processes that a bench needs, in order, within its budget. Their answers are evaluated elsewhere.
 
-It travels with the worker: a machine that has Python and torch alone measures, and another one says what it means.
+This module is part of the standalone worker: a machine with only Python and torch can measure, and another machine
+evaluates the result.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from tcready.schema.words import EAGER
 
 BUDGET, QUICK_BUDGET = 300.0, 120.0
 TIMED, LATER_TIMED, QUICK_TIMED = 20.0, 10.0, 8.0
-"""Seconds of timed calls in one process, at most: in the first process, in a later one, and with `--quick`. Processes
-differ more than blocks of one process do, so three short ones decide sooner than long ones."""
+"""The most seconds of timed calls in one process: the first one, a later one, and with `--quick`. Processes differ more
+than the blocks of one process, so three short processes decide sooner than long ones."""
 EXTRA = 2
-"""Processes more if the verdict is near a threshold."""
+"""The number of additional processes if the verdict is near a threshold."""
 LEAST = 20.0
-"""Seconds without which no process is begun, unless others took less."""
+"""The least seconds left for another process to start, unless previous ones took less."""
 CARRIED = "artifacts.bin"
 PARITY_SHARE = 0.07
-"""Of the budget, for outputs from further seeds and in other layouts: a second opinion, after everything else."""
+"""The share of the budget for comparing outputs with further seeds and layouts, after everything else."""
 LOADER_SECONDS = 20.0
 REMEDY_BLOCKS = 5
 """The number of timed blocks of each remedy. It is small because remedies do not affect the verdict."""
@@ -38,51 +39,51 @@ NEED_PROCESSES = (
     "cold start, and memory",
     "cold start with a warm cache",
 )
-"""What one process alone does not tell."""
+"""Measurements that need more than one process."""
 NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
-"""What is not measured where the first process timed nothing."""
+"""Measurements that are skipped if the first process timed nothing."""
 OF_THE_FIRST: frozenset[BenchKind] = frozenset({"steady", "profile", "parity"})
-"""What the process of the check measures, with the model that it built."""
+"""Kinds that the process of the check measures, with the model that it built."""
 OF_A_SPARE: frozenset[BenchKind] = frozenset({"steady", "cold", "parity"})
-"""What is measured in processes of its own one after the other."""
+"""Kinds that spare processes measure, one after the other."""
 SPARE_PROCESSORS, SPARE_BYTES = 8, 8 << 30
-"""What a machine has at least, if one process imports torch while another one measures."""
+"""The processors and free memory that are needed for a spare process beside one that measures."""
 NOTHING_TIMED = "not run: the first process timed nothing"
 
 
 @dataclass
 class Schedule:
-    """One bench under way."""
+    """A bench that is running."""
 
     run: Callable[[BenchRequest, float, Progressing], BenchAnswer]
-    """One process that takes at most so many seconds."""
+    """Runs one process for at most the given seconds."""
     wanted: BenchOptions
     arms: tuple[Arm, ...]
     room: Path
     tell: Progressing
-    """Called with what is measured next."""
+    """Called with the next measurement."""
     progress: Progressing
-    """Called with what a process does."""
+    """Called with the progress of a process."""
     ends: float
     alone: str = ""
-    """Why everything is measured in one process; empty if each request has one of its own."""
+    """Why everything is measured in one process; empty if each request gets its own."""
     decided: Callable[[Schedule], bool] = lambda _: False
-    """Whether what is done so far decides, so that no further process has to confirm it."""
+    """Returns whether the results so far are decisive, so that no further process is needed."""
     remedies: Callable[[Schedule], tuple[Arm, ...]] = lambda _: ()
-    """What to try since compiling does not pay, by what is done so far."""
+    """Returns the remedies to try if, by the results so far, compiling does not pay off."""
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
-    """Seconds of the longest process that timed calls; 0 before there was one."""
+    """Seconds of the longest process that timed calls; 0 before the first one."""
 
     @property
     def step(self) -> dict[str, Any]:
-        """Fields of a request: what one timed step is."""
+        """The fields of a request that define one timed step."""
         return {"accumulate": self.wanted.accumulate, "calls": self.wanted.steps, "loop": self.wanted.loop}
 
     @property
     def compiled(self) -> tuple[Arm, ...]:
-        """Arms beside eager that share its sources."""
+        """The compiled arms without a patch."""
         return tuple(arm for arm in self.standing if arm.code and not arm.sources)
 
     @property
@@ -91,7 +92,7 @@ class Schedule:
 
     @property
     def standing(self) -> tuple[Arm, ...]:
-        """Arms that did not fail in every case of a process: what did is not measured again. None if eager is alone."""
+        """The arms to measure: those that did not fail in every case of a process. Empty if no arm but eager is left."""
         rows: dict[str, list[bool]] = {}
         for process in self.done:
             if process.purpose == "steady":
@@ -103,7 +104,7 @@ class Schedule:
 
     @property
     def shares(self) -> bool:
-        """Whether compiled arms share one limit of recompilations in this torch, as far as that is known."""
+        """Whether compiled arms share one recompile limit in this torch; False if not known yet."""
         return any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
 
     def left(self) -> float:
@@ -112,7 +113,8 @@ class Schedule:
     def ask(
         self, purpose: BenchPurpose, request: BenchRequest, words: str, *, more: float = 0.0
     ) -> BenchAnswer | None:
-        """One process; None, and a line in `cut`, if the budget does not reach for it. `more` is not of the budget."""
+        """Run one process and return its answer. Return None, and add a line to `cut`, if the budget does not allow it.
+        `more`: seconds in addition to the budget."""
         if self.done and self.left() + more < min(self.longest or LEAST, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
@@ -125,23 +127,23 @@ class Schedule:
         return answer
 
     def _passed_on(self, now: Progress) -> None:
-        """What a process says, beside how much of the whole budget is left."""
+        """Report the progress of a process, with the time that is left of the whole budget."""
         self.progress(dataclasses.replace(now, stage="bench", left=max(self.left(), 0.0)))
 
     def cache_of(self, arms: Sequence[Arm]) -> str:
-        """Folder of Inductor's files: of its own for each set of sources."""
+        """Return the folder for Inductor's files. Each set of sources has its own."""
         number = self.arms.index(arms[0]) if arms[0].sources else 0
         return str(self.room / f"warm-{number}")
 
     def groups(self) -> tuple[tuple[Arm, ...], ...]:
-        """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
+        """Return the arms of each process: all in one, unless compiled arms share one recompile limit in this torch."""
         eager = self.standing[:1]
         together = [(*eager, arm) for arm in self.compiled] if self.shares else [(*eager, *self.compiled)]
         return (*(each for each in together if each), *((arm,) for arm in self.patched))
 
 
 def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
-    """What was asked for that decides what is measured, by its name in the stack."""
+    """Return the options that decide what is measured, by their names in the stack."""
     return {
         "inputs": options.inputs or "",
         "lengths": wanted.lengths or "",
@@ -154,12 +156,12 @@ def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
 
 
 def budget_of(wanted: BenchOptions) -> float:
-    """Seconds for everything but a soak."""
+    """Return the seconds for everything except a soak."""
     return wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
 
 
 def measure(work: Schedule) -> bool:
-    """Every process that the arms need, as far as the budget reaches; whether anything was timed."""
+    """Run the processes that the arms need, within the budget. Return whether anything was timed."""
     wanted, budget = work.wanted, max(work.left(), LEAST)
     if not _steady(work, 0):
         asked = [*([f"loader {wanted.loader}"] if wanted.loader is not None else []), *NEED_TIMES]
@@ -167,7 +169,7 @@ def measure(work: Schedule) -> bool:
         return False
     if wanted.loader is not None:
         _fed(work, wanted.loader)
-    # Without these two no verdict stands: they come before what makes it narrower.
+    # A verdict needs both of these: they come before processes that only narrow the interval.
     _profile(work)
     _parity(work, budget if work.alone else None)
     if work.alone:
@@ -186,22 +188,23 @@ def measure(work: Schedule) -> bool:
 
 
 def measure_more(work: Schedule) -> None:
-    """Further processes for a verdict that is near a threshold."""
+    """Run further processes, for a verdict that is near a threshold."""
     first = 1 + max((each.request.seed for each in work.done if each.purpose == "steady"), default=0)
     for number in range(first, work.wanted.at_least + EXTRA):
         _steady(work, number)
 
 
 def soak(work: Schedule, arm: Arm, seconds: float) -> None:
-    """One arm for so long, which is not of the budget."""
+    """Run one arm for `seconds`, which do not count towards the budget."""
     request = BenchRequest("soak", (arm,), seconds=seconds, **work.step, cache=work.cache_of((arm,)))
     work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
 
 
 class Spares:
-    """A process that imports torch while another one measures, to be the next one. Enter it as a context.
+    """A spare process that imports torch while another process measures, and then becomes the next one. Use it as a
+    context manager.
 
-    `is_allowed`: whether there are processors and memory for two, and what is measured does not need all processors.
+    `is_allowed`: whether the machine can run two processes at once without disturbing the measurement.
     """
 
     def __init__(self, is_allowed: bool) -> None:
@@ -218,20 +221,20 @@ class Spares:
 
     @staticmethod
     def are_allowed(device: str) -> bool:
-        """Whether this machine has room for one, for a model on `device`."""
+        """Return whether this machine can run a spare process, for a model on `device`."""
         if device == "cpu" or not hasattr(os, "sched_getaffinity"):
             return False
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return len(os.sched_getaffinity(0)) >= SPARE_PROCESSORS and free >= SPARE_BYTES
 
     def prepare(self, request: RunRequest) -> None:
-        """Start one, unless one waits or none is allowed."""
+        """Start a spare process, unless one is waiting or none is allowed."""
         if self._is_allowed and self._waiting is None:
             self._waiting = StayingWorker()
             self._waiting.prepare(request)
 
     def take(self) -> StayingWorker | None:
-        """The one that waits, which is the caller's to leave; None if there is none."""
+        """Return the waiting process, which the caller must close; None if there is none."""
         waiting, self._waiting = self._waiting, None
         return waiting
 
@@ -239,8 +242,8 @@ class Spares:
 def process_of(
     request: RunRequest, first: StayingWorker | None = None, spares: Spares | None = None
 ) -> Callable[[BenchRequest, float, Progressing], BenchAnswer]:
-    """What runs one process of a bench of this target. `first`: the process of its check, which answers what comes before
-    second processes, if it can. `spares`: where later processes come from, if one waits."""
+    """Return a function that runs one process of a bench of this target. `first`: the process of the check, which answers
+    the first requests if it can. `spares`: provides later processes, if one is waiting."""
 
     def run(wanted: BenchRequest, seconds: float, tell: Progressing) -> BenchAnswer:
         is_plain = not any(arm.sources for arm in wanted.arms)
@@ -249,13 +252,13 @@ def process_of(
                 if wanted.kind != "steady" and spares is not None:
                     spares.prepare(request)
                 return first.bench(wanted, seconds, tell)
-            first.close()  # its memory and its processor are the next one's
+            first.close()  # frees its memory and its processor for the next one
         if wanted.kind in OF_A_SPARE and is_plain and spares is not None and (spare := spares.take()):
             with spare:
-                spares.prepare(request)  # it is done importing before this one is done building and compiling
+                spares.prepare(request)  # it imports torch while this one builds and compiles
                 if spare.is_of(request):
                     return spare.bench(wanted, min(request.options.timeout, seconds), tell)
-        # a soak may take longer than any run: its own seconds are its limit
+        # a soak may take longer than any run, so the timeout of a run does not apply
         limit = seconds if wanted.kind == "soak" else min(request.options.timeout, seconds)
         options = dataclasses.replace(request.options, timeout=round(limit))
         return bench(dataclasses.replace(request, options=options), wanted, tell)
@@ -264,7 +267,7 @@ def process_of(
 
 
 def _steady(work: Schedule, number: int) -> bool:
-    """The `number`-th process in which arms are timed in turn; whether anything was timed."""
+    """Run the `number`-th process that times the arms in turn. Return whether anything was timed."""
     most = QUICK_TIMED if work.wanted.quick else TIMED if number == 0 else LATER_TIMED
     timed = min(most, max(work.left(), LEAST) / 4)
 
@@ -291,7 +294,7 @@ def _steady(work: Schedule, number: int) -> bool:
         any_timed |= any(each.blocks for each in answer.measured)
         ended |= answer.ended_in not in (None, EAGER)
         if len(arms) > 2 and work.shares:
-            # Only now is it known that arms share a limit here: those behind the first get processes of their own.
+            # Only now is it known that arms share a limit: all compiled arms but the first get their own processes.
             first = arms[:2]
             kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
             work.done[-1] = BenchProcess(
@@ -307,8 +310,8 @@ def _steady(work: Schedule, number: int) -> bool:
 
 
 def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
-    """Each beside eager code and the arm `default`; in an older torch, where compiled arms share one limit of
-    recompilations, beside eager code alone."""
+    """Time each remedy together with eager code and the arm `default`; or with eager code only, in an older torch in
+    which compiled arms share one recompile limit."""
     known = tuple(arm for arm in work.standing if arm.name in (EAGER, "default"))
     if not remedies or not known:
         return
@@ -328,7 +331,7 @@ def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
 
 
 def _each_group(work: Schedule) -> Iterator[tuple[Arm, ...]]:
-    """Groups of arms in turn; where a process ends in the code of an arm, the others again without it."""
+    """Yield groups of arms. If a process ends in the code of an arm, yield the others again without it."""
     done: set[str] = set()
     ended: set[str] = set()
     while waiting := [arms for arms in work.groups() if any(a.code and a.name not in done for a in arms)]:
@@ -344,7 +347,7 @@ def _each_group(work: Schedule) -> Iterator[tuple[Arm, ...]]:
 
 
 def _profile(work: Schedule) -> None:
-    """Of what the first process of each arm did not profile itself."""
+    """Profile the arms that the process that timed them did not profile."""
     seen = {each.arm for process in work.done for each in process.answer.measured if each.profile is not None}
     for arms in _each_group(work):
         if seen >= {arm.name for arm in arms}:
@@ -354,8 +357,8 @@ def _profile(work: Schedule) -> None:
 
 
 def _parity(work: Schedule, budget: float | None) -> None:
-    """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`. With a budget, further
-    seeds and layouts in the same process."""
+    """Compare outputs with those of eager code of the same sources: `tcready prove` verifies what a patch changes. With a
+    budget, compare further seeds and layouts in the same process."""
     for arms in _each_group(work):
         request = BenchRequest("parity", arms, cache=work.cache_of(arms), first_seed_only=budget is None)
         if budget is not None:
@@ -364,7 +367,7 @@ def _parity(work: Schedule, budget: float | None) -> None:
 
 
 def _more_parity(work: Schedule, budget: float) -> None:
-    """Outputs from all seeds and in other layouts, in a process of its own: of arms that agree from the first seed."""
+    """Compare outputs for all seeds and layouts in separate processes, for arms that agree for the first seed."""
     rows = [row for each in work.done if each.purpose == "parity" for row in each.answer.measured]
     agree = {row.arm for row in rows if row.parity is not None and row.parity.same and not row.error}
     for group in work.groups():
@@ -377,7 +380,7 @@ def _more_parity(work: Schedule, budget: float) -> None:
 
 
 def _cold(work: Schedule) -> None:
-    """Each arm from an empty cache."""
+    """Measure the cold start of each arm with an empty cache."""
     for arm in reversed(work.standing):
         request = BenchRequest(
             "cold",
@@ -405,7 +408,7 @@ def _named_compiled(arms: Sequence[Arm]) -> str:
 
 
 def _warm(work: Schedule) -> None:
-    """First calls in processes that find files of the one before, or get its artifacts alone."""
+    """Measure first calls in processes that find the cache files of an earlier process, or only its artifacts."""
     for arm in (*work.compiled, *work.patched):
         base = BenchRequest("cold", (arm,), **work.step)
         kept = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))

@@ -27,7 +27,7 @@ BLOCKS = 10
 """Of calls that are timed together, of each arm and case in a process."""
 PARITY_SEEDS = 3
 """From so many seeds outputs are compared."""
-PARITY_ITEM, GENERATION_ITEM = "parity", "prefill and decode apart"
+PARITY_ITEM, GENERATION_ITEM = "parity", "separate prefill and decode"
 """Two items of the checklist."""
 
 

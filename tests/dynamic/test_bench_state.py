@@ -480,4 +480,4 @@ def test_a_training_loop_makes_its_own_steps(loops: Path) -> None:
 
 def test_a_loop_that_is_no_function_is_told(loops: Path) -> None:
     answer = timed_loop(loops, {"loop": "net.py::Attends"})
-    assert answer.failure == "--loop net.py::Attends: it is no function"
+    assert answer.failure == "--loop net.py::Attends: not a function"

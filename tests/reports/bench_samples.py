@@ -182,8 +182,8 @@ def full_bench() -> Bench:
                 80,
                 None,
                 (
-                    Items("tokens", 515.0, "tokens: mean of the cases by their weights"),
-                    Items("samples", 4.0, "samples: mean of the cases by their weights"),
+                    Items("tokens", 515.0, "tokens: weighted mean of the cases"),
+                    Items("samples", 4.0, "samples: weighted mean of the cases"),
                 ),
             ),
         ),

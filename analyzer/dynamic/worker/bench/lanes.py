@@ -1,4 +1,4 @@
-"""Every arm in every case, from the first calls until the times have settled."""
+"""Run every arm in every case, from the first calls until the times have settled."""
 
 from __future__ import annotations
 
@@ -28,25 +28,23 @@ from tcready.schema.bench import Arm, ArmMeasured, BenchRequest
 from tcready.schema.words import EAGER
 
 FIRST_CALLS = 3
-"""Calls that compile: a size that varies is met on the second, and CUDA graphs are recorded on the second."""
+"""The number of calls that compile: a varying size appears in the second, which also records CUDA graphs."""
 COPIED_CALLS = 10
-"""Calls in a row at most if each changes its inputs: a cache grows by that much."""
+"""The most consecutive calls if each changes its inputs, such as a growing cache."""
 SETTLING = 5
-"""Calls whose median is held against that of as many before them."""
+"""The number of calls whose median is compared with that of as many calls before them."""
 SETTLED = 0.05
-"""By how much these may differ."""
+"""The relative difference up to which these medians count as settled."""
 COMPILED_NOTHING = "compiled nothing"
-GAVE_UP = "Dynamo gave up at its recompile limit: from there on calls run eagerly"
+GAVE_UP = "Dynamo reached its recompile limit: later calls run eagerly"
 AGAIN = "compiled again"
-"""What the note of recompilations begins with."""
+"""The prefix of the note about recompilations."""
 MOST_NAMED = 3
-"""Functions that it names."""
+"""The most functions that this note names."""
 OWN_PARTS = (
-    "the code compiles parts of itself: `eager` is the code as it stands; in parity all of it is eager"
+    "the code compiles parts of itself: they stay compiled in `eager`, but not in the reference for parity"
 )
-ONE_ARM = (
-    "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
-)
+ONE_ARM = "not run: in this torch, arms share one recompile limit, so only one arm is compiled in a process"
 
 
 Missing = Callable[[], str | None]
@@ -58,18 +56,18 @@ class Lane:
     """One arm in one case."""
 
     found: ArmMeasured
-    """What was measured so far; with an `error` the lane is out."""
+    """The measurements so far. A lane with an `error` is not measured any more."""
     arm: Running | None = None
-    """None if it could not be built, or is out."""
+    """None if it could not be built, or was dropped."""
     step: Callable[[Iterator[Inputs]], Any] | None = None
     feed: Feed | None = None
     accumulate: int = 1
     seconds: float = 0.0
-    """Of a warm step."""
+    """The seconds of a warm step."""
     drifts: bool = False
-    """Whether calls change its model: then all arms of a case are called equally often."""
+    """Whether calls change its model. All arms of a case are then called equally often."""
     gave_up: bool = False
-    """Whether code of its arm was compiled too often, and runs eagerly since."""
+    """Whether its arm reached the recompile limit, so that code runs eagerly."""
 
     @property
     def name(self) -> str:
@@ -83,17 +81,17 @@ class Lane:
         self.arm = self.step = self.feed = None
 
     def inputs(self, steps: int) -> Iterator[Inputs]:
-        """For so many steps."""
+        """Return the inputs for the given number of steps."""
         assert self.feed is not None
         return self.feed.take(steps * self.accumulate)
 
     def calls_at_once(self, steps: int) -> int:
-        """So many steps in a row, or fewer if they change their inputs."""
+        """Return how many of these steps can run consecutively: fewer if they change their inputs."""
         assert self.feed is not None
         return steps if self.feed.anew == "never" else min(steps, COPIED_CALLS)
 
     def timed(self, context: Context, steps: int) -> list[float]:
-        """Seconds of each of some steps in a row. Raises what they raise."""
+        """Run steps consecutively and return the seconds of each. Raises what they raise."""
         assert self.arm is not None
         assert self.step is not None
         inputs = self.inputs(steps)
@@ -113,7 +111,7 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
     """Use a cache folder for everything that is compiled in the context. Yields a function that returns why Inductor
     cannot compile here; call it only after an error, because it takes up to ten seconds.
 
-    Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
+    Folders that were not given are created beside the state file, and the launcher removes them.
     """
     dynamo.reset()
     with (
@@ -128,19 +126,19 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
                 return missing_toolchain(context.work.options.device, context)
 
         if request.kind == "cold":
-            missing()  # what a machine needs once is no part of a cold start
+            missing()  # a one-time cost of the machine is not part of a cold start
             dynamo.reset()
         with inductor.inductor_cache(folder, headers_in=tools):
             yield missing
 
 
 def _names_inductor(code: str) -> bool:
-    """Whether its lines compile with Inductor: they name it, or no other backend."""
+    """Whether the code compiles with Inductor: it names Inductor, or no backend."""
     return "compile" in code and ("inductor" in code or "backend" not in code)
 
 
 def lanes_of(context: Context, request: BenchRequest, missing: Missing | None) -> list[Lane]:
-    """Every arm in every case, built; those that cannot be are out. Raises NotTrainedError if nothing is trained."""
+    """Build every arm in every case; those that fail get an error. Raises NotTrainedError if nothing can be trained."""
     given = _given(context, request)
     lanes: list[Lane] = []
     drifting = given.drift.buffers
@@ -180,7 +178,7 @@ def built_or_why(
     forced: bool = False,
     drifting: Sequence[str] = (),
 ) -> Running | str:
-    """The arm, as of `built`, or in one line why it cannot be."""
+    """Return the arm as `built` does, or in one line why it cannot be built."""
     try:
         return built(context, arm, forced=forced, drifting=drifting)
     except Exception as error:
@@ -189,10 +187,10 @@ def built_or_why(
 
 @dataclass
 class _Given:
-    """What eager code shows before any arm has run."""
+    """What is known from calls of eager code, before any arm runs."""
 
     cases: list[tuple[Loss | None, Feed] | str]
-    """Of each the loss, and how its calls get their inputs; or why it cannot be called."""
+    """For each case, the loss and the feed of inputs; or why it cannot be called."""
     drift: Drift
     compiles: bool
     """Whether the code compiles parts of itself."""
@@ -225,12 +223,12 @@ def _given(context: Context, request: BenchRequest) -> _Given:
 
 
 def error_of(error: BaseException, context: Context, missing: Missing | None) -> str:
-    """What an arm raised, in one line, or why Inductor cannot compile anything here."""
+    """Return the error of an arm in one line, or why Inductor cannot compile anything here."""
     return (missing() if missing is not None else None) or compile_error(error, context)
 
 
 def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) -> None:
-    """Compile: the first calls of each case, in order. An arm that compiles nothing is out, as is what raises."""
+    """Compile: run the first calls of each case, in order. Drop arms that compile nothing, and lanes that raise."""
     for arm in dict.fromkeys(lane.found.arm for lane in lanes):
         own = [lane for lane in lanes if lane.found.arm == arm]
         record = Record()
@@ -252,7 +250,7 @@ def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) ->
 
 
 def _counted(context: Context, own: list[Lane], record: Record) -> None:
-    """Graphs and breaks of an arm, over all of its cases: they share what is compiled."""
+    """Count the graphs and breaks of an arm over all its cases, which share compiled code."""
     running = next((lane.arm for lane in own if lane.arm is not None), None)
     if running is None or running.eager:
         return
@@ -263,7 +261,7 @@ def _counted(context: Context, own: list[Lane], record: Record) -> None:
         lane.add(graphs=graphs, breaks=breaks, recompiles=0, notes=(*lane.found.notes, *again))
         if not graphs and not lane.found.error:
             lane.out(COMPILED_NOTHING)
-        lane.gave_up |= any_given_up(record)  # in which of the cases is not known
+        lane.gave_up |= any_given_up(record)  # the case is not known
 
 
 def warm_up(
@@ -274,8 +272,8 @@ def warm_up(
     missing: Missing | None,
     calls: int | None = None,
 ) -> None:
-    """Calls until the times have settled: as many as asked for at least and at most, unless `seconds` are over; or just
-    so many `calls`."""
+    """Run calls until the times have settled, within the requested minimum and maximum, for at most `seconds`; or
+    exactly `calls` calls."""
     context.journal.write(f"bench: {lane.name}, warm-up")
     times: list[float] = []
     began = time.monotonic()
@@ -297,7 +295,7 @@ def warm_up(
 
 
 def watched(context: Context, lane: Lane, steps: int) -> list[float]:
-    """Times of some steps; what Dynamo compiles again in them is counted."""
+    """Return the times of some steps, and count the recompilations in them."""
     record = Record()
     with recording(record):
         times = lane.timed(context, steps)
@@ -306,7 +304,7 @@ def watched(context: Context, lane: Lane, steps: int) -> list[float]:
 
 
 def count(context: Context, lane: Lane, record: Record) -> None:
-    """Add what was compiled again."""
+    """Add recompilations to the lane."""
     if lane.arm is not None and not lane.arm.eager:
         again = sum(1 for event in record.recompiles if event.kept)
         notes = (
@@ -317,7 +315,7 @@ def count(context: Context, lane: Lane, record: Record) -> None:
 
 
 def _named_again(context: Context, record: Record) -> tuple[str, ...]:
-    """What was compiled again, and why, as a note; none if nothing was."""
+    """Return a note with the recompilations and their reasons; empty if there were none."""
     found = narrate.join_recompiles(narrate.recompiles(record, context.names, None, False))
     parts = [f"{each.path}:{each.line} {each.symbol} ({each.reasons[0]})" for each in found if each.reasons]
     number = len(record.recompiles)
@@ -327,7 +325,7 @@ def _named_again(context: Context, record: Record) -> tuple[str, ...]:
 
 
 def any_given_up(record: Record) -> bool:
-    """Whether code was not compiled again since that was done too often."""
+    """Whether code reached the recompile limit and was not recompiled."""
     return any(not event.kept for event in record.recompiles)
 
 

@@ -1,4 +1,4 @@
-"""What one timed call is if it is not one call of the model: several in a row, or a loop of the user's own."""
+"""Timed calls that are not one call of the model: several consecutive calls, or a loop of the user's own."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tcready.dynamic.worker.loading import named
 from tcready.schema.bench import BenchRequest
 
 Loop = Callable[..., Any]
-"""Called with the model, which is compiled or not, and with the inputs of a case."""
+"""Takes the model, compiled or not, and the inputs of a case."""
 
 
 def loop_of(context: Context, request: BenchRequest) -> Loop | None:
-    """The loop that was asked for; None if calls are timed one by one.
+    """Return the requested loop; None if calls are timed one by one.
 
-    Raises Unmeasured if what is named is no function, and what importing it raises.
+    Raises Unmeasured if the name is not that of a function, and whatever importing it raises.
     """
     if request.loop is not None:
         found = named(request.loop, "--loop", context.work)
         if not callable(found) or isinstance(found, (type, torch.nn.Module)):
-            raise Unmeasured(f"--loop {request.loop}: it is no function")
+            raise Unmeasured(f"--loop {request.loop}: not a function")
         loop: Loop = found
         return loop
     if request.calls <= 1:

@@ -1,4 +1,4 @@
-"""Outputs, gradients and losses of every arm beside those of eager code, and of eager code in float64."""
+"""Compare outputs, gradients and losses of every arm with those of eager code, and of eager code in float64."""
 
 from __future__ import annotations
 
@@ -42,48 +42,46 @@ from tcready.events.record import Record
 from tcready.schema.bench import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
 
 SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
-"""Of weights and of inputs, where these are drawn."""
+"""The seeds for weights, and for inputs if they are drawn."""
 TIMES = 10.0
-"""How many times as far from float64 as eager code a loss may be, beside the tolerance."""
+"""The distance from float64 that a loss may have in addition to the tolerance, as a multiple of that of eager code."""
 TOO_FAR = 0.1
-"""Of the largest loss: what differs by more is not called the same, however far eager code itself is from float64."""
+"""The share of the largest loss above which losses are not called equal, however far eager code is from float64."""
 LEARNING_RATE = 1e-3
-"""Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
+"""The learning rate of compared steps: large enough that a wrong gradient shows in the next loss."""
 REPLAYED = 3
-"""So many calls are compared: a size that varies is met on the second, and CUDA graphs are recorded on it and replayed on
-the third."""
+"""The number of compared calls: a varying size appears in the second, which also records CUDA graphs, and the third
+replays them."""
 EAGER_RUNS = 4
-"""Of eager code and arms, that so many calls each have to be quick enough for; on CUDA they are made in any case."""
+"""The number of runs with REPLAYED calls each that must fit into the time; on CUDA they are made in any case."""
 
-FIRST_ALONE = "outputs of first calls alone: calls are too slow to compare later ones as well"
-NOTHING_COMPARED = (
-    "nothing was compared: the outputs hold no tensor with a value that is neither NaN nor infinite"
-)
+FIRST_ALONE = "only the outputs of first calls were compared: calls are too slow to compare later ones"
+NOTHING_COMPARED = "nothing was compared: no tensor in the outputs contains a finite value"
 
 
 @dataclass(frozen=True)
 class _Reference:
-    """What eager code makes of one set of inputs."""
+    """The results of eager code for one set of inputs."""
 
     case: Case
     index: int
-    """Of the case."""
+    """The index of the case."""
     words: str
-    """Which inputs these are, behind what is said of them."""
+    """Suffix for messages that says which inputs these are."""
     layout: str | None
     eager: Called
     differs: bool
-    """Whether a second eager run gives something else."""
+    """Whether a second eager run gives another result."""
     how: Repeats
     stateful: bool = False
-    """Whether a call changes the model: then each case begins with a model of its own."""
+    """Whether a call changes the model. Each case then starts with a new model."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """Every compiled arm in every case: the first seed, losses in training, further seeds, other layouts of the inputs.
+    """Compare every compiled arm in every case: first seed, losses in training, further seeds, other input layouts.
 
-    What follows the first seed has `request.seconds`. Another layout is compiled anew: it is not begun if what the first
-    seed took is no longer left. What was compared until then stands.
+    Everything after the first seed may take `request.seconds`. Another layout needs a new compilation, so it is skipped
+    if less time is left than the first seed took. Earlier results are kept.
     """
     arms = [arm for arm in request.arms if arm.code.strip()]
     found = {
@@ -95,7 +93,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     def answer() -> BenchAnswer:
         return BenchAnswer("parity", tuple(found.values()))
 
-    # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
+    # Inductor's own generator gives other numbers: for a comparison, it must draw the same as eager code.
     with compiler(context, request) as missing, inductor.eager_random():
         until, first = math.inf, 0.0
         kept: dict[str, Running] = {}
@@ -103,7 +101,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             began = time.monotonic()
             if began + (first if layout is not None else 0.0) > until:
                 break
-            context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as they are'}")
+            context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as given'}")
             seeded = _seeded(context, seed)
             references = _references(context, seeded, seed, layout, found, request.seconds)
             for arm in arms:
@@ -136,8 +134,8 @@ def _rounds(request: BenchRequest) -> Iterator[tuple[int, str | None]]:
 
 
 def _seeded(context: Context, seed: int) -> Context:
-    """The run, with models of this seed; of a large model the inputs alone are drawn anew, since other weights would take
-    as much memory again."""
+    """Return the context with models of this seed. A large model keeps its weights, because other weights would take as
+    much memory again; only its inputs change."""
     if seed == SEED_BUILD or bytes_of(context.build()) > SMALL:
         return context
     return replace(context, build=functools.partial(context.build_as, context.work.options.mode, seed))
@@ -147,16 +145,16 @@ Found = dict[tuple[str, int], ArmMeasured]
 
 
 def _fail(found: Found, arm: Arm, index: int, why: str) -> None:
-    """Nothing can be compared, whatever was before."""
+    """Record that an arm cannot be compared. An earlier difference is kept."""
     known = found[arm.name, index].parity
     parity = known if known is not None and known.same is False else ParityMeasured(None, why)
     found[arm.name, index] = replace(found[arm.name, index], error=why, parity=parity)
 
 
 def _raises(found: Found, arm: Arm, index: int, why: str) -> None:
-    """Compiled code raises where eager code does not."""
+    """Record that compiled code raises, but eager code does not."""
     known = found[arm.name, index].parity or ParityMeasured(None)
-    detail = known.detail if known.same is False else f"raises where eager code does not: {why}"
+    detail = known.detail if known.same is False else f"raises, but eager code does not: {why}"
     found[arm.name, index] = replace(
         found[arm.name, index], error=why, parity=replace(known, same=False, detail=detail)
     )
@@ -165,11 +163,11 @@ def _raises(found: Found, arm: Arm, index: int, why: str) -> None:
 def _references(
     context: Context, seeded: Context, seed: int, layout: str | None, found: Found, seconds: float
 ) -> list[_Reference]:
-    """Those of the cases that eager code takes. What it raises is an error of all arms, unless it took others."""
+    """Return references for cases that eager code accepts. With the first seed, its errors are those of all arms."""
     drawn = [case for case in context.draw(seed) if case.name not in context.work.leave_out]
     references = []
     for index, case in enumerate(drawn):
-        given = replace(case, name=None)  # the state file is not to say in which case it is
+        given = replace(case, name=None)  # the state file must not name the case
         words = f"{case.label} (seed {seed}{f', inputs {layout}' if layout else ''})"
         try:
             if layout is not None:
@@ -209,7 +207,7 @@ def _reference(
         except Exception:
             if not how.in_a_row:
                 raise
-            how = replace(how, in_a_row=False)  # it does not take what it leaves
+            how = replace(how, in_a_row=False)  # it does not accept the changed inputs
             eager = called_eagerly(context, context.build, case, how)
     again = called_eagerly(context, context.build, case, how)
     return _Reference(case, index, words, layout, eager, differs(eager.outcome, again.outcome), how, stateful)
@@ -218,8 +216,8 @@ def _reference(
 def _arm(
     context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
 ) -> None:
-    """One arm in all cases: over what was compiled for an earlier seed, with the weights of this one, as long as it
-    agrees there; else over a fresh model, and over one for each case if calls change the model.
+    """Compare one arm in all cases. Code compiled for an earlier seed is used with the weights of this seed, if the
+    results agree. Otherwise a new model is compiled; one for each case if calls change the model.
 
     Raises what building it raises.
     """
@@ -266,8 +264,8 @@ def _called(context: Context, running: Running, reference: _Reference) -> Called
 
 
 def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Reference, found: Found) -> bool:
-    """Whether what was compiled before gives the same once it has the weights of this seed, which is noted. If not, that
-    may be since weights are not all that differs between models of two seeds."""
+    """Return whether code compiled earlier agrees with eager code after its model got the weights of this seed; if so,
+    record it. If not, the models of two seeds may differ in more than weights."""
     key = arm.name, reference.index
     if running is None or reference.layout is not None or reference.stateful or found[key].parity is None:
         return False
@@ -286,7 +284,7 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
 
 
 def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
-    """Whether an arm gives what eager code gives, rounding aside."""
+    """Compare an arm with eager code, up to rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         case = prepare(reference.case)
@@ -303,7 +301,7 @@ def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -
 def _joined(
     parity: ParityMeasured, reference: _Reference, actual: Called, judged: Agreement
 ) -> ParityMeasured:
-    """With one more comparison. The first difference is the one that is reported."""
+    """Add one more comparison. The first difference is the one that is reported."""
     parity = replace(
         parity,
         eager_differs=bool(parity.eager_differs) or reference.differs,
@@ -321,12 +319,12 @@ def _joined(
         parity = replace(parity, layouts=(*parity.layouts, reference.layout))
     if judged.ok:
         if parity.same is not None or parity.detail not in ("", NOTHING_COMPARED):
-            return parity  # what could not be compared before is not made good by this
+            return parity  # an earlier result that was not comparable stays
         compared = _tells(reference.eager)
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
     why = ""
     if reference.eager.draws and not _same_draws(reference.eager, actual):
-        why = "not comparable: it draws random numbers, and draws others when compiled"
+        why = "not comparable: it draws random numbers, but different ones when compiled"
     elif judged.verdict == "not_comparable":
         why = f"not comparable: {UNSTEADY_WORDS}"
     if why:
@@ -338,8 +336,8 @@ def _joined(
 
 
 def _tells(eager: Called) -> bool:
-    """Whether a difference could have shown: a value in the outputs or gradients that is neither NaN nor infinite, or an
-    argument that was changed."""
+    """Whether a difference could have been found: the outputs or gradients contain a finite value, or an argument was
+    changed."""
     gave = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(("argument", "buffer"))]
     return eager.wrote or any(isinstance(leaf, torch.Tensor) and _has_value(leaf) for leaf in gave)
 
@@ -356,7 +354,7 @@ def _same_draws(one: Called, other: Called) -> bool:
 
 
 def _worse(one: float | None, other: float | None) -> float | None:
-    """The larger one; what is not finite is no figure, and stands in the words."""
+    """Return the larger one. Values that are not finite are ignored: the message reports them."""
     return max((each for each in (one, other) if each is not None and math.isfinite(each)), default=None)
 
 
@@ -366,7 +364,7 @@ def _worse(one: float | None, other: float | None) -> float | None:
 def _train(
     context: Context, arms: Sequence[Arm], references: Sequence[_Reference], steps: int, found: Found
 ) -> None:
-    """Losses of some steps of AdamW from the same weights, with the same random numbers."""
+    """Compare the losses of some AdamW steps with the same weights and random numbers."""
     for each in references:
         loss = each.eager.loss
         if loss is None or each.differs:
@@ -400,7 +398,7 @@ def _train(
 def _losses(
     context: Context, function: Callable[..., Any], model: Any, case: Case, loss: Loss, steps: int
 ) -> list[float]:
-    """Before each step. Raises what the model raises."""
+    """Return the loss before each step. Raises what the model raises."""
     wanted = list(wanted_parameters(model).values())
     optimizer = torch.optim.AdamW(wanted, lr=LEARNING_RATE) if wanted else None
     values = []
@@ -415,7 +413,7 @@ def _losses(
 
 
 def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: int) -> list[float] | None:
-    """In float64; None where the model is not called in it."""
+    """Return the losses in float64; None if the model cannot run in it."""
     if reference.eager.draws:
         return None
     try:
@@ -424,15 +422,16 @@ def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: in
             with created_in_float64():
                 wide = case_in_float64(reference.case)
                 return _losses(context, model, model, wide, loss_in_float64(loss), steps)
-    except Exception:  # of memory: the optimiser keeps as much again
+    except Exception:  # such as out of memory: the optimiser takes as much again
         return None
 
 
 def losses_differ(
     expected: Sequence[float], actual: Sequence[float], exact: Sequence[float] | None, tolerance: float
 ) -> Difference:
-    """The first step whose loss is further off than the tolerance, of the largest loss, and a few times what eager code
-    is off from float64; not sure if eager code is that far off itself."""
+    """Return the first step whose loss differs by more than the tolerance (relative to the largest loss) plus a multiple
+    of the distance of eager code from float64. Otherwise return, as unsure, the first one that differs by more than
+    TOO_FAR."""
     scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
     own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
     allowed = tolerance * scale + TIMES * (own if math.isfinite(own) else 0.0)
@@ -450,7 +449,7 @@ def losses_differ(
 
 
 class _NotOtherwiseError(Exception):
-    """No tensor of the inputs can be laid out so."""
+    """No tensor of the inputs can have this layout."""
 
 
 def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
@@ -472,7 +471,7 @@ def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
 
 
 def _non_contiguous(case: Case) -> Case:
-    """The same values, the last two dimensions the other way round in memory; a row becomes a column of a matrix."""
+    """Keep the values, but swap the last two dimensions in memory; make a vector the column of a matrix."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dim() >= 2:
@@ -483,7 +482,7 @@ def _non_contiguous(case: Case) -> Case:
 
 
 def _expanded(case: Case) -> Case:
-    """The first row in place of every row, without a copy, in all tensors as long as the first."""
+    """Replace every row by the first row, without a copy, in all tensors with the length of the first one."""
     leaves = pytree.tree_leaves((case.args, case.kwargs))
     length = next((leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
 

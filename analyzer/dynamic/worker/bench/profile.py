@@ -1,4 +1,4 @@
-"""What one warm call of each arm and case is made of, by `torch.profiler`."""
+"""Profile one warm call of each arm and case with `torch.profiler`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 CALLS = 10
-"""Calls without the profiler, for the seconds of the host and of the processors."""
+"""The number of calls without the profiler that measure the time of the host and of the processors."""
 ENERGY_SECONDS = 2.0
-"""The driver's counter moves every tenth of a second or so."""
+"""The duration of the energy measurement: the driver updates its counter about every tenth of a second."""
 NO_KERNELS = ("Memcpy", "Memset")
-"""What a device does besides kernels, by the start of its name."""
+"""Prefixes of the names of device activities that are not kernels."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """One arm and case after the other: the answer grows with each."""
-    # Compiled kernels of a CPU are seen by the profiler only if they are compiled to be seen.
+    """Profile one arm and case after the other. The answer grows with each."""
+    # The profiler shows compiled CPU kernels only if they are compiled with a profiling option.
     seen = contextlib.nullcontext() if memory.is_cuda(context) else inductor.kernels_in_profiles()
     with seen, compiler(context, request) as missing:
         lanes = lanes_of(context, request, missing)
@@ -61,7 +61,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def add_profile(context: Context, lane: Lane, seconds: float) -> None:
-    """Of a lane that is warm. The energy is counted for so many seconds at most. Raises what calls raise."""
+    """Add a profile to a warm lane. Energy is measured for at most `seconds`. Raises what calls raise."""
     context.journal.write(f"bench: {lane.name}, profile")
     lane.add(profile=_profiled(context, lane, min(seconds, ENERGY_SECONDS)))
 
@@ -99,7 +99,8 @@ def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
 
 
 def _events(context: Context, lane: Lane) -> tuple[Sequence[Any], float]:
-    """What happened in one warm call, and its seconds; the first use of the profiler pays for setting it up."""
+    """Return the events of one warm call, and its seconds. The first use of the profiler includes its setup, so it is
+    discarded."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if memory.is_cuda(context) else [])]
     with profile(activities=activities):
         lane.timed(context, 1)
@@ -110,7 +111,7 @@ def _events(context: Context, lane: Lane) -> tuple[Sequence[Any], float]:
 
 
 def _in_dynamo(context: Context, lane: Lane) -> float:
-    """Seconds of one call, of several in a row: the first one finds less in the processor's caches."""
+    """Return the mean seconds in Dynamo over consecutive calls: in a first call, the processor's caches are cold."""
     calls = lane.calls_at_once(CALLS)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         lane.timed(context, calls)
@@ -118,7 +119,7 @@ def _in_dynamo(context: Context, lane: Lane) -> float:
 
 
 def _guards(context: Context, lane: Lane) -> GuardCosts | None:
-    """Those of the frame that a call enters first."""
+    """Return the costs of the guards of the frame that a call enters first."""
     assert lane.arm is not None
     model = lane.arm.model
     function = type(model).forward if isinstance(model, nn.Module) else model
@@ -138,7 +139,7 @@ def _guards(context: Context, lane: Lane) -> GuardCosts | None:
 
 
 def _is_kernel(event: Any) -> bool:
-    """Whether it is one of the device's, and neither a copy nor a range that code named."""
+    """Whether an event is a kernel of the device, not a copy or a user annotation."""
     return (
         "CUDA" in str(event.device_type)
         and not getattr(event, "is_user_annotation", False)
@@ -147,7 +148,7 @@ def _is_kernel(event: Any) -> bool:
 
 
 def _called(events: Sequence[Any]) -> list[Any]:
-    """Operators and compiled kernels that no other one called."""
+    """Return the operators and compiled kernels that no other operator or kernel called."""
     return [event for event in events if _is_call(event) and not _below_a_call(event)]
 
 
@@ -168,12 +169,12 @@ def _below_a_call(event: Any) -> bool:
 
 
 def _duration(event: Any) -> float:
-    """Seconds."""
+    """Return the seconds of an event."""
     return float(event.time_range.elapsed_us()) / 1e6
 
 
 def _seconds(context: Context, lane: Lane) -> tuple[float, float]:
-    """Of one call: until it comes back to the thread that calls, the device not waited for; of all processors."""
+    """Return the seconds until a call returns, without waiting for the device, and the seconds of all processors."""
     assert lane.arm is not None
     assert lane.step is not None
     calls = lane.calls_at_once(CALLS)
@@ -192,7 +193,7 @@ def _seconds(context: Context, lane: Lane) -> tuple[float, float]:
 
 
 def _energy(context: Context, lane: Lane, seconds: float) -> tuple[float | None, str]:
-    """Joules of one call, or why they are not known. Of the whole GPU, whoever else uses it."""
+    """Return the joules of one call for the whole GPU, other users included; or why they are not known."""
     try:
         gpu = Gpu.of(context.work.options.device)
         begun, before, calls = time.monotonic(), gpu.energy(), 0

@@ -1,4 +1,4 @@
-"""All arms in turn, block by block, once their times have settled."""
+"""Time all arms in turn, block by block, after their times have settled."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from tcready.schema.words import EAGER
 from torch.utils.benchmark import Timer
 
 BLOCK_SECONDS, NOISY_SECONDS = 0.1, 1.0
-"""A block takes as long at least, if the time for all of them is enough: the second one if the blocks of an arm differ
-much."""
+"""The least duration of a block, if there is enough time for all blocks. The second one applies if the blocks of an arm
+differ much."""
 NOISY = 1.05
-"""How many times the fastest block of an arm and case the slowest one may take, before blocks are made longer."""
+"""The ratio of the slowest to the fastest block of an arm and case above which blocks are made longer."""
 BLOCK_WARM = 2
-"""Calls that the Timer makes before it measures, of 100 calls or fewer; of more one in a hundred."""
+"""The number of calls that the Timer makes before it measures, for up to 200 calls; for more, one in 100."""
 LEAST_ROUNDS = 3
-"""Blocks of each arm and case, whatever they take."""
+"""The least number of blocks of each arm and case, however long they take."""
 IN_A_ROW = 10
-"""Single calls of one arm before another has its turn; one more before them is not counted, since what they need is no
-longer in the processor's caches."""
+"""The number of single calls of one arm before the next arm has its turn. An extra call before them is not counted,
+because its data is no longer in the processor's caches."""
 TURN_SECONDS = 0.02
-"""That a turn of single calls takes besides them."""
+"""The overhead of a turn of single calls."""
 WARM_SHARE, LATENCY_SHARE = 0.25, 0.25
-"""Of the seconds that are given: for warm-ups (first calls apart), and for single calls."""
+"""The shares of the given seconds for warm-ups (without first calls), and for single calls."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """First calls, warm-up, blocks, single calls: the answer grows with each of them."""
+    """Run first calls, warm-up, blocks and single calls. The answer grows with each step."""
     with compiler(context, request) as missing:
         lanes = lanes_of(context, request, missing)
         first_calls(context, lanes, missing)
@@ -108,15 +108,17 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for lane in alive(lanes):
                 _guarded(context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane)))
             for lane in alive(lanes):
-                with contextlib.suppress(Exception):  # times stand without it; a process of its own says why
+                with contextlib.suppress(
+                    Exception
+                ):  # times are valid without it, and a separate process reports the error
                     add_profile(context, lane, share)
                 keep(replace(answer, measured=measured(lanes)))
         return replace(answer, measured=measured(lanes))
 
 
 def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
-    """Device memory of a warm call: of the arm's model, of what its first calls left, and of the call. Arms of one
-    process may share their weights, so this is not what the process uses."""
+    """Return the device memory of a warm call: that of the arm's model, that of what its first calls left, and that of
+    the call. This is not the memory of the process, because arms in a process may share their weights."""
     assert lane.arm is not None
     lane.arm.rewind()
     memory.forget_device_peak(context)
@@ -127,8 +129,7 @@ def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
 
 
 def first_answer(lanes: list[Lane]) -> str:
-    """What the rounds so far say, for whoever waits: the slowest case, each arm beside eager; empty before there are
-    LEAST_ROUNDS."""
+    """Describe the rounds so far: each arm and eager in the slowest case. Empty before there are LEAST_ROUNDS."""
     eager = [
         lane for lane in alive(lanes) if lane.found.arm == EAGER and len(lane.found.blocks) >= LEAST_ROUNDS
     ]
@@ -150,14 +151,14 @@ def first_answer(lanes: list[Lane]) -> str:
 
 
 def _drop_eager(lanes: list[Lane]) -> None:
-    """What runs eagerly where it should run compiled is measured as neither."""
+    """Drop lanes that run eagerly although they should be compiled: they would measure neither."""
     for lane in alive(lanes):
         if lane.gave_up:
             lane.out(GAVE_UP)
 
 
 def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:
-    """How many calls the next block of each lane has: so many blocks take no longer than `seconds`, if that can be."""
+    """Set the number of calls in the next block of each lane so that `blocks` blocks fit into `seconds`, if possible."""
     share = seconds / max(blocks * len(alive(lanes)), 1)
     is_noisy = any(_is_noisy(lane.found.blocks) for lane in alive(lanes))
     least = NOISY_SECONDS if is_noisy else BLOCK_SECONDS
@@ -177,7 +178,7 @@ def _is_noisy(blocks: Sequence[float]) -> bool:
 
 
 def _guarded(context: Context, lane: Lane, missing: Missing, measure: Callable[[Lane], None]) -> None:
-    """Measure a lane that was not dropped; if that raises, drop the lane and keep what it showed before."""
+    """Run `measure`, unless the lane was dropped. If it raises, drop the lane but keep its earlier results."""
     if lane.arm is None:
         return
     try:
