@@ -280,14 +280,37 @@ COPIED = 50_000_000
 
 
 def _kept_numbers(model: Any, *types: type) -> list[tuple[nn.Module, str, float]]:
-    """The numbers and flags of these types that modules other than torch's keep in attributes."""
-    return [
-        (module, name, value)
-        for module in (model.modules() if isinstance(model, nn.Module) else ())
-        if not type(module).__module__.startswith("torch.")
-        for name, value in vars(module).items()
-        if type(value) in types and name != "training" and not name.startswith("_")
-    ]
+    """The numbers and flags of these types that modules other than torch's keep in attributes, and in buffers of no
+    dimension: a counter is the same in both."""
+    found: list[tuple[nn.Module, str, float]] = []
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        if type(module).__module__.startswith("torch."):
+            continue
+        kept = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
+        kept += [
+            (name, buffer.item())
+            for name, buffer in module._buffers.items()
+            if buffer is not None and not buffer.dim() and buffer.device.type != "meta"
+        ]
+        found += [
+            (module, name, value) for name, value in kept if type(value) in types and name != "training"
+        ]
+    return found
+
+
+def _kept_now(module: nn.Module, name: str) -> Any:
+    value = getattr(module, name, None)
+    return value.item() if isinstance(value, torch.Tensor) and not value.dim() else value
+
+
+def _keep(module: nn.Module, name: str, value: float) -> None:
+    """Give a number that a module keeps another value, in place if it is a buffer."""
+    buffer = module._buffers.get(name)
+    if buffer is not None:
+        with torch.no_grad():
+            buffer.fill_(value)
+    else:
+        setattr(module, name, value)
 
 
 def numbers_read(models: Models, request: ProofRequest) -> tuple[float, ...]:
@@ -339,13 +362,13 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
 @contextlib.contextmanager
 def _other_numbers(kept: Sequence[tuple[nn.Module, str, float]], change: VaryOne) -> Iterator[None]:
     for module, name, value in kept:
-        setattr(module, name, change(value))
+        _keep(module, name, change(value))
     try:
         yield
     finally:
         for module, name, value in kept:
-            if vars(module).get(name) == change(value):
-                setattr(module, name, value)
+            if _kept_now(module, name) == change(value):
+                _keep(module, name, value)
 
 
 def _weights(model: Any) -> list[torch.Tensor]:
