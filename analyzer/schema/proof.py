@@ -96,6 +96,8 @@ class ProofRequest:
     """What is compared with these numbers where the code changes: inputs are tried there."""
     without: tuple[str, ...] = ()
     """Variations that are not tried: with them a kernel failed on the device."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that a call reads: they are given other values."""
 
 
 @dataclass(frozen=True)

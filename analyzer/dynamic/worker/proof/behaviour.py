@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import linecache
 import logging
 import math
@@ -69,7 +70,10 @@ class Behaviour:
     shared: frozenset[Pair] = frozenset()
     """What lies in the same memory, and lists, dicts and sets that are the same object."""
     modules: dict[str, int] = field(default_factory=dict)
-    """How often each module was called, and its hooks with it; of eager calls alone."""
+    """How often each module was called, and its hooks with it, with how many arguments by position; of eager calls
+    alone."""
+    written: list[tuple[str, int]] = field(default_factory=list)
+    """How often what each module gave was written to afterwards: its hooks may have kept it."""
     raised: bool = False
     """Whether a `raise` or an `assert` of the user's own gave the exception."""
     printed: str = ""
@@ -116,10 +120,11 @@ def behaviour(
     with heard() as (printed, warned), writes().noted() as process:
         set_before = set_after = surroundings()
         called: Counter[str] = Counter()
+        written_to: list[tuple[str, int]] = []
         try:
             with torch.set_grad_enabled(gradients):
                 set_before = surroundings()
-                with _counted(model, called) if counts else contextlib.nullcontext():
+                with _counted(model, called, written_to) if counts else contextlib.nullcontext():
                     try:
                         given = function(*args, **kwargs)
                         containers = same_containers(given, (args, kwargs), model)
@@ -147,6 +152,7 @@ def behaviour(
         process | left_otherwise(set_before, set_after),
         shared(found, passed, model) | containers,
         dict(called),
+        written_to,
         error is not None and _is_raised(error),
         printed.getvalue(),
         _drawn(),
@@ -155,12 +161,26 @@ def behaviour(
     )
 
 
-def of_types(seen: Behaviour) -> Behaviour:
-    """What a call gives, by types alone: of tensors the dtype and shape."""
-    outputs = [
-        f"{x.dtype} {[*x.shape]}" if isinstance(x, torch.Tensor) else f"<{type(x).__name__}>"
-        for x in seen.outputs
-    ]
+EXACT = 1e-5
+"""How far floats are apart at most, as a part of the largest, if they were not worked out with fewer digits."""
+
+
+def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
+    """What a call under autocast gives, by types alone: of tensors the dtype, the shape, and whether they have all digits
+    of the `whole` call without autocast."""
+
+    def written(one: Any, other: Any) -> str:
+        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+            return f"<{type(one).__name__}>"
+        digits = ""
+        if one.is_floating_point() and one.shape == other.shape and one.numel():
+            apart = torch.nan_to_num(one.double() - other.double()).abs().max()
+            has_all = bool(apart <= EXACT * torch.nan_to_num(other.double()).abs().max())
+            digits = ", all digits" if has_all else ", fewer digits"
+        return f"{one.dtype} {[*one.shape]}{digits}"
+
+    pairs = itertools.zip_longest(seen.outputs, whole.outputs)
+    outputs = [written(one, other) for one, other in pairs]
     return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
 
 
@@ -181,31 +201,48 @@ def _is_raised(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _counted(model: Any, called: Counter[str]) -> Iterator[None]:
-    """Counts the calls of modules, by the names that the model knows them by, before the call or after it.
+def _counted(model: Any, called: Counter[str], written: list[tuple[str, int]]) -> Iterator[None]:
+    """Counts the calls of modules, by the names that the model knows them by, before the call or after it, and how often
+    the tensors that they give are written to afterwards.
 
     What it does not know counts if it has hooks: a module that the call makes for itself nobody gives any later.
     """
-    calls: list[nn.Module] = []  # kept: a module made during the call could have the id of one that is gone
+    calls: list[
+        tuple[nn.Module, int]
+    ] = []  # a module made during the call could have the id of one that is gone
+    given: list[tuple[nn.Module, torch.Tensor, int]] = []
 
     def named() -> dict[int, tuple[str, nn.Module]]:
         found = model.named_modules() if isinstance(model, nn.Module) else ()
         return {id(module): (name, module) for name, module in found}
 
-    def noting(module: nn.Module, _args: Any) -> None:
-        calls.append(module)
+    def noting(module: nn.Module, args: Any) -> None:
+        calls.append((module, len(args) if isinstance(args, tuple) else 1))
+
+    def keeping(module: nn.Module, _args: Any, output: Any) -> None:
+        if module is not model and isinstance(output, torch.Tensor) and not output.is_inference():
+            given.append((module, output, output._version))
 
     before = named()
-    handle = nn.modules.module.register_module_forward_pre_hook(noting)
+    handles = [
+        nn.modules.module.register_module_forward_pre_hook(noting),
+        nn.modules.module.register_module_forward_hook(keeping),
+    ]
     try:
         yield
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
         known = named() | before
-        for module in calls:
+        for module, count in calls:
             if id(module) in known or module._forward_hooks or module._forward_pre_hooks:
                 name, _ = known.get(id(module), ("", module))
-                called[name or f"<{type(module).__name__}>"] += 1
+                called[f"{name or f'<{type(module).__name__}>'} (arguments: {count})"] += 1
+        written += [
+            (known[id(module)][0], output._version - version)
+            for module, output, version in given
+            if id(module) in known
+        ]
 
 
 def _strides(leaf: Any) -> Any:
@@ -601,6 +638,11 @@ def difference(
         return "state", found
     if less := Counter(before.modules) - Counter(after.modules):
         return "state", f"the module {next(iter(less))} is called less often: its hooks are, too"
+    if more_written := Counter(dict(after.written)) - Counter(dict(before.written)):
+        return (
+            "state",
+            f"what the module {next(iter(more_written))} gives is written to afterwards: its hooks see it",
+        )
     if joined := sorted(after.shared - before.shared):
         return "state", f"{described(joined[0])} share memory, or are one object, and did not before"
     spelled = _without_numbers if PRINTED in ignored else str

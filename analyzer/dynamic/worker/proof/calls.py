@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -23,20 +23,26 @@ from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_types, user_loggers
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
-from tcready.dynamic.worker.proof.kept import drained
+from tcready.dynamic.worker.proof.kept import drained, is_plain
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
+    AS_NUMPY,
     AS_PYTHON,
     DOUBLE_BY_DEFAULT,
+    EACH_APART,
     EMPTY,
+    ENVIRONMENT,
+    FROZEN,
     GIVEN,
     GRADIENTS_TURNED,
     IN_DOUBLE,
     IN_INFERENCE_MODE,
+    IN_MODULES,
     LEFT_OUT,
     LOGGED,
     OF_MODULES,
     OF_PYTHON,
+    OTHER_MODE_INSIDE,
     OTHER_WEIGHTS,
     RETYPED,
     SEEDED,
@@ -44,8 +50,10 @@ from tcready.dynamic.worker.proof.variations import (
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
     VaryOne,
+    each_apart,
     every,
     fitting,
+    integers_at,
     late,
 )
 from tcready.dynamic.worker.proof.widening import Widening
@@ -55,8 +63,6 @@ from tcready.schema.proof import FunctionPlace, ProofRequest
 from tcready.schema.words import Mode
 from torch import nn
 
-NUMBERS_READ = 3
-"""Numbers of modules at which inputs are tried."""
 RECORDED = 2
 """Calls of a function that are kept, to be made again alone."""
 
@@ -107,9 +113,15 @@ def of_model(
             more = (OTHER_WEIGHTS,) if _weights(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, TWICE, *more)
-            more = (*more, *_settings_for(context, mode))
+            more = (*more, *_settings_for(context, mode, request))
             fits = [
-                _fitting(model, case.args, case.kwargs, request.numbers, (*more, *_with_numbers(model, case)))
+                _fitting(
+                    model,
+                    case.args,
+                    case.kwargs,
+                    request.numbers,
+                    (*more, *_with_numbers(model, case, request.numbers)),
+                )
                 for case in cases
             ]
             names = dict.fromkeys(name for of_case in fits for name in of_case)
@@ -120,17 +132,34 @@ def of_model(
                     if variation not in fits[number]:
                         continue
                     key = Key(mode, seed, number, variation, numbers=request.numbers)
-                    yield (
-                        key,
-                        functools.partial(
-                            called, context, model, model, case, key, watched, widening=widening
-                        ),
+                    call = functools.partial(
+                        called, context, model, model, case, key, watched, widening=widening
                     )
+                    yield key, functools.partial(_in_environment, request, key, call)
 
 
-def _settings_for(context: Context, mode: Mode) -> tuple[str, ...]:
-    """The variations of settings of the process that change a call in this mode."""
-    found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, *LOGGED]
+def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
+    """A call, with other values of the environment variables that it reads if its variation is of these."""
+    value = ENVIRONMENT.get(key.variation)
+    if value is None:
+        return call()
+    known = {name: os.environ.get(name) for name in request.environment}
+    os.environ.update(dict.fromkeys(known, value))
+    try:
+        return call()
+    finally:
+        for name, before in known.items():
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+
+
+def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[str, ...]:
+    """The variations of settings that change a call in this mode."""
+    found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, OTHER_MODE_INSIDE, *LOGGED]
+    found += [FROZEN] if mode == "train" else []
+    found += ENVIRONMENT if request.environment else []
     found += [IN_INFERENCE_MODE] if mode == "infer" else []
     found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
     return tuple(found)
@@ -222,6 +251,19 @@ def called(
             stack.enter_context(_other_numbers(_kept_numbers(model, float), change))
         if change := OF_MODULES.get(key.variation):
             stack.enter_context(_other_numbers(_kept_numbers(model, int, bool), change))
+        change = integers_at(key.numbers).get(key.variation)
+        if change and key.variation.endswith(IN_MODULES):
+            stack.enter_context(_other_numbers(_kept_numbers(model, int), change))
+        elif change:
+            args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
+        if key.variation == EACH_APART:
+            change = each_apart()
+            args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
+            stack.enter_context(_other_numbers(_kept_numbers(model, int, bool, float), change))
+        if key.variation == OTHER_MODE_INSIDE:
+            stack.enter_context(_modes_inside_turned(model))
+        if key.variation == FROZEN:
+            stack.enter_context(_frozen(model))
         if key.variation == OTHER_WEIGHTS:
             stack.enter_context(_other_weights(model, draw))
         asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
@@ -237,12 +279,40 @@ def called(
         stack.enter_context(_setting(key.variation))
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
-        if key.variation == UNDER_AUTOCAST:
-            function = torch.autocast(torch.device(context.work.options.device).type, torch.bfloat16)(
-                function
-            )
-        found = behaviour(model, function, args, kwargs, watched, leaves, gradients=gradients, counts=counts)
-        return of_types(found) if key.variation == UNDER_AUTOCAST else found
+        called_once = functools.partial(
+            behaviour, model, watched=watched, leaves=leaves, gradients=gradients, counts=counts
+        )
+        if key.variation != UNDER_AUTOCAST:
+            return called_once(function, args, kwargs)
+        whole = called_once(function, *pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs)))
+        cast = torch.autocast(torch.device(context.work.options.device).type, torch.bfloat16)(function)
+        return of_types(called_once(cast, args, kwargs), whole)
+
+
+@contextlib.contextmanager
+def _modes_inside_turned(model: Any) -> Iterator[None]:
+    inside = [*model.modules()][1:] if isinstance(model, nn.Module) else []
+    modes = [(module, module.training) for module in inside]
+    for module, mode in modes:
+        module.training = not mode
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextlib.contextmanager
+def _frozen(model: Any) -> Iterator[None]:
+    parameters = [*model.parameters()][::2] if isinstance(model, nn.Module) else []
+    known = [(each, each.requires_grad) for each in parameters]
+    for each in parameters:
+        each.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for each, trained in known:
+            each.requires_grad_(trained)
 
 
 @contextlib.contextmanager
@@ -279,12 +349,13 @@ COPIED = 50_000_000
 """Numbers of a model that is copied."""
 
 
-def _kept_numbers(model: Any, *types: type) -> list[tuple[nn.Module, str, float]]:
-    """The numbers and flags of these types that modules other than torch's keep in attributes, and in buffers of no
-    dimension: a counter is the same in both."""
-    found: list[tuple[nn.Module, str, float]] = []
+def _kept_numbers(model: Any, *types: type) -> list[tuple[Any, str, float]]:
+    """The numbers and flags of these types that modules keep in attributes, in buffers of no dimension (a counter is the
+    same in both) and in configurations: whose, by which name, and the value. Of torch's own modules the floats alone:
+    their integers are sizes."""
+    found: list[tuple[Any, str, float]] = []
     for module in model.modules() if isinstance(model, nn.Module) else ():
-        if type(module).__module__.startswith("torch."):
+        if type(module).__module__.startswith("torch.") and types != (float,):
             continue
         kept = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
         kept += [
@@ -295,52 +366,48 @@ def _kept_numbers(model: Any, *types: type) -> list[tuple[nn.Module, str, float]
         found += [
             (module, name, value) for name, value in kept if type(value) in types and name != "training"
         ]
+        for _, value in kept:  # a configuration
+            if is_record(value):
+                found += [(value, name, each) for name, each in vars(value).items() if type(each) in types]
     return found
 
 
-def _kept_now(module: nn.Module, name: str) -> Any:
+def is_record(value: Any) -> bool:
+    """Whether it is an object of a class of the user's own, which holds nothing but plain values."""
+    held = getattr(value, "__dict__", None)
+    is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")
+    return isinstance(held, dict) and is_own and not isinstance(value, (nn.Module, type)) and is_plain(held)
+
+
+def _kept_now(module: Any, name: str) -> Any:
     value = getattr(module, name, None)
     return value.item() if isinstance(value, torch.Tensor) and not value.dim() else value
 
 
-def _keep(module: nn.Module, name: str, value: float) -> None:
-    """Give a number that a module keeps another value, in place if it is a buffer."""
-    buffer = module._buffers.get(name)
+def _keep(module: Any, name: str, value: float) -> None:
+    """Give a number that a module or a configuration keeps another value, in place if it is a buffer."""
+    buffer = module._buffers.get(name) if isinstance(module, nn.Module) else None
     if buffer is not None:
         with torch.no_grad():
             buffer.fill_(value)
-    else:
+    elif isinstance(module, nn.Module):
         setattr(module, name, value)
+    else:
+        object.__setattr__(module, name, value)  # it may be frozen
 
 
-def numbers_read(models: Models, request: ProofRequest) -> tuple[float, ...]:
-    """The numbers that modules keep, as attributes or in buffers of one value, and the changed functions name."""
-    model = models.built("infer", request.seeds[0])
-    found: dict[float, None] = {}
-    for place in request.functions:
-        function = _resolved(place)
-        names = function[2].__code__.co_names if function is not None else ()
-        for module in model.modules() if isinstance(model, nn.Module) else ():
-            for name in names:
-                value = (
-                    getattr(module, name, None) if name in vars(module) or name in module._buffers else None
-                )
-                if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-                    value = value.item()
-                if type(value) in (int, float) and value:
-                    found[float(value)] = None
-    return tuple(found)[:NUMBERS_READ]
-
-
-def _with_numbers(model: Any, case: Case) -> tuple[str, ...]:
+def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[str, ...]:
     """The variations of numbers and flags of Python's that make a call another one."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
     leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in (bool, int, float)]
     leaves += [value for _, _, value in _kept_numbers(model, float)]
     kept = [value for _, _, value in _kept_numbers(model, int, bool)]
+    integers = any(type(each) is int for each in (*leaves, *kept))
     return (
+        *(integers_at(numbers) if integers else ()),
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
         *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
+        *([EACH_APART] if len(leaves) + len(kept) > 1 else []),
     )
 
 
@@ -360,15 +427,16 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _other_numbers(kept: Sequence[tuple[nn.Module, str, float]], change: VaryOne) -> Iterator[None]:
-    for module, name, value in kept:
-        _keep(module, name, change(value))
+def _other_numbers(kept: Sequence[tuple[Any, str, float]], change: VaryOne) -> Iterator[None]:
+    changed = [change(value) for _, _, value in kept]
+    for (module, name, _), value in zip(kept, changed, strict=True):
+        _keep(module, name, value)
     try:
         yield
     finally:
-        for module, name, value in kept:
-            if _kept_now(module, name) == change(value):
-                _keep(module, name, value)
+        for (module, name, before), value in zip(kept, changed, strict=True):
+            if _kept_now(module, name) == value:
+                _keep(module, name, before)
 
 
 def _weights(model: Any) -> list[torch.Tensor]:
@@ -401,7 +469,7 @@ def _fitting(
     function: Any, args: Any, kwargs: Any, numbers: tuple[float, ...], more: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
-    retyped = [name for name in RETYPED if _retyped(function, args, kwargs, name) is not None]
+    retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
     known, last = fitting((args, kwargs), numbers), late(numbers)
     return (
         *(name for name in known if name not in last),
@@ -418,6 +486,12 @@ _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
 def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
     """The arguments, with numbers of Python's for tensors of no dimension, or None for what is None by default; None if
     they stay what they are."""
+    if variation == AS_NUMPY:
+        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if not tensors or any(each.requires_grad for each in tensors):
+            return None
+        arrays: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, _as_numpy, (args, kwargs))
+        return arrays
     if variation not in RETYPED:
         return None
     try:
@@ -433,6 +507,13 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
         elif variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim() and is_open:
             bound.arguments[name], changes = value.item(), True
     return (bound.args, bound.kwargs) if changes else None
+
+
+def _as_numpy(tensor: torch.Tensor) -> Any:
+    try:
+        return tensor.detach().numpy()
+    except (TypeError, RuntimeError):  # another device or layout, or a type that NumPy has not
+        return tensor
 
 
 def _cast(context: Context, function: Any) -> Callable[..., Any]:
@@ -565,6 +646,24 @@ def _resolved(place: FunctionPlace) -> _Found | None:
         if isinstance(function, FunctionType):
             return owner, name, function
     return None
+
+
+def numbers_of_callees(functions: Iterable[FunctionPlace]) -> list[float]:
+    """The numbers that functions of the same files are written with, or read from their module, if changed functions
+    name them: `check_length(x)` holds its bound."""
+    found: dict[float, None] = {}
+    for place in functions:
+        known = _resolved(place)
+        names = known[2].__code__.co_names if known is not None else ()
+        outer = known[2].__globals__ if known is not None else {}
+        for name in names:
+            callee = outer.get(name)
+            if not isinstance(callee, FunctionType) or not _is_own(callee.__code__.co_filename):
+                continue
+            code = callee.__code__
+            values = [*code.co_consts, *(callee.__globals__.get(each) for each in code.co_names)]
+            found |= dict.fromkeys(float(value) for value in values if type(value) in (int, float))
+    return [*found]
 
 
 SHORT = 0.3

@@ -201,6 +201,9 @@ def contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tu
         return
     opened.add(id(value))
     size = f" of {len(value)}" if isinstance(value, CONTAINERS) else ""
-    yield name, f"<{type(value).__name__}>{size}"
+    keys = (
+        f": {', '.join(key for key, _ in items)}" if isinstance(value, dict) and len(items) <= DRAINED else ""
+    )
+    yield name, f"<{type(value).__name__}>{size}{keys}"
     for key, item in items:
         yield from contents(name + key, item, depth - 1, opened)

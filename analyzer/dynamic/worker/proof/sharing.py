@@ -35,16 +35,18 @@ def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozens
 
 
 def same_containers(given: Any, passed: Any, model: Any) -> frozenset[Pair]:
-    """Pairs, by name, of lists, dicts, sets and deques that are one object: of what a call gives with each other, with
-    what was passed and with what the model holds."""
+    """Pairs, by name, of lists, dicts, sets and deques that are one object: of what a call gives with each other, and of
+    that, what was passed and what the model holds."""
     came = [*_containers("output", given, DEPTH, set())]
-    others = [*_containers("input", passed, DEPTH, set())]
+    came_in = [*_containers("input", passed, DEPTH, set())]
+    held: list[tuple[str, Any]] = []
     opened: set[int] = set()
-    for name, module in model.named_modules() if came and isinstance(model, nn.Module) else ():
+    for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
         for key, value in vars(module).items():
             if key not in _OF_EVERY_MODULE:
-                others += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
-    pairs = [*itertools.combinations(came, 2), *itertools.product(came, others)]
+                held += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
+    pairs = [*itertools.combinations(came, 2), *itertools.product(came, (*came_in, *held))]
+    pairs += itertools.product(held, came_in)
     return frozenset((name, other) for (name, one), (other, two) in pairs if one is two)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from tcready.schema.proof import SidesTaken, Span
 from tcready.schema.words import lines_of
 
@@ -18,6 +19,10 @@ REACHED = "__tcready_reached__"
 """The one by which a statement tells that it is run."""
 LINKED = "__tcready_linked__"
 """The one by which an operand of a chain of comparisons tells that the links before it were true."""
+NUMBER = "__tcready_number__"
+"""The one by which a name or an attribute in a changed statement or test tells its value."""
+FEW, SMALL = 2, 64
+"""The first values of a tensor are noted as numbers, if it has no more than so many."""
 CHAIN = "__tcready_chain__"
 """The one by which such a chain tells that it was asked."""
 _Place = tuple[int, int, int, int]
@@ -37,6 +42,9 @@ def _place(span: Span) -> _Place:
 class _Marks(ast.NodeTransformer):
     def __init__(self, lines: Sequence[str], tests: dict[_Place, int], runs: dict[_Place, int]) -> None:
         self.lines, self.tests, self.runs = lines, tests, runs
+        self.headers: set[int] = set()
+        self.depth = 0
+        """Changed statements and tests that the node under way stands in."""
 
     def _column(self, line: int, offset: int) -> int:
         text = self.lines[line - 1]
@@ -58,7 +66,9 @@ class _Marks(ast.NodeTransformer):
             return node  # before Python 3.12 what stands in it has no columns of its own
         if isinstance(node, ast.stmt):
             number = self.runs.get(self._place_of(node, node))
-            found = self.generic_visit(node)
+            if isinstance(node, ast.For):  # of a loop whose header changes, the body tells that it is run
+                self.headers.add(id(node.iter))
+            found = self._visited(node, changed=number is not None and not hasattr(node, "body"))
             if number is None:
                 return found
             return [ast.copy_location(ast.Expr(_call(REACHED, node, number)), node), found]
@@ -66,7 +76,9 @@ class _Marks(ast.NodeTransformer):
             return self.generic_visit(node)
         place = self._place_of(node, node)
         links = self._links(node) if isinstance(node, ast.Compare) else {}
-        made: Any = self.generic_visit(node)
+        made: Any = self._visited(node, changed=place in self.tests or id(node) in self.headers)
+        if isinstance(made, ast.Call):
+            made.func = _without_note(made.func)  # a function is no number
         for position, number in links.items():
             made.comparators[position] = _behind(_call(LINKED, node, number), made.comparators[position])
         if links:
@@ -76,12 +88,26 @@ class _Marks(ast.NodeTransformer):
             made = _call(PROBE, node, self.tests[place], made)
         if place in self.runs:
             made = _behind(_call(REACHED, node, self.runs[place]), made)
+        if self.depth and isinstance(node, (ast.Name, ast.Attribute, ast.BinOp, ast.Subscript)):
+            is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
+            made = _call(NUMBER, node, made) if is_read else made
+        return made
+
+    def _visited(self, node: ast.AST, *, changed: bool) -> Any:
+        self.depth += changed
+        made = self.generic_visit(node)
+        self.depth -= changed
         return made
 
     def _links(self, node: ast.Compare) -> dict[int, int]:
         """The numbers of the first links, by the operand behind them."""
         places = {at + 1: self._place_of(node, each) for at, each in enumerate(node.comparators[:-1])}
         return {position: self.tests[place] for position, place in places.items() if place in self.tests}
+
+
+def _without_note(node: ast.expr) -> ast.expr:
+    is_noted = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == NUMBER
+    return node.args[0] if is_noted and isinstance(node, ast.Call) else node
 
 
 def _number(number: int, at: ast.AST) -> ast.expr:
@@ -113,6 +139,8 @@ class Sides:
     reached: set[int] = field(default_factory=set)
     linked: set[int] = field(default_factory=set)
     """Links of a chain under way that were true."""
+    numbers: dict[float, None] = field(default_factory=dict)
+    """Those that stand for something in changed statements and tests."""
 
     def __enter__(self) -> Sides:
         for name, function in self._functions().items():
@@ -124,7 +152,13 @@ class Sides:
             delattr(builtins, name)
 
     def _functions(self) -> dict[str, Any]:
-        return {PROBE: self._note, REACHED: self.reached.add, LINKED: self._link, CHAIN: self._chain}
+        return {
+            PROBE: self._note,
+            REACHED: self.reached.add,
+            LINKED: self._link,
+            CHAIN: self._chain,
+            NUMBER: self._number,
+        }
 
     def marked(self, sources: Mapping[str, str], path: str, tree: ast.Module) -> ast.Module:
         """The tree of the file at `path`, one of these sources, with what tells."""
@@ -137,6 +171,14 @@ class Sides:
         except Exception:
             return value  # the test itself raises it
         self.pending.append((number, taken, self.alone))
+        return value
+
+    def _number(self, value: Any) -> Any:
+        if type(value) in (int, float):
+            self.numbers[float(value)] = None
+        elif isinstance(value, torch.Tensor) and not value.requires_grad and 0 < value.numel() <= SMALL:
+            if value.dtype != torch.bool and not value.is_complex() and value.device.type != "meta":
+                self.numbers |= dict.fromkeys(map(float, value.detach().reshape(-1)[:FEW].tolist()))
         return value
 
     def _link(self, number: int) -> None:

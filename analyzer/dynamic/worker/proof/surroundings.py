@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.frames import is_user_file
 
 LARGE = 50_000_000
 """Bytes of a file beyond which its size alone is compared."""
@@ -58,6 +59,31 @@ def left_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[
     """What a call changed, by name, with the values that it left."""
     names = dict.fromkeys([*before, *after])
     return {name: after.get(name, "gone") for name in names if before.get(name) != after.get(name)}
+
+
+@contextlib.contextmanager
+def environment_read() -> Iterator[dict[str, None]]:
+    """Notes which environment variables the user's own code reads in the context."""
+    names: dict[str, None] = {}
+    known = os._Environ.__getitem__
+
+    def noting(environment: os._Environ[str], name: str) -> str:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__") in (
+            "os",
+            "collections.abc",
+            "_collections_abc",
+        ):
+            frame = frame.f_back
+        if frame is not None and isinstance(name, str) and is_user_file(frame.f_code.co_filename):
+            names[name] = None
+        return known(environment, name)
+
+    os._Environ.__getitem__ = noting  # type: ignore[method-assign,assignment]
+    try:
+        yield names
+    finally:
+        os._Environ.__getitem__ = known  # type: ignore[method-assign]
 
 
 _OTHER = frozenset(

@@ -42,7 +42,7 @@ from tcready.dynamic.worker.proof.calls import (
     alone,
     called,
     cost,
-    numbers_read,
+    numbers_of_callees,
     of_model,
     reached_modules,
     shortest,
@@ -60,20 +60,21 @@ from tcready.dynamic.worker.proof.rounding import (
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
+from tcready.dynamic.worker.proof.surroundings import environment_read
 from tcready.dynamic.worker.proof.variations import (
     DOUBLE_BY_DEFAULT,
+    EACH_APART,
     EMPTY,
     FINITE,
     GIVEN,
     IN_DOUBLE,
-    IN_INT32,
     LONGER_COMPILED,
     MAY_NOT_FIT,
-    OF_MODULES,
+    OF_ONE_TENSOR,
+    OF_OTHER_RANK,
     OF_OTHER_STRIDES,
     OF_PYTHON,
     OF_SETTINGS,
-    ONE_DIMENSION_LESS,
     ONE_TRUE,
     ONES,
     OTHER_NUMBERS,
@@ -83,6 +84,7 @@ from tcready.dynamic.worker.proof.variations import (
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
+    integers_at,
     of_other_sizes,
 )
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
@@ -102,11 +104,10 @@ SLOW = 10
 """Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
-EAGER = frozenset({*OF_PYTHON, *OF_MODULES, *OF_SETTINGS, IN_INT32} - {*OTHER_NUMBERS})
+EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, EACH_APART} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
-CONDITIONAL = frozenset({EMPTY, ONE_DIMENSION_LESS, DOUBLE_BY_DEFAULT})
-"""Variations with which a difference is a condition of the change, and does not refute it: code takes such inputs by
-chance."""
+CONDITIONAL = frozenset({EMPTY, DOUBLE_BY_DEFAULT})
+"""Variations with which a difference is a condition of the change, and does not refute it."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -146,7 +147,9 @@ class Trace:
     wide: WideCalls | None = None
     """The calls in a wide dtype, once values were found to differ."""
     numbers: tuple[float, ...] = ()
-    """At which inputs are tried: those of the request, and what modules keep and the changed functions read."""
+    """At which inputs are tried: those of the request, and what names stand for where the code changes."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that a call reads."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
         """`actual` with what is only rounded otherwise set to what is expected."""
@@ -216,9 +219,10 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         if why := _not_begun(context):
             return ProofResult(failure=why)
         models = Models(context)
-        numbers = tuple(dict.fromkeys((*request.numbers, *numbers_read(models, request))))
-        request = replace(request, numbers=numbers)
-        trace = Trace(weights=_weights(models, request), numbers=numbers)
+        request = replace(request, **_what_is_read(context, request, sides))
+        trace = Trace(
+            weights=_weights(models, request), numbers=request.numbers, environment=request.environment
+        )
         until: dict[tuple[object, ...], float] = {}
         longest = LEAST / 5
         raised: set[str | None] = {None}
@@ -276,6 +280,21 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         seconds=trace.seconds,
         not_run=sides.not_run,
     )
+
+
+NUMBERS = 5
+"""Numbers that names stand for, at which inputs are tried."""
+
+
+def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict[str, Any]:
+    """What a first call reads: numbers in what changes, and environment variables; as fields of a request."""
+    with environment_read() as names:
+        next(of_model(Models(context), request))[1]()
+    sides.settle(counts=False, raised=False)
+    read = (*sides.numbers, *numbers_of_callees(request.functions))
+    found = [number for number in read if math.isfinite(number) and number not in (0.0, 1.0)]
+    numbers = tuple(dict.fromkeys((*request.numbers, *found[:NUMBERS])))
+    return {"numbers": numbers, "environment": tuple(names)}
 
 
 class _TooLongError(BaseException):
@@ -361,7 +380,7 @@ def call_widely(
     found: dict[Key, WideCall | str] = {}
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
-    request = replace(request, numbers=trace.numbers)
+    request = replace(request, numbers=trace.numbers, environment=trace.environment)
     if not _not_begun(context):
         torch.set_num_threads(trace.threads)
         models, widening = Models(context), Widening()
@@ -414,7 +433,7 @@ def _after(
         overlay.unmark()
     if trace is None:
         return trial
-    request = replace(request, numbers=trace.numbers)
+    request = replace(request, numbers=trace.numbers, environment=trace.environment)
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
@@ -441,7 +460,8 @@ def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Tr
         telling += OTHER_NUMBERS
     if variant.settings:  # Dynamo takes a size that data decides for more than one
         telling += (ONES, ONE_TRUE)
-    trial = _compiled(models, request, trial, trace, telling, speaks=speaks)
+    apart = any("is_compiling" in text for _, text in variant.sources)
+    trial = _compiled(models, request, trial, trace, telling, speaks=speaks, apart=apart)
     if chooses and not trial.difference and "train" in request.modes:
         trial = _trained(models, request, trace, trial)
     if not trial.difference and fake_kernels.registers(variant):
@@ -476,7 +496,7 @@ def _eager(
     begun: CalledBefore | None = None
     if variant.called_before:
         begun, models = CalledBefore(context), Models(context)
-    request = replace(request, numbers=trace.numbers)
+    request = replace(request, numbers=trace.numbers, environment=trace.environment)
     compared = 0
     raises: str | None = None
     notice: str | None = None
@@ -543,6 +563,10 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
     raises is meant: another end of such a call refutes it."""
     if expected.raised:
         return False
+    is_loss = expected.error is not None and actual.error is None  # torch refused what it takes now
+    by_chance = key.variation in OF_OTHER_RANK or key.variation in OF_ONE_TENSOR
+    if is_loss or (by_chance and expected.error is None and actual.error is not None):
+        return True
     if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
     return key.variation in CONDITIONAL
@@ -550,7 +574,8 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
     """Whether a call raised since the code as it stands does not take such arguments, or torch not such a setting."""
-    may_not_fit = key.variation in MAY_NOT_FIT or (key.variation == UNDER_AUTOCAST and not seen.raised)
+    may_not_fit = key.variation in MAY_NOT_FIT or key.variation in integers_at(key.numbers)
+    may_not_fit |= key.variation == UNDER_AUTOCAST and not seen.raised
     return may_not_fit and seen.error is not None
 
 
@@ -677,9 +702,11 @@ def _compiled(
     variations: Sequence[str],
     *,
     speaks: bool,
+    apart: bool,
 ) -> Trial:
     """Compiled against eager: with the inputs as given, with those that took each side and in these `variations`; what is
-    printed too where a compiled model `speaks`."""
+    printed too where a compiled model `speaks`. Where the code asks whether it is compiled, it is `apart` from what runs
+    eagerly: then values are compared in all other variations as well."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
@@ -689,7 +716,8 @@ def _compiled(
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
-    not_compiled = EAGER | of_other_sizes(request.numbers) - {LONGER_COMPILED}
+    numbers = request.numbers
+    not_compiled = EAGER | (of_other_sizes(numbers) - {LONGER_COMPILED}) | integers_at(numbers).keys()
     first = [
         key
         for key in calls
@@ -721,7 +749,7 @@ def _compiled(
                 if found := left_by_exception(expected, actual, compiling.ignored):
                     text = f"where it is compiled and raises, what was written before is lost: {found} ({key.words})"
                     trial = replace(trial, raises=trial.raises or text)
-            values = key in chosen or key.variation in FINITE
+            values = key in chosen or apart or key.variation in FINITE
             found = (
                 trace.compiled_differing(key, expected, actual, compiling.ignored)
                 if values

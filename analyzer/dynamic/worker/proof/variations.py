@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -97,28 +98,38 @@ def _resized(rows: int) -> Vary:
 
 @dataclass(frozen=True)
 class InDimension:
-    """Every dimension as long as one of the first tensor that has it, or the `last`, is changed; `alone`: this one, of
-    tensors of that shape."""
+    """Every dimension as long as one of the first tensor that has it, or of another one, is changed; `alone`: this one,
+    of tensors of that shape."""
 
     what: str
     change: Callable[[torch.Tensor, int], torch.Tensor]
     dimension: int
-    last: bool = False
+    of: int = 0
+    """Which of the tensors that have such a dimension: -1 is the last."""
     alone: bool = False
+    only: bool = False
+    """Whether this tensor alone is changed."""
 
     @property
     def name(self) -> str:
-        words = " of the last" if self.last else " alone" if self.alone else ""
+        words = f" of {WHICH[self.of]}" if self.of or self.only else " alone" if self.alone else ""
+        words += " alone" if self.only else ""
         return f"{self.what} in dimension {self.dimension}{words}"
 
     def shape(self, value: Any) -> torch.Size | None:
         """That of the tensor whose dimension it is."""
-        return _shape(value, self.dimension, last=self.last)
+        return _shape(value, self.dimension, self.of)
 
     def vary(self, value: Any, _draw: torch.Generator) -> Any:
         shape = self.shape(value)
+        having = [tensor for tensor in _tensors(value) if tensor.dim() > self.dimension]
+        chosen = self.of % max(len(having), 1)
+        met = itertools.count()
 
         def changed(tensor: torch.Tensor) -> torch.Tensor:
+            if self.only:
+                is_it = tensor.dim() > self.dimension and next(met) == chosen
+                return self.change(tensor, self.dimension) if is_it else tensor
             if shape is None or (self.alone and tensor.shape != shape):
                 return tensor
             for each, size in enumerate(tensor.shape):
@@ -167,10 +178,13 @@ def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(tensor > 0, tensor - 1, tensor) if _counts(tensor) else tensor * -0.5
 
 
-def _shape(value: Any, dimension: int, *, last: bool = False) -> torch.Size | None:
-    """That of the first tensor that has such a dimension, or of the last."""
+WHICH = {0: "the first", 1: "the second", -1: "the last"}
+
+
+def _shape(value: Any, dimension: int, of: int = 0) -> torch.Size | None:
+    """That of one of the tensors that have such a dimension."""
     shapes = [tensor.shape for tensor in _tensors(value) if tensor.dim() > dimension]
-    return (shapes[-1] if last else shapes[0]) if shapes else None
+    return shapes[of] if len(shapes) > max(of, 0) else None
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -230,6 +244,8 @@ def _one_true(tensor: torch.Tensor) -> torch.Tensor:
 
 def _turned(tensor: torch.Tensor) -> torch.Tensor:
     """The same values, in memory in another order."""
+    if tensor.dim() == 4:
+        return tensor.contiguous(memory_format=torch.channels_last)
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
 
 
@@ -276,16 +292,24 @@ VARIATIONS: dict[str, Vary] = {
 }
 """By name, in the order they are tried."""
 IN_DIMENSIONS = tuple(
-    InDimension(what, change, dimension, last=last, alone=alone)
-    for what, change, first, last, alone in (
-        ("longer", _one_more, 0, False, False),
-        ("longer", _one_more, 0, True, False),
-        ("twice as long", _twice, 1, False, False),
-        ("longer", _one_more, 1, False, True),
-        ("of length one", _first_alone, 1, False, False),
+    InDimension(what, change, dimension, of=of, alone=alone)
+    for what, change, first, of, alone in (
+        ("longer", _one_more, 0, 0, False),
+        ("longer", _one_more, 0, 1, False),
+        ("longer", _one_more, 0, -1, False),
+        ("twice as long", _twice, 1, 0, False),
+        ("longer", _one_more, 1, 0, True),
+        ("of length one", _first_alone, 1, 0, False),
     )
     for dimension in range(first, 4)
 )
+OF_ONE_TENSOR: dict[str, Vary] = {
+    each.name: each.vary
+    for of in WHICH
+    for dimension in range(3)
+    for each in (InDimension("longer", _one_more, dimension, of=of, only=True),)
+}
+"""One tensor is longer, where the code takes that."""
 LONGER = {each.name: each.vary for each in IN_DIMENSIONS}
 """A length that is written down where it was read shows there; some models take a multiple of what they were given."""
 LONGER_COMPILED = InDimension("longer", _one_more, 1).name
@@ -404,27 +428,67 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         ),
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
+        "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
+        "given, with numbers negated and less by one": lambda leaf: (
+            -leaf - 1 if type(leaf) in (int, float) else leaf
+        ),
     }
 )
 """The same with zeros, with flags of Python's among the arguments turned, and with larger numbers."""
 OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
     {
         "given, with other integers in modules": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
+        "given, with large integers in modules": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
         "given, with flags of modules turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
     }
 )
-"""What becomes of integers and flags that modules keep."""
+"""What becomes of integers and flags that modules keep: a counter after many calls is large."""
+EACH_APART = "given, with each number apart"
+"""Numbers and flags among the arguments, and those that modules keep, change each in another way: what is taken for
+another shows."""
+
+
+def each_apart() -> VaryOne:
+    """Changes the numbers and flags that it is called with each in another way, by their order."""
+    order = itertools.count(1)
+
+    def change(leaf: Any) -> Any:
+        if type(leaf) is bool:
+            return leaf if next(order) % 2 else not leaf
+        if type(leaf) is int:
+            return leaf + next(order)
+        return leaf * (1 + next(order) / 4) + 0.25 if type(leaf) is float else leaf
+
+    return change
+
+
 AS_PYTHON = "with numbers of Python's"
+AS_NUMPY = "as arrays of NumPy"
 LEFT_OUT = "with what may be left out"
 RETYPED = (AS_PYTHON, LEFT_OUT)
 """Arguments of another type, where the function does not say that it takes tensors alone."""
-IN_INT32 = "with integers of 32 bits"
-ONE_DIMENSION_LESS = "with one dimension less"
+OF_OTHER_TYPES: dict[str, Vary] = {
+    "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
+    "with masks of integers": _kinds(_same, _same, lambda t: t.long()),
+    "with floats of 64 bits": _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
+}
+LONGER_LISTS = "with longer lists"
 OF_OTHER_RANK: dict[str, Vary] = {
     "with one more dimension": _kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
-    ONE_DIMENSION_LESS: _kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
+    "with one dimension less": _kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
 }
-MAY_NOT_FIT = frozenset({*RETYPED, *OF_OTHER_RANK, *OF_MODULES, IN_INT32})
+MAY_NOT_FIT = frozenset(
+    {
+        *RETYPED,
+        AS_NUMPY,
+        *OF_OTHER_RANK,
+        *OF_MODULES,
+        *OF_OTHER_TYPES,
+        EACH_APART,
+        LONGER_LISTS,
+        *OF_ONE_TENSOR,
+    }
+)
 """Variations that the code may not take: what raises with them says nothing."""
 GRADIENTS_TURNED = {
     "infer": "given, in eval mode with gradients",
@@ -435,12 +499,38 @@ IN_INFERENCE_MODE = "given, in inference mode"
 UNDER_AUTOCAST = "given, under autocast"
 """Of such a call the types of what it gives are compared: values have fewer digits."""
 DOUBLE_BY_DEFAULT = "given, with float64 as the default dtype"
+OTHER_MODE_INSIDE = "given, with the modules inside in the other mode"
+FROZEN = "given, with every other parameter frozen"
+ENVIRONMENT = {
+    f"given, with environment variables that are {value or 'empty'}": value for value in ("0", "2", "")
+}
+"""Values of the variables that the code reads."""
 LOGGED = {"given, with loggers at DEBUG": logging.DEBUG, "given, with loggers at CRITICAL": logging.CRITICAL}
 """Levels that all loggers but torch's have during a call."""
-OF_SETTINGS = (*GRADIENTS_TURNED.values(), IN_INFERENCE_MODE, UNDER_AUTOCAST, DOUBLE_BY_DEFAULT, *LOGGED)
+OF_SETTINGS = (
+    *GRADIENTS_TURNED.values(),
+    IN_INFERENCE_MODE,
+    UNDER_AUTOCAST,
+    DOUBLE_BY_DEFAULT,
+    OTHER_MODE_INSIDE,
+    FROZEN,
+    *ENVIRONMENT,
+    *LOGGED,
+)
 """The inputs as given, with other settings of the process."""
 _UNCHANGED: dict[str, Vary] = dict.fromkeys(
-    (WITH_GRADIENTS, TWICE, OTHER_WEIGHTS, *OF_PYTHON, *OF_MODULES, *OF_SETTINGS, *RETYPED), VARIATIONS[GIVEN]
+    (
+        WITH_GRADIENTS,
+        TWICE,
+        OTHER_WEIGHTS,
+        *OF_PYTHON,
+        *OF_MODULES,
+        EACH_APART,
+        *OF_SETTINGS,
+        *RETYPED,
+        AS_NUMPY,
+    ),
+    VARIATIONS[GIVEN],
 )
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
@@ -456,7 +546,17 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
     some = {f"some {number:g}": _some(_at(number, 0)) for number in numbers if math.isfinite(number)}
-    one = {f"one {number:g}, zeros otherwise": _one(number) for number in numbers if math.isfinite(number)}
+    one = {
+        f"one {where}{number:g}, zeros otherwise": _one(number, way)
+        for number in numbers
+        if math.isfinite(number)
+        for where, way in (("", 0), ("just above ", 1))
+    }
+    halves = {
+        f"halves of {1 / number:g}": _halves(number)
+        for number in (1.0, *numbers)
+        if math.isfinite(number) and number
+    }
     return MappingProxyType(
         {
             **VARIATIONS,
@@ -467,11 +567,15 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **some,
             **one,
             **OTHERWISE_KEPT,
-            IN_INT32: _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
+            **halves,
+            **OF_OTHER_TYPES,
+            LONGER_LISTS: _with_longer_lists,
             **_UNCHANGED,
             **LAST,
             **{each.name: each.vary for each in _of_lengths(numbers)},
+            **OF_ONE_TENSOR,
             **OF_OTHER_RANK,
+            **dict.fromkeys(integers_at(numbers), VARIATIONS[GIVEN]),
         }
     )
 
@@ -481,17 +585,38 @@ SHORTEST, LONGEST = 2, 5000
 
 
 def _of_lengths(numbers: Iterable[float]) -> Iterator[InDimension]:
-    """Each number as the length of a dimension, and one more: a slice that ends there cuts nothing before."""
+    """Each number as the length of a dimension, and one and two more: a slice that ends there cuts nothing before, nor
+    does a distance of two places reach it."""
     for number in numbers:
         if math.isfinite(number) and number == int(number) and SHORTEST <= number <= LONGEST:
-            for length in (int(number), int(number) + 1):
+            for length in (*range(int(number), int(number) + 3), 2 * int(number)):
                 for dimension in range(3):
                     yield InDimension(f"{length} long", _as_long_as(length), dimension)
 
 
+def integers_at(numbers: tuple[float, ...]) -> dict[str, VaryOne]:
+    """By name, changes that set integers to a number or one more: those among the arguments, or those that modules keep
+    (`IN_MODULES`)."""
+
+    def at(number: int) -> VaryOne:
+        return lambda leaf: number if type(leaf) is int else leaf
+
+    whole = [int(number) for number in numbers if math.isfinite(number) and number == int(number)]
+    return {
+        f"given, with integers {n}{where}": at(n)
+        for where in ("", IN_MODULES)
+        for number in whole
+        for n in (number, number + 1)
+    }
+
+
+IN_MODULES = " in modules"
+
+
 def of_other_sizes(numbers: tuple[float, ...]) -> frozenset[str]:
     """The names of variations with longer inputs, and with more or fewer dimensions."""
-    return frozenset((*LONGER, *OF_OTHER_RANK, *(each.name for each in _of_lengths(numbers))))
+    lengths = (each.name for each in _of_lengths(numbers))
+    return frozenset((*LONGER, *OF_ONE_TENSOR, *OF_OTHER_RANK, *lengths))
 
 
 def late(numbers: tuple[float, ...]) -> frozenset[str]:
@@ -499,14 +624,46 @@ def late(numbers: tuple[float, ...]) -> frozenset[str]:
     return of_other_sizes(numbers) | LAST.keys()
 
 
-def _one(number: float) -> Vary:
-    """Zeros but for one value, which is this number: so a sum is."""
+def _one(number: float, way: int) -> Vary:
+    """Zeros but for one value, which is this number, or (`way`) the next one above: so a sum is."""
+    change = _at(number, way)
 
-    def integers(tensor: torch.Tensor) -> torch.Tensor:
-        is_whole = number == int(number) and abs(number) <= torch.iinfo(tensor.dtype).max
-        return _first(number)(torch.zeros_like(tensor)) if is_whole else tensor
+    def vary(value: Any, draw: torch.Generator) -> Any:
+        def first_alone(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dtype == torch.bool or not tensor.numel():
+                return tensor
+            changed = change(tensor, draw)
+            return _first(changed.view(-1)[0].item())(torch.zeros_like(tensor))
 
-    return _kinds(lambda t: _first(number)(torch.zeros_like(t)), _on_cpu(integers), _same)
+        return _mapped(value, first_alone)
+
+    return vary
+
+
+def _halves(number: float) -> Vary:
+    """Floats that lie in the middle between two whole ones, once they are multiplied with a number: rounding decides."""
+    return _floats(lambda t: (torch.round(t) + 0.5) / number)
+
+
+def _with_longer_lists(value: Any, draw: torch.Generator) -> Any:
+    """Lists of tensors with one more, like the last but for its values."""
+    if isinstance(value, list):
+        items = [_with_longer_lists(each, draw) for each in value]
+        more = [_otherwise(items[-1])] if items and isinstance(items[-1], torch.Tensor) else []
+        return [*items, *more]
+    if type(value) is tuple:
+        return tuple(_with_longer_lists(each, draw) for each in value)
+    if type(value) is dict:
+        return {key: _with_longer_lists(each, draw) for key, each in value.items()}
+    return value
+
+
+def _is_another(value: Any, change: Vary) -> bool:
+    """Whether inputs have other types or sizes after a change."""
+    one, other = (
+        [(x.dtype, x.shape) for x in _tensors(each)] for each in (value, change(value, torch.Generator()))
+    )
+    return one != other
 
 
 def _some(change: Vary, share: float = 1 / 3) -> Vary:
@@ -567,6 +724,7 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
     lengths = {each.name: each for each in _of_lengths(numbers)}
+    at = integers_at(numbers)
     shape = _shape(value, 0) or ()
     fitting_lengths = {
         name
@@ -577,9 +735,13 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
         name
         for name in every(numbers)
         if (masks or name not in MASKS)
-        and (counts or name not in (*WITH_NUMBERS, IN_INT32))
+        and (counts or name not in WITH_NUMBERS)
+        and (name not in OF_OTHER_TYPES or _is_another(value, OF_OTHER_TYPES[name]))
+        and (name != LONGER_LISTS or _is_another(value, _with_longer_lists))
         and ((counts and floats) or name not in WITH_BOTH)
         and (name not in LONGER or name in sizes)
+        and (name not in OF_ONE_TENSOR or (len(tensors) > 1 and _is_another(value, OF_ONE_TENSOR[name])))
         and (name not in lengths or name in fitting_lengths)
         and name not in _UNCHANGED
+        and name not in at
     )
