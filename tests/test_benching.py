@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tcready import benching
 from tcready.bench.wanted import BenchWanted
-from tcready.cli.benching import bench
+from tcready.cli.benching import bench, exit_of
 from tcready.options import BenchOptions, RunOptions, declared
 from tcready.plan import PlannedRun
 from tcready.resolve import resolve, share_of
@@ -511,6 +511,18 @@ def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
     assert (found.state, found.reason) == ("fail", "mismatch")
     either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
     assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
+
+
+def test_a_bench_of_which_every_arm_failed_exits_1_where_it_guards() -> None:
+    arms = (
+        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
+        ArmBench("default", "failed", None, parity=False),
+    )
+    failed = Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),))
+    assert exit_of([failed], (), guards=True) == 1
+    assert exit_of([failed], (), guards=False) == 0
+    assert exit_of([failed, None], (), guards=True) == 2
+    assert exit_of([dataclasses.replace(failed, cases=())], ("default",), guards=True) == 1
 
 
 def test_a_stored_bench_of_one_process_is_refused_before_anything_runs(tmp_path: Path) -> None:
