@@ -29,6 +29,9 @@ class BenchWanted:
     rollbacks: tuple[tuple[str, str], ...] = ()
     """Pairs of an arm and its own way back to eager, for arms that have one."""
 
+    differing: tuple[tuple[str, str], ...] = ()
+    """Name of an arm and how it differs from eager code, of arms of which the check found that: they are not compared."""
+
     def again(self, **options: object) -> str:
         """Return the command that runs the bench with these options; for an object, the call."""
         if not self.in_process:

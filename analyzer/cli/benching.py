@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,6 +13,7 @@ from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files,
 from tcready.cli.output import refuse_lost_files, say, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
+from tcready.schema.bench import Bench
 from tcready.schema.words import TcreadyError
 from tcready.target import quoted
 
@@ -83,6 +85,12 @@ def bench(
     for line in slower:
         say(f"tcready: slower than in {wanted.against}: {line}")
     benches = [each.observation.bench for each in report.targets if each.was_run]
-    if not benches or any(found is None or found.verdict == "not_run" for found in benches):
+    return exit_of(benches, slower, guards=wanted.fail_on_regression is not None)
+
+
+def exit_of(benches: Sequence[Bench | None], slower: Sequence[str], *, guards: bool) -> int:
+    """The exit of the command. `guards`: --fail-on-regression was given; then a bench in which each arm failed fails."""
+    measured = [found for found in benches if found is not None and found.verdict != "not_run"]
+    if not benches or len(measured) < len(benches):
         return 2
-    return 1 if slower else 0
+    return 1 if slower or (guards and any(found.failed for found in measured)) else 0

@@ -71,6 +71,8 @@ class Schedule:
     """Returns whether the results so far are decisive, so that no further process is needed."""
     remedies: Callable[[Schedule], tuple[Arm, ...]] = lambda _: ()
     """Returns the remedies to try if, by the results so far, compiling does not pay off."""
+    differing: frozenset[str] = frozenset()
+    """Names of arms that are known to differ from eager code."""
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
@@ -330,12 +332,13 @@ def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
         work.ask("remedies", request, f"remedies: {_named([arm for arm in arms if arm in remedies])}")
 
 
-def _each_group(work: Schedule) -> Iterator[tuple[Arm, ...]]:
-    """Yield groups of arms. If a process ends in the code of an arm, yield the others again without it."""
-    done: set[str] = set()
+def _each_group(work: Schedule, but: frozenset[str] = frozenset()) -> Iterator[tuple[Arm, ...]]:
+    """Yield groups of arms, without those in `but`. If a process ends in the code of an arm, yield the others again
+    without it."""
+    done: set[str] = {*but}
     ended: set[str] = set()
     while waiting := [arms for arms in work.groups() if any(a.code and a.name not in done for a in arms)]:
-        arms = tuple(arm for arm in waiting[0] if arm.name not in ended)
+        arms = tuple(arm for arm in waiting[0] if arm.name not in ended | but)
         before = len(work.done)
         yield arms
         last = work.done[-1] if len(work.done) > before else None
@@ -359,7 +362,7 @@ def _profile(work: Schedule) -> None:
 def _parity(work: Schedule, budget: float | None) -> None:
     """Compare outputs with those of eager code of the same sources: `tcready prove` verifies what a patch changes. With a
     budget, compare further seeds and layouts in the same process."""
-    for arms in _each_group(work):
+    for arms in _each_group(work, work.differing):
         request = BenchRequest("parity", arms, cache=work.cache_of(arms), first_seed_only=budget is None)
         if budget is not None:
             request = dataclasses.replace(request, seconds=budget * PARITY_SHARE)

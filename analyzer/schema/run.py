@@ -122,6 +122,13 @@ class Recompile:
     origin: Origin = "own"
     lines: tuple[Frame, ...] = ()
     """The source lines that the failed guards name, if they name any."""
+    on_other_numbers: bool = False
+    """Whether it was compiled until the limit in calls in which only random numbers differ."""
+
+    @property
+    def on_every_call(self) -> bool:
+        """Whether calls with the same inputs compile it again."""
+        return self.identical_call or self.on_other_numbers
 
 
 @dataclass(frozen=True)
@@ -489,7 +496,7 @@ class TrainingPart:
 class Training:
     """What a run in training mode showed beyond its forward.
 
-    Gradients and buffers are part of the stage `parity`; nothing else that is met here counts for the verdict.
+    Gradients and buffers are part of the stage `parity`. Of the rest, only `failed` counts for the verdict.
     """
 
     loss: str | None = None
@@ -512,6 +519,13 @@ class Training:
     optimizer_recompiles: tuple[Recompile, ...] = ()
     step_sites: tuple[BreakSite, ...] = ()
     """Breaks of a whole step compiled as one function, those of the model itself left out."""
+
+    @property
+    def failed(self) -> tuple[TrainingPart, ...]:
+        """What fails of the model compiled by AOTAutograd, as every compiler trains it: its forward or its backward."""
+        return tuple(
+            part for part in self.parts if part.state == "fail" and part.phase in ("forward", "backward")
+        )
 
 
 @dataclass(frozen=True)
