@@ -166,7 +166,7 @@ class ProofResult:
 NOT_COMPARED = (
     "most compiled calls of functions alone",
     "types of fewer bits, and sizes of a fifth dimension and those behind it",
-    "other buffers, numbers in containers, other texts, and other environment variables",
+    "other buffers of several values, numbers in containers, and other texts",
     "arguments that are None by default and left out, and another device",
     "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
