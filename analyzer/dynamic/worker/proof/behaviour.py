@@ -70,8 +70,9 @@ class Behaviour:
     shared: frozenset[Pair] = frozenset()
     """What lies in the same memory, and lists, dicts and sets that are the same object."""
     modules: dict[str, int] = field(default_factory=dict)
-    """How often each module was called, and its hooks with it, with how many arguments by position; of eager calls
-    alone."""
+    """How often each module was called, and its hooks with it; of eager calls alone."""
+    by_position: dict[str, int] = field(default_factory=dict)
+    """How many arguments by position each module got in all."""
     written: list[tuple[str, int]] = field(default_factory=list)
     """How often what each module gave was written to afterwards: its hooks may have kept it."""
     raised: bool = False
@@ -120,11 +121,12 @@ def behaviour(
     with heard() as (printed, warned), writes().noted() as process:
         set_before = set_after = surroundings()
         called: Counter[str] = Counter()
+        by_position: Counter[str] = Counter()
         written_to: list[tuple[str, int]] = []
         try:
             with torch.set_grad_enabled(gradients):
                 set_before = surroundings()
-                with _counted(model, called, written_to) if counts else contextlib.nullcontext():
+                with _counted(model, called, by_position, written_to) if counts else contextlib.nullcontext():
                     try:
                         given = function(*args, **kwargs)
                         containers = same_containers(given, (args, kwargs), model)
@@ -152,6 +154,7 @@ def behaviour(
         process | left_otherwise(set_before, set_after),
         shared(found, passed, model) | containers,
         dict(called),
+        dict(by_position),
         written_to,
         error is not None and _is_raised(error),
         printed.getvalue(),
@@ -201,7 +204,9 @@ def _is_raised(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _counted(model: Any, called: Counter[str], written: list[tuple[str, int]]) -> Iterator[None]:
+def _counted(
+    model: Any, called: Counter[str], by_position: Counter[str], written: list[tuple[str, int]]
+) -> Iterator[None]:
     """Counts the calls of modules, by the names that the model knows them by, before the call or after it, and how often
     the tensors that they give are written to afterwards.
 
@@ -237,7 +242,9 @@ def _counted(model: Any, called: Counter[str], written: list[tuple[str, int]]) -
         for module, count in calls:
             if id(module) in known or module._forward_hooks or module._forward_pre_hooks:
                 name, _ = known.get(id(module), ("", module))
-                called[f"{name or f'<{type(module).__name__}>'} (arguments: {count})"] += 1
+                name = name or f"<{type(module).__name__}>"
+                called[name] += 1
+                by_position[name] += count
         written += [
             (known[id(module)][0], output._version - version)
             for module, output, version in given
@@ -638,6 +645,10 @@ def difference(
         return "state", found
     if less := Counter(before.modules) - Counter(after.modules):
         return "state", f"the module {next(iter(less))} is called less often: its hooks are, too"
+    if before.modules == after.modules and (
+        fewer := Counter(before.by_position) - Counter(after.by_position)
+    ):
+        return "state", f"the module {next(iter(fewer))} gets fewer arguments by position: its hooks do, too"
     if more_written := Counter(dict(after.written)) - Counter(dict(before.written)):
         return (
             "state",

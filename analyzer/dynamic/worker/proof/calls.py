@@ -43,6 +43,7 @@ from tcready.dynamic.worker.proof.variations import (
     OF_MODULES,
     OF_PYTHON,
     OTHER_MODE_INSIDE,
+    OTHER_NUMBERS,
     OTHER_WEIGHTS,
     RETYPED,
     SEEDED,
@@ -248,7 +249,10 @@ def called(
     with contextlib.ExitStack() as stack:
         if change := OF_PYTHON.get(key.variation):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
-            stack.enter_context(_other_numbers(_kept_numbers(model, float), change))
+            own = (
+                key.variation in OTHER_NUMBERS
+            )  # those are compiled: torch's modules would be for each value
+            stack.enter_context(_other_numbers(_kept_numbers(model, float, own=own), change))
         if change := OF_MODULES.get(key.variation):
             stack.enter_context(_other_numbers(_kept_numbers(model, int, bool), change))
         change = integers_at(key.numbers).get(key.variation)
@@ -349,13 +353,13 @@ COPIED = 50_000_000
 """Numbers of a model that is copied."""
 
 
-def _kept_numbers(model: Any, *types: type) -> list[tuple[Any, str, float]]:
+def _kept_numbers(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, float]]:
     """The numbers and flags of these types that modules keep in attributes, in buffers of no dimension (a counter is the
-    same in both) and in configurations: whose, by which name, and the value. Of torch's own modules the floats alone:
-    their integers are sizes."""
+    same in both) and in configurations: whose, by which name, and the value. Of torch's own modules the floats alone,
+    since their integers are sizes, and nothing if `own`."""
     found: list[tuple[Any, str, float]] = []
     for module in model.modules() if isinstance(model, nn.Module) else ():
-        if type(module).__module__.startswith("torch.") and types != (float,):
+        if type(module).__module__.startswith("torch.") and (own or types != (float,)):
             continue
         kept = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
         kept += [
@@ -404,10 +408,10 @@ def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[s
     kept = [value for _, _, value in _kept_numbers(model, int, bool)]
     integers = any(type(each) is int for each in (*leaves, *kept))
     return (
-        *(integers_at(numbers) if integers else ()),
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
         *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
         *([EACH_APART] if len(leaves) + len(kept) > 1 else []),
+        *(integers_at(numbers) if integers else ()),
     )
 
 

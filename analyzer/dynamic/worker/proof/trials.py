@@ -62,6 +62,7 @@ from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.surroundings import environment_read
 from tcready.dynamic.worker.proof.variations import (
+    BY_CHANCE,
     DOUBLE_BY_DEFAULT,
     EACH_APART,
     EMPTY,
@@ -70,8 +71,6 @@ from tcready.dynamic.worker.proof.variations import (
     IN_DOUBLE,
     LONGER_COMPILED,
     MAY_NOT_FIT,
-    OF_ONE_TENSOR,
-    OF_OTHER_RANK,
     OF_OTHER_STRIDES,
     OF_PYTHON,
     OF_SETTINGS,
@@ -282,6 +281,11 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
     )
 
 
+def _first_call(context: Context, request: ProofRequest) -> None:
+    """A call before those that are compared, before and after a change: what names of Python modules hold is the same."""
+    next(of_model(Models(context), request))[1]()
+
+
 NUMBERS = 5
 """Numbers that names stand for, at which inputs are tried."""
 
@@ -289,7 +293,7 @@ NUMBERS = 5
 def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict[str, Any]:
     """What a first call reads: numbers in what changes, and environment variables; as fields of a request."""
     with environment_read() as names:
-        next(of_model(Models(context), request))[1]()
+        _first_call(context, request)
     sides.settle(counts=False, raised=False)
     read = (*sides.numbers, *numbers_of_callees(request.functions))
     found = [number for number in read if math.isfinite(number) and number not in (0.0, 1.0)]
@@ -383,6 +387,7 @@ def call_widely(
     request = replace(request, numbers=trace.numbers, environment=trace.environment)
     if not _not_begun(context):
         torch.set_num_threads(trace.threads)
+        _first_call(context, request)
         models, widening = Models(context), Widening()
         functions = variant.functions if variant is not None else request.functions
         until = time.monotonic() + 2 * request.seconds
@@ -493,6 +498,8 @@ def _eager(
         seen = context.journal.observation
         return Trial(variant.name, seen, difference=text, differs="state"), None, models
     torch.set_num_threads(trace.threads)  # sums of weights were those of all threads
+    _first_call(context, request)
+    sides.settle(counts=False, raised=False)
     begun: CalledBefore | None = None
     if variant.called_before:
         begun, models = CalledBefore(context), Models(context)
@@ -512,7 +519,9 @@ def _eager(
             compared += 1
             sides.alone = key.function is not None
             actual = trace.rounded(key.function, expected, call())
-            nothing = _says_nothing(key, expected)
+            nothing = _says_nothing(key, expected) or (
+                key.variation in BY_CHANCE and actual.error is not None
+            )
             sides.settle(counts=actual.tells and not nothing, raised=actual.error is not None)
             compared -= nothing
             if nothing:
@@ -563,9 +572,7 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
     raises is meant: another end of such a call refutes it."""
     if expected.raised:
         return False
-    is_loss = expected.error is not None and actual.error is None  # torch refused what it takes now
-    by_chance = key.variation in OF_OTHER_RANK or key.variation in OF_ONE_TENSOR
-    if is_loss or (by_chance and expected.error is None and actual.error is not None):
+    if expected.error is not None and actual.error is None:  # torch refused what it takes now
         return True
     if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None

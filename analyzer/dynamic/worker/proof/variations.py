@@ -295,8 +295,8 @@ IN_DIMENSIONS = tuple(
     InDimension(what, change, dimension, of=of, alone=alone)
     for what, change, first, of, alone in (
         ("longer", _one_more, 0, 0, False),
-        ("longer", _one_more, 0, 1, False),
         ("longer", _one_more, 0, -1, False),
+        ("longer", _one_more, 0, 1, False),
         ("twice as long", _twice, 1, 0, False),
         ("longer", _one_more, 1, 0, True),
         ("of length one", _first_alone, 1, 0, False),
@@ -490,6 +490,8 @@ MAY_NOT_FIT = frozenset(
     }
 )
 """Variations that the code may not take: what raises with them says nothing."""
+BY_CHANCE = frozenset({AS_NUMPY, *OF_OTHER_RANK, *OF_ONE_TENSOR})
+"""Of these, such as code takes by chance: what raises with them after a change says nothing either."""
 GRADIENTS_TURNED = {
     "infer": "given, in eval mode with gradients",
     "train": "given, in train mode without gradients",
