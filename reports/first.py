@@ -40,7 +40,9 @@ def verdict_words(target: TargetReport) -> str:
     """What keeps the target from being captured whole, and how much is captured, by time where it was measured; empty
     if the verdict's own reason is needed: of a run that failed, or of none."""
     cover = target.coverage
-    failed = any(stage.state == "fail" and stage.stage != "fullgraph" for stage in target.stages)
+    failed = any(stage.state == "fail" and stage.stage != "fullgraph" for stage in target.stages) or (
+        target.observation.training is not None and target.observation.training.failed
+    )
     if target.verdict == "unknown" or cover is None or failed:
         return ""
     troubles = ", ".join(Troubles.of(target.observation).words()) or "captured whole"
@@ -67,6 +69,10 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield Step(
             f"find out why compiled code gives a different result: {shortened(first_line(differs.detail))}"
         )
+    trained = target.observation.training
+    for part in trained.failed[:1] if trained is not None and differs is None else ():
+        why = shortened(first_line(part.detail))
+        yield Step(f"find out why the compiled model fails in training, in its {part.phase}: {why}")
     compiling = _by_bench(target) or _by_plan(target) or _undecided(target) or _by_region(target)
     if compiling is not None:
         yield compiling

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tcready.merge import regions
 from tcready.merge.run import Run
 from tcready.merge.words import first_line
-from tcready.schema.observation import Stage
+from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.words import LEVELS, OF_THE_MODEL, Level, StageName, Verdict
 
@@ -33,8 +33,7 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
         LEVELS.index(finding.level) >= weight and (third_party or finding.origin == "own")
         for finding in report.findings
     )
-    stages = (stage for target in report.targets for stage in target.stages)
-    return 1 if failing or any(map(_failed_to_compile, stages)) else 0
+    return 1 if failing or any(any(_causes(target.observation)) for target in report.targets) else 0
 
 
 def failures(report: Report) -> Iterator[str]:
@@ -45,10 +44,14 @@ def failures(report: Report) -> Iterator[str]:
             stage for stage in target.stages if stage.state == "not_run" and stage.reason != "not_asked"
         ]
         open_ = _not_established(target)
-        decisive = (failed or undone) if open_ else list(filter(_failed_to_compile, failed))
-        for stage in decisive[:1]:
-            how = "failed" if stage.state == "fail" else "did not run"
-            yield f"{target.target}: {stage.stage} {how}: {stage.detail}"
+        if not open_:
+            causes = list(_causes(target.observation))
+        else:
+            causes = [
+                f"{stage.stage} {'failed' if stage.state == 'fail' else 'did not run'}: {stage.detail}"
+                for stage in failed or undone
+            ]
+        yield from (f"{target.target}: {cause}" for cause in causes[:1])
 
 
 def _not_established(target: TargetReport) -> bool:
@@ -61,20 +64,31 @@ def _failed_to_compile(stage: Stage) -> bool:
     return stage.stage in _FAILING and stage.state == "fail" and stage.reason in OF_THE_MODEL
 
 
+def _causes(seen: Observation) -> Iterator[str]:
+    """Each stage, and each part of a training step, in which compiling raised or gave something else than eager."""
+    for stage in seen.stages:
+        if _failed_to_compile(stage):
+            yield f"{stage.stage} failed: {stage.detail}"
+    for part in seen.training.failed if seen.training else ():
+        yield f"training failed in its {part.phase}: {part.detail}"
+
+
 def failed_to_compile(run: Run) -> bool:
     """Whether compiling raised, or what was compiled differs from eager: what to compile is then not known."""
-    return any(map(_failed_to_compile, run.stages.values()))
+    return any(_causes(run.observation))
 
 
 def is_whole(run: Run) -> bool:
     """Whether nothing that was seen keeps the model from being compiled whole."""
-    return not run.troubles.words() and all(run.state(stage) != "fail" for stage in _FAILING)
+    trained = run.observation.training
+    failed = any(run.state(stage) == "fail" for stage in _FAILING) or (trained is not None and trained.failed)
+    return not run.troubles.words() and not failed
 
 
 def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     """The verdict and its reason in one sentence, which names the stages that did not run."""
-    failed = [stage for stage in run.stages.values() if _failed_to_compile(stage)]
-    causes = [f"{stage.stage} failed: {first_line(stage.detail)}" for stage in failed]
+    causes = [first_line(cause) for cause in _causes(run.observation)]
+    failed = bool(causes)
     for stage in run.stages.values():
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
             if stage.reason == "no_values" and run.troubles.words():
@@ -182,10 +196,6 @@ def _missing(run: Run) -> str:
         if run.state(stage) == "not_run" and not (stage == "speed" and measured)
     ]
     refused = "; fullgraph=True fails" if run.state("fullgraph") == "fail" else ""
-    trained = run.observation.training
-    parts = trained.parts if trained else ()
-    if any(part.state == "fail" and part.phase in ("forward", "backward") for part in parts):
-        refused += "; AOTAutograd fails in training"
     if not names:
         return refused
     return f"{refused}; {', '.join(names[:-1])}{' and ' if names[:-1] else ''}{names[-1]} not run"

@@ -489,7 +489,7 @@ class TrainingPart:
 class Training:
     """What a run in training mode showed beyond its forward.
 
-    Gradients and buffers are part of the stage `parity`; nothing else that is met here counts for the verdict.
+    Gradients and buffers are part of the stage `parity`. Of the rest, only `failed` counts for the verdict.
     """
 
     loss: str | None = None
@@ -512,6 +512,13 @@ class Training:
     optimizer_recompiles: tuple[Recompile, ...] = ()
     step_sites: tuple[BreakSite, ...] = ()
     """Breaks of a whole step compiled as one function, those of the model itself left out."""
+
+    @property
+    def failed(self) -> tuple[TrainingPart, ...]:
+        """What fails of the model compiled by AOTAutograd, as every compiler trains it: its forward or its backward."""
+        return tuple(
+            part for part in self.parts if part.state == "fail" and part.phase in ("forward", "backward")
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 import torch._dynamo
 from dynamic.observing import observe_target, report_of
+from tcready.api import exit_code, render
 from tcready.dynamic.worker.placements import Measured
 from tcready.dynamic.worker.plan_choice import chosen
 from tcready.dynamic.worker.stages import plan as plan_stage
@@ -286,6 +288,41 @@ def test_in_training_gradients_and_buffers_are_compared() -> None:
     assert region(plan, "layers").state == "proved"
     assert plan.share is not None
     assert plan.share > 0.5
+
+
+def test_what_raises_in_backward_is_neither_recommended_nor_proved() -> None:
+    plan = plan_of("Penalised", mode="train")
+    assert not placement(plan, "whole").sound
+    assert "double backward" in placement(plan, "whole").reason
+    assert region(plan, "critic").state == "refuted"
+    assert "double backward" in region(plan, "critic").reason
+    assert region(plan, "body").state == "proved"
+    assert plan.code == region(plan, "body").code
+    for code in (plan.code, *(trial.code for trial in plan.regions if trial.state == "proved")):
+        train_once("Penalised", code)
+
+
+def train_once(name: str, code: str) -> None:
+    """Execute the code and one step of training, with the backend that the compiled code is trained by."""
+    spec = importlib.util.spec_from_file_location("trained", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    torch._dynamo.reset()
+    names = {"model": getattr(module, name)().train(), "torch": torch}
+    exec(re.sub(r"(torch\.compile\([^)]*)", r"\1, backend='aot_eager'", code), names)
+    names["model"](module.row()).sum().backward()
+
+
+def test_a_training_that_fails_is_the_headline() -> None:
+    report = report_of(seen("Penalised", mode="train"))
+    [target] = report.targets
+    assert target.verdict != "ready"
+    assert target.verdict_reason.startswith("training failed in its backward: AOTAutograd: ")
+    text = render(report, "text")
+    assert text.index("find out why the compiled model fails in training") < text.index("THEN")
+    assert exit_code(report) == 1
 
 
 def test_the_verdict_counts_what_was_proved() -> None:

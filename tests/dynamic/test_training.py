@@ -437,8 +437,9 @@ def test_what_only_aotautograd_cannot_trace_is_told_and_leaves_the_record_alone(
     assert "BranchingBackward.forward (model.py:" in parts["forward"].detail
     assert len(target.observation.training.aot_sites) == 1
     assert target.break_sites == ()
-    assert target.verdict == "ready"
-    assert "AOTAutograd fails in training" in target.verdict_reason
+    assert target.verdict == "not_ready"
+    assert target.verdict_reason.startswith("training failed in its forward: AOTAutograd cannot trace")
+    assert exit_code(report) == 1
     assert any("AOTAutograd cannot trace" in line for line in report.warnings)
 
 

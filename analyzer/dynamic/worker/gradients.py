@@ -257,6 +257,11 @@ def compiled_step(context: Context, case: Case, expected: Trained) -> Trained:
     return train(context, model, captured(model), case, expected.loss)
 
 
+THROUGH_AOT = "aot_eager"
+"""The backend that has AOTAutograd make forward and backward graphs, as every compiler does that trains, and compiles
+neither."""
+
+
 def captured(model: Any) -> Callable[..., Any]:
     """What is compiled of a model whose graphs run as eager code does."""
     compiled: Callable[..., Any] = compile_callable(model, backend="eager")

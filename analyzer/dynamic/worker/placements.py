@@ -16,10 +16,10 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted
 from tcready.dynamic.worker.effects import ObservedCall
-from tcready.dynamic.worker.journal import counted
+from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.parity import tensors_in
+from tcready.dynamic.worker.parity import compare, tensors_in
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
@@ -69,12 +69,16 @@ class Measured:
     """Operations in graphs, by the module that called the graph."""
     keys: tuple[str, ...] = ()
     """Keys of the state_dict that changed."""
+    step_error: str | None = None
+    """What a training step through AOTAutograd raised."""
 
     @property
     def against(self) -> str | None:
         """Why it is out; None if it works."""
         if self.error is not None:
             return f"raised: {narrate.ADDRESS.sub('', self.error)}"
+        if self.step_error is not None:
+            return f"cannot be trained: a step through AOTAutograd raised {narrate.ADDRESS.sub('', self.step_error)}"
         if self.difference is not None:
             return f"differs from eager: {self.difference}"
         if self.identical:
@@ -108,7 +112,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
                     unequal.append((case, one, other))
             counts.add(backend.counts)
             by_case.append((case, backend.counts))
-            if expected.steps and found.difference is None:
+            if expected.steps and found.step_error is None and found.difference is None:
                 _step(context, code, case, expected.steps[index], found)
         for case, one, other in unequal:
             if (
@@ -169,9 +173,9 @@ def _case(
     return outcome
 
 
-def _placing(code: str) -> Callable[[Any], Callable[..., Any]]:
-    """What executes the lines of a placement over a model, whose graphs run as eager code does."""
-    return lambda model: executed(code, model, "eager")
+def _placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
+    """What executes the lines of a placement over a model; by default its graphs run as eager code does."""
+    return lambda model: executed(code, model, backend)
 
 
 def steady_seconds(context: Context, function: Any, case: Case) -> float:
@@ -187,14 +191,32 @@ def steady_seconds(context: Context, function: Any, case: Case) -> float:
 
 
 def _step(context: Context, code: str, case: Case, expected: gradients.Trained, found: Measured) -> None:
-    """Gradients and buffers of one training step, beside those of eager."""
-    with fresh(context) as model:
-        placed = executed(code, model, "eager")
-        actual = gradients.train(context, model, placed, case, expected.loss)
+    """Gradients and buffers of one training step, beside those of eager.
+
+    The step goes through AOTAutograd. Where that draws other random numbers than eager code, the gradients that are
+    compared are those of the graphs as they were captured.
+    """
+    placing = _placing(code, gradients.THROUGH_AOT)
+    try:
+        actual = _trained(context, placing, case, expected)
+    except Exception as error:
+        found.step_error = one_line(dynamo.inner_error(error), context.work.root)
+        return
+    if actual.random and compare(expected.output, actual.output).difference:
+        placing = _placing(code)
+        actual = _trained(context, placing, case, expected)
     found.compared = found.compared or any(each is not None for each in expected.gradients.values())
-    agrees = gradients.judge_step(context, case, expected, actual, _placing(code))
+    agrees = gradients.judge_step(context, case, expected, actual, placing)
     if agrees.verdict == "mistake":
         found.difference = f"{agrees.text}{case.label}"
+
+
+def _trained(
+    context: Context, placing: Callable[[Any], Callable[..., Any]], case: Case, expected: gradients.Trained
+) -> gradients.Trained:
+    """The step of a fresh model that is compiled so."""
+    with fresh(context) as model:
+        return gradients.train(context, model, placing(model), case, expected.loss)
 
 
 def changed_keys(before: Mapping[str, int], placed: Any) -> tuple[str, ...]:

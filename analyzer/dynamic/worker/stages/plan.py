@@ -48,6 +48,8 @@ class _Study:
     placements: list[Placement] = field(default_factory=list)
     measured: dict[str, Measured] = field(default_factory=dict)
     """By the code that was executed."""
+    forwards: dict[str, Measured] = field(default_factory=dict)
+    """The same without a training step."""
     regions: list[RegionTrial] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     clock: InductorClock | None = None
@@ -66,6 +68,14 @@ class _Study:
         if code not in self.measured:
             self.measured[code] = measure(self.context, code, self.expected)
         return self.measured[code]
+
+    def run_forward(self, code: str) -> Measured:
+        """For shares alone: of lines that were trained together with others, or compile nothing."""
+        if code in self.measured:
+            return self.measured[code]
+        if code not in self.forwards:
+            self.forwards[code] = measure(self.context, code, replace(self.expected, steps=()))
+        return self.forwards[code]
 
     def place(self, name: PlacementName, code: str, reason: str = "") -> Placement | None:
         """Execute and measure a placement; None if the budget is spent."""
@@ -276,7 +286,7 @@ def _regions(study: _Study, whole: Placement | None) -> None:
             if _share(raised) > _share(together):
                 together, code, limit = raised, line + code, line
         opened = _as_pasted(study, together)
-        if not opened:
+        if not opened and _joined(_proved(study)) == _joined(proved):
             break
         study.regions += proved_regions(study.context, study.tree, opened)
     if not proved:
@@ -287,17 +297,17 @@ def _regions(study: _Study, whole: Placement | None) -> None:
         both = limit + _with(whole.code, missed)
         if missed and study.note("the whole model and what it leaves out"):
             found = study.run(both)
-            if _share(found) > _share(study.run(best)) + NEAR:
+            if found.against is None and _share(found) > _share(study.run(best)) + NEAR:
                 best, reason = both, "the whole model, and the parts that it leaves out"
     study.place("regions", best, reason)
 
 
 def _as_pasted(study: _Study, together: Measured) -> list[str]:
-    """Each region's shares are those that its lines captured in the whole model; what they did not is refuted: the
-    modules in it, to be tried themselves."""
-    if together.error or together.coverage is None:
-        return []
-    opened: list[str] = []
+    """Each region's shares are those that its lines captured in the whole model; one that does not work there, or
+    whose lines captured less, is refuted: the modules in it, to be tried themselves."""
+    opened = _failing_in_the_model(study, together)
+    if opened or together.error or together.coverage is None:
+        return opened
     only = len(_proved(study)) == 1
     sums = _Sums(together, together if only else _eager(study) or together)
     doubt = sums.doubt([name for trial in _proved(study) for name in trial.modules])
@@ -310,7 +320,7 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
         share = shares.ops_share or 0.0
         alone = share > LARGE or share * doubt > DOUBT or sums.lent(trial.modules)
         if not only and alone and study.note(f"{trial.name} in the whole model"):
-            pasted = study.run(trial.code)
+            pasted = study.run_forward(trial.code)
         else:
             pasted = together if only else Measured()
         if pasted.coverage is not None:
@@ -324,11 +334,30 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
     return opened
 
 
+def _failing_in_the_model(study: _Study, together: Measured) -> list[str]:
+    """Refute each region whose lines alone do not work in the whole model, if all together do not: what calls it may
+    train it otherwise than its own calls show. The modules in it."""
+    opened: list[str] = []
+    if together.against is None:
+        return opened
+    only = len(_proved(study)) == 1
+    for index, trial in enumerate(study.regions):
+        if trial.state != "proved" or not trial.name:
+            continue
+        if not only and not study.note(f"{trial.name} in the whole model"):
+            break
+        why = (together if only else study.run(trial.code)).against
+        if why is not None:
+            study.regions[index] = replace(trial, state="refuted", reason=f"in the whole model it {why}")
+            opened += (child for name in trial.modules for child in study.tree.children[name])
+    return opened
+
+
 def _eager(study: _Study) -> Measured | None:
     """The model as it is, measured as placements are; None if that cannot be had."""
     if not study.note("the model as it is"):
         return None
-    found = study.run("")
+    found = study.run_forward("")
     return found if found.modules else None
 
 

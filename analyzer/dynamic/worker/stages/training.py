@@ -184,7 +184,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             (wrong if state == "fail" else notes).append(why)
     if sites:
         why = f"AOTAutograd cannot trace what is captured, and Dynamo breaks there: {'; '.join(map(_at, sites[:NAMED]))}"
-        log.end("forward", "fail", f"{_summary(graphs, 'forward')}; {why}")
+        log.end("forward", "fail", f"{why}; {_summary(graphs, 'forward')}")
         context.journal.warn(f"training: {why}")
     else:
         log.end("forward", "pass", _summary(graphs, "forward"))
@@ -193,7 +193,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         log.add(backward=Coverage(total, captured, captured / total))
         detail += f", {captured} of {total} operations of a backward in them"
     details = "; ".join(
-        [detail, *(f"AOTAutograd's gradients differ: {why}" for why in wrong), *dict.fromkeys(notes)]
+        [*(f"AOTAutograd's gradients differ: {why}" for why in wrong), detail, *dict.fromkeys(notes)]
     )
     log.set("backward", "fail" if wrong else "pass", details)
     for why in wrong:
@@ -255,10 +255,14 @@ def _counted_step(
         named = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
         wanted = named | leaves
         given = tensors, list(wanted.values()), seeds
-        gradients = torch.autograd.grad(*given, allow_unused=True, retain_graph=True)
+        for leaf in wanted.values():
+            leaf.grad = None
+        # The backward of a training step: one that is asked for these leaves alone leaves out nodes that raise.
+        torch.autograd.backward(tensors, seeds, retain_graph=True)
+        gradients = {name: leaf.grad for name, leaf in wanted.items()}
         with dispatch.DispatchMode(seen):
             torch.autograd.grad(*given, allow_unused=True)
-    step = step_of(model, output, loss, dict(zip(wanted, gradients, strict=True)), random)
+    step = step_of(model, output, loss, gradients, random)
     return step, (counts[0], counts[1])
 
 
