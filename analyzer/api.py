@@ -46,6 +46,8 @@ Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
 
 
+SHOWN_LINKS = 5
+"""Of links that are not read."""
 NOT_GIVEN = object()
 """Stands for inputs that were left out: None may be one."""
 
@@ -232,7 +234,7 @@ def _report(
     from tcready import observations as made_or_brought
     from tcready.merge import merge
     from tcready.static import driver
-    from tcready.static.units import is_wanted
+    from tcready.static.units import is_wanted, links_out
 
     base, work, shown = chosen.root, chosen.work, chosen.report
     known = narrow.known(shown, base)
@@ -256,7 +258,10 @@ def _report(
     read = driver.read(
         readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs, progress=progress
     )
-    empty = (*_without_files(readable, read.result), *unread.values())
+    links = _not_followed(
+        [os.path.relpath(path, base) for path in links_out(readable, base, reading.exclude)]
+    )
+    empty = (*links, *(() if links else _without_files(readable, read.result)), *unread.values())
     for warning in empty:
         announce(warning)
     if observations:
@@ -382,6 +387,15 @@ def _with_figures(seen: Observation) -> Observation:
     from tcready import benching
 
     return benching.worked_out(seen)
+
+
+def _not_followed(links: Sequence[str]) -> tuple[str, ...]:
+    """What to say of links in folders that lead out of these and of the project."""
+    if not links:
+        return ()
+    more = f" and {len(links) - SHOWN_LINKS} more" if len(links) > SHOWN_LINKS else ""
+    named = f"{', '.join(links[:SHOWN_LINKS])}{more}"
+    return (f"not read, since they are links that lead out of what was named and of the project: {named}",)
 
 
 def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from tcready.bench.remedies import remedies_for
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
 from tcready.dynamic import StayingWorker, schedule
-from tcready.dynamic.arms import PLAN, PatchToMeasure, name_and_code
+from tcready.dynamic.arms import MODES, PLAN, PatchToMeasure, name_and_code
 from tcready.dynamic.arms import arms_of as known_arms
 from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
@@ -280,7 +280,10 @@ def measured(
         def remedies(work: Schedule) -> tuple[Arm, ...]:
             return () if wanted.arms or wanted.quick else remedies_for(_found(work, about, began))
 
-        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone, decided, remedies)
+        differing = frozenset(name for name, _ in about.differing)
+        work = Schedule(
+            run, wanted, arms, Path(folder), progress, progress, ends, alone, decided, remedies, differing
+        )
         if schedule.measure(work):
             found = _found(work, about, began)
             if more_processes(found, wanted.min_effect) and not wanted.quick and not alone:
@@ -438,6 +441,7 @@ def _with_bench(
         dtype=options.dtype,
         autocast=options.autocast,
         rollbacks=_rollbacks(seen),
+        differing=_differing(seen, compared),
     )
     left = max(part.ends - time.monotonic(), 0.0)
     if left < (needed := _first_answer_after(seen, len(compared))):
@@ -521,6 +525,7 @@ def of_an_object(
     unfit = _unfit(seen, ("build", "eager"))
     if unfit is not None:
         return dataclasses.replace(seen, bench=unfit)
+    arms = arms_of(wanted, seen, root)
     about = BenchWanted(
         target=seen.target,
         command=command,
@@ -530,8 +535,8 @@ def of_an_object(
         in_process=True,
         arms=wanted.arms,
         rollbacks=_rollbacks(seen),
+        differing=_differing(seen, arms),
     )
-    arms = arms_of(wanted, seen, root)
     found = measured(measuring, arms, wanted, about, lambda _: None, began, alone=alone)
     return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(root))
 
@@ -571,6 +576,15 @@ def worked_out(seen: Observation) -> Observation:
 
 def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
     return ((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else ()
+
+
+def _differing(seen: Observation, arms: Sequence[Arm]) -> tuple[tuple[str, str], ...]:
+    """Arms that compile the model as the check did, if its stage `parity` found that this changes what comes out."""
+    parity = next((stage for stage in seen.stages if stage.stage == "parity"), None)
+    if parity is None or parity.state != "fail" or parity.reason != "mismatch":
+        return ()
+    alike = [arm.name for arm in arms if arm.code == MODES["default"] and not arm.sources]
+    return tuple((name, parity.detail) for name in alike)
 
 
 def _commit(root: Path) -> dict[str, str]:

@@ -45,7 +45,8 @@ def verdict_words(target: TargetReport) -> str:
     )
     if target.verdict == "unknown" or cover is None or failed:
         return ""
-    troubles = ", ".join(Troubles.of(target.observation).words()) or "captured whole"
+    whole = "captured whole" if cover.ops_captured == cover.ops_total else "no break"
+    troubles = ", ".join(Troubles.of(target.observation).words()) or whole
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
     if Troubles.of(target.observation).recompiling:
@@ -64,15 +65,12 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     if target.was_run and target.verdict == "unknown":
         yield from _what_failed(target, report)
         return
-    differs = next((s for s in target.stages if s.stage == "parity" and s.state == "fail"), None)
-    if differs is not None:
-        yield Step(
-            f"find out why compiled code gives a different result: {shortened(first_line(differs.detail))}"
-        )
+    # The verdict says how: there is no need to say it twice.
     trained = target.observation.training
-    for part in trained.failed[:1] if trained is not None and differs is None else ():
-        why = shortened(first_line(part.detail))
-        yield Step(f"find out why the compiled model fails in training, in its {part.phase}: {why}")
+    if any(stage.stage == "parity" and stage.state == "fail" for stage in target.stages):
+        yield Step("find out why compiled code gives a different result")
+    elif trained is not None and trained.failed:
+        yield Step(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")
     compiling = _by_bench(target) or _by_plan(target) or _undecided(target) or _by_region(target)
     if compiling is not None:
         yield compiling

@@ -57,4 +57,6 @@ def recompiled_when(event: Recompile, trace: Trace | None) -> str:
     """When a function was compiled again; a trace does not tell with what it was called."""
     if event.identical_call:
         return "on an identical call"
+    if event.on_other_numbers:
+        return "on other random numbers, until the limit"
     return "on a new value or shape" if trace is None else "on a later call"

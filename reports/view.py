@@ -350,6 +350,7 @@ class PlacementRow:
 
 def placement_rows(plan: Plan) -> list[PlacementRow]:
     """Every placement that was tried, in the order in which it was."""
+    told: set[str] = set()
     return [
         PlacementRow(
             PLACEMENT_WORDS[item.name],
@@ -363,10 +364,18 @@ def placement_rows(plan: Plan) -> list[PlacementRow]:
                 compile_phrase(item) or _UNKNOWN,
                 _UNKNOWN if item.share is None else _PARITY_WORD[item.parity],
             ),
-            item.reason if item.sound else f"out: {item.reason}",
+            item.reason if item.sound else f"out: {_reason_once(item.reason, told)}",
         )
         for item in plan.alternatives
     ]
+
+
+def _reason_once(reason: str, told: set[str]) -> str:
+    """The reason, which is told once; it is then among `told`."""
+    if reason in told:
+        return "for the same reason"
+    told.add(reason)
+    return reason
 
 
 def compile_phrase(placement: Placement) -> str:

@@ -306,3 +306,28 @@ def test_python_without_docstrings_is_refused_in_one_line() -> None:
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "docstrings" in done.stderr
+
+
+def test_what_python_parses_and_does_not_compile_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import torch\nx = 1\nreturn x\n")
+    result = _check("script.py", "--no-run", cwd=tmp_path)
+    assert result.exit_code == 2
+    assert "script.py: syntax error in line 3: 'return' outside function" in result.stdout
+
+
+def test_links_to_files_of_the_project_are_read_and_others_are_named(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "real", project / "links", outside):
+        folder.mkdir(parents=True)
+    source = (
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    (project / "real" / "net.py").write_text(source)
+    (outside / "theirs.py").write_text(source)
+    (project / "links" / "own.py").symlink_to("../real/net.py")
+    (project / "links" / "theirs.py").symlink_to(outside / "theirs.py")
+    result = _check("links", "--no-run", cwd=project, out=tmp_path / "report.json")
+    assert result.report is not None
+    assert {Path(each["target"]).name.partition("::")[0] for each in result.report["targets"]} == {"net.py"}
+    [line] = [line for line in result.report["warnings"] if "links" in line]
+    assert line.endswith("lead out of what was named and of the project: links/theirs.py")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tcready import benching
 from tcready.bench.wanted import BenchWanted
-from tcready.cli.benching import bench
+from tcready.cli.benching import bench, exit_of
 from tcready.options import BenchOptions, RunOptions, declared
 from tcready.plan import PlannedRun
 from tcready.resolve import resolve, share_of
@@ -33,7 +33,7 @@ from tcready.schema.bench import (
     Sizes,
 )
 from tcready.schema.codec import as_json
-from tcready.schema.observation import ModuleShare, Observation
+from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Report, TargetReport, Tool
 from tcready.schema.run import Plan
 from tcready.schema.words import TcreadyError
@@ -526,6 +526,41 @@ def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
     assert (found.state, found.reason) == ("fail", "mismatch")
     either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
     assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
+
+
+def test_what_the_check_found_to_differ_is_not_compared_again() -> None:
+    differs = Stage("parity", "fail", "output 0 differs by 100 %", 0.1, "mismatch")
+    seen = dataclasses.replace(SEEN, stages=(differs,))
+    compared = (EAGER, Arm("default", "model = torch.compile(model)"), Arm("own", "model.layer.compile()"))
+    known = benching._differing(seen, compared)
+    assert known == (("default", "output 0 differs by 100 %"),)
+    asked: list[BenchRequest] = []
+
+    def run(request: BenchRequest, _seconds: float, _progress: object) -> BenchAnswer:
+        asked.append(request)
+        rows = tuple(ArmMeasured(arm.name, None, blocks=(1e-3,) * 10) for arm in request.arms)
+        return BenchAnswer(request.kind, measured=rows)
+
+    about = BenchWanted(target="m.py::M", differing=known)
+    found = benching.measured(run, compared, BenchOptions(), about, lambda _: None)
+    held = [{arm.name for arm in each.arms} for each in asked if each.kind == "parity"]
+    assert held
+    assert all("default" not in names for names in held)
+    arms = {arm.arm: arm for arm in found.cases[-1].arms}
+    assert arms["default"].verdict == "failed"
+    assert "its outputs differ from eager: output 0 differs by 100 %" in arms["default"].reason
+
+
+def test_a_bench_of_which_every_arm_failed_exits_1_where_it_guards() -> None:
+    arms = (
+        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
+        ArmBench("default", "failed", None, parity=False),
+    )
+    failed = Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),))
+    assert exit_of([failed], (), guards=True) == 1
+    assert exit_of([failed], (), guards=False) == 0
+    assert exit_of([failed, None], (), guards=True) == 2
+    assert exit_of([dataclasses.replace(failed, cases=())], ("default",), guards=True) == 1
 
 
 def test_a_stored_bench_of_one_process_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
+from tcready.api import render
 from tcready.merge import STRENGTH, exit_code, failures, merge
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.codec import as_json, from_json
@@ -548,6 +549,16 @@ LAYERS = (
     ModuleShare("good", "Block", 6, 4, path="blocks.py", line=3),
     ModuleShare("good.fc", "Linear", 3, 3),
 )
+
+
+def test_what_runs_in_part_outside_of_graphs_is_not_called_captured_whole() -> None:
+    partly = observation(coverage=Coverage(100, 56, 0.56))
+    report = merged(static(), partly)
+    [target] = report.targets
+    assert target.verdict_reason.startswith("no break; as it is, 56% of the operations run in graphs")
+    text = render(report, "text")
+    assert "captured whole" not in text
+    assert "no break; in graphs: 56 %" in text
 
 
 def test_captured_whole_is_ready_and_names_what_did_not_run() -> None:

@@ -278,6 +278,11 @@ def _case(
     own."""
     name = _together(weights) if len(weights) > 1 else next(iter(weights)) or ALL_CASES
     plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
+    for arm_name, how in wanted.differing:
+        if arm_name in plain:
+            plain[arm_name] = replace(
+                plain[arm_name], parity=False, parity_detail=f"{how}, as the check found"
+            )
     own = _noise(processes, weights, wanted)
     judged = tuple(
         replace(

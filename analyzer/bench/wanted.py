@@ -29,6 +29,9 @@ class BenchWanted:
     rollbacks: tuple[tuple[str, str], ...] = ()
     """Name of an arm and its way back to eager, of arms that have one of their own."""
 
+    differing: tuple[tuple[str, str], ...] = ()
+    """Name of an arm and how it differs from eager code, of arms of which the check found that: they are not compared."""
+
     def again(self, **options: object) -> str:
         """What measures it with these options of a bench: a command, or of an object the call."""
         if not self.in_process:

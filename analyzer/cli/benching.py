@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,6 +13,7 @@ from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files,
 from tcready.cli.output import refuse_lost_files, say, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
+from tcready.schema.bench import Bench
 from tcready.schema.words import TcreadyError
 from tcready.target import quoted
 
@@ -43,7 +45,8 @@ def bench(
 ) -> int:
     """Measure TARGET eager and compiled: is it worth it, here, with these inputs.
 
-    Exit 0: it was measured, whatever came of it; 1: an arm is slower than --fail-on-regression allows; 2: nothing could
+    Exit 0: it was measured, whatever came of it; 1: an arm is slower than --fail-on-regression allows, or
+    fails; 2: nothing could
     be measured, or the bench in --against is of another machine or stack.
     """
     wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
@@ -83,6 +86,12 @@ def bench(
     for line in slower:
         say(f"tcready: slower than in {wanted.against}: {line}")
     benches = [each.observation.bench for each in report.targets if each.was_run]
-    if not benches or any(found is None or found.verdict == "not_run" for found in benches):
+    return exit_of(benches, slower, guards=wanted.fail_on_regression is not None)
+
+
+def exit_of(benches: Sequence[Bench | None], slower: Sequence[str], *, guards: bool) -> int:
+    """The exit of the command. `guards`: --fail-on-regression was given; then a bench in which each arm failed fails."""
+    measured = [found for found in benches if found is not None and found.verdict != "not_run"]
+    if not benches or len(measured) < len(benches):
         return 2
-    return 1 if slower else 0
+    return 1 if slower or (guards and any(found.failed for found in measured)) else 0

@@ -70,6 +70,8 @@ class Schedule:
     """Whether what is done so far decides, so that no further process has to confirm it."""
     remedies: Callable[[Schedule], tuple[Arm, ...]] = lambda _: ()
     """What to try since compiling does not pay, by what is done so far."""
+    differing: frozenset[str] = frozenset()
+    """Names of arms that are known to differ from eager code."""
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
@@ -327,12 +329,12 @@ def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
         work.ask("remedies", request, f"remedies: {_named([arm for arm in arms if arm in remedies])}")
 
 
-def _each_group(work: Schedule) -> Iterator[tuple[Arm, ...]]:
-    """Groups of arms in turn; where a process ends in the code of an arm, the others again without it."""
-    done: set[str] = set()
+def _each_group(work: Schedule, but: frozenset[str] = frozenset()) -> Iterator[tuple[Arm, ...]]:
+    """Groups of arms in turn, `but` some; where a process ends in the code of an arm, the others again without it."""
+    done: set[str] = {*but}
     ended: set[str] = set()
     while waiting := [arms for arms in work.groups() if any(a.code and a.name not in done for a in arms)]:
-        arms = tuple(arm for arm in waiting[0] if arm.name not in ended)
+        arms = tuple(arm for arm in waiting[0] if arm.name not in ended | but)
         before = len(work.done)
         yield arms
         last = work.done[-1] if len(work.done) > before else None
@@ -356,7 +358,7 @@ def _profile(work: Schedule) -> None:
 def _parity(work: Schedule, budget: float | None) -> None:
     """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`. With a budget, further
     seeds and layouts in the same process."""
-    for arms in _each_group(work):
+    for arms in _each_group(work, work.differing):
         request = BenchRequest("parity", arms, cache=work.cache_of(arms), first_seed_only=budget is None)
         if budget is not None:
             request = dataclasses.replace(request, seconds=budget * PARITY_SHARE)

@@ -326,6 +326,7 @@ def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:
             reasons=tuple(dict.fromkeys(before.reasons + item.reasons)),
             lines=tuple(dict.fromkeys(before.lines + item.lines)),
             identical_call=before.identical_call or item.identical_call,
+            on_other_numbers=before.on_other_numbers or item.on_other_numbers,
         )
     return tuple(joined.values())
 

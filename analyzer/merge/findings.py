@@ -192,10 +192,10 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
         return "predicted", None
     if not predicted_in(finding, run.observation.mode):
         return "predicted", "the run was in the other mode"
-    if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
+    if finding.effect == "recompile" and any(recompile.on_every_call for recompile in run.recompiles):
         return (
             "predicted",
-            "recompiles on an identical call, and the guards that failed do not name this line",
+            "recompiles on every call, and the guards that failed do not name this line",
         )
     if finding.effect == "recompile" and run.observation.trace is not None:
         return (

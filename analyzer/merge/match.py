@@ -35,6 +35,8 @@ _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
 Key = tuple[str, int, str | None]
 """A finding's (path, line, rule): there is one finding for each."""
+_NAMED_GUARDS = 4
+"""Guards that a message names; the evidence has all."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
             yield key_of(finding), Proof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,))
     for recompile in run.recompiles:
         for finding in _recompile_claimants(recompile, run, findings, code):
-            steady = recompile.identical_call or _limit_of(recompile, run) is not None
+            steady = recompile.on_every_call or _limit_of(recompile, run) is not None
             level = "error" if steady else "warning"
             yield (
                 key_of(finding),
@@ -214,7 +216,7 @@ def _recompile_claimants(
     on until Dynamo gave the frame up, or by the trace of a job, which knows no inputs, where such guards of two compiled
     versions failed.
     """
-    steady = recompile.identical_call or _limit_of(recompile, run) is not None
+    steady = recompile.on_every_call or _limit_of(recompile, run) is not None
     of_a_job = run.observation.trace is not None
     return [
         finding
@@ -285,7 +287,7 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
         placed.add((frame.path, frame.line))
         yield _skip_event(frame, run, behind)
     for recompile in run.recompiles:
-        if not recompile.identical_call or (recompile.path, recompile.line) in placed:
+        if not recompile.on_every_call or (recompile.path, recompile.line) in placed:
             continue
         if not _recompile_claimants(recompile, run, findings, code):
             yield _recompile_event(recompile, run)
@@ -394,7 +396,10 @@ def _recompile_event(recompile: Recompile, run: Run) -> Event:
         (f for f in recompile.lines if f.path == recompile.path),
         Frame(recompile.path, recompile.line, recompile.symbol),
     )
-    reasons = "; ".join(dict.fromkeys(map(first_line, recompile.reasons)))
+    reasons = [*dict.fromkeys(map(first_line, recompile.reasons))]
+    guards = "; ".join(reasons[:_NAMED_GUARDS])
+    more = f" (and {len(reasons) - _NAMED_GUARDS} more)" if len(reasons) > _NAMED_GUARDS else ""
+    when = "on an identical call" if recompile.identical_call else "on every call"
     return Event(
         target=run.target,
         case=recompile.case,
@@ -404,7 +409,6 @@ def _recompile_event(recompile: Recompile, run: Run) -> Event:
         origin=recompile.origin,
         effect="recompile",
         name="recompile",
-        message=f"{recompile.symbol} compiles again on an identical call"
-        + (f": {reasons}" if reasons else ""),
+        message=f"{recompile.symbol} compiles again {when}" + (f": {guards}{more}" if guards else ""),
         evidence=recompile_evidence(recompile),
     )

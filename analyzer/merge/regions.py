@@ -57,7 +57,7 @@ def predicted(
 
     `modules` is the tree a run saw; empty without a run, and then `static_modules` alone speaks. `breaking`
     holds the fingerprints of the static findings that count. `sites`, `skipped` (benign ones are ignored)
-    and `recompiles` (those on identical calls count) are what the run saw. `breaks_by_code` tells the
+    and `recompiles` (those on every call count) are what the run saw. `breaks_by_code` tells the
     breaking fingerprints of a forward by its place, for modules whose name the source did not give away;
     `code_ends` the last line of the function that begins at a place.
 
@@ -215,7 +215,7 @@ def _owners(
         if not frame.benign:
             found.update(owners_of_frame(frame.path, frame.line, frame.symbol))
     for recompile in recompiles:
-        if recompile.identical_call:
+        if recompile.on_every_call:
             found.update(owners_of_frame(recompile.path, recompile.line, recompile.symbol))
             for cause in recompile.lines:
                 found.update(owners_of_frame(cause.path, cause.line, cause.symbol))

@@ -117,7 +117,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
         )
     if not troubles:
         share = run.observation.coverage.share if run.observation.coverage else 1.0
-        return "ready", f"captured whole{_captured(run) if share < 1 else ''}{missing}"
+        return "ready", (f"no break{_captured(run)}" if share < 1 else "captured whole") + missing
     captured = _captured(run)
     plan = run.observation.plan
     planned = plan is not None and bool(plan.regions)

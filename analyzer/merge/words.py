@@ -46,6 +46,10 @@ def skip_evidence(frame: SkippedFrame) -> Evidence:
 
 
 def recompile_evidence(recompile: Recompile) -> Evidence:
-    when = "on an identical call" if recompile.identical_call else "on a later call"
+    when = "on a later call"
+    if recompile.identical_call:
+        when = "on an identical call"
+    elif recompile.on_other_numbers:
+        when = "on calls with other random numbers, until the limit"
     reasons = "; ".join(dict.fromkeys(map(first_line, recompile.reasons))) or "no reason given"
     return dynamo(f"recompiled {recompile.symbol} {when}: {reasons}")

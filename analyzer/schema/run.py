@@ -122,6 +122,13 @@ class Recompile:
     origin: Origin = "own"
     lines: tuple[Frame, ...] = ()
     """The source lines that the failed guards name, if they name any."""
+    on_other_numbers: bool = False
+    """Whether it was compiled until the limit in calls in which only random numbers differ."""
+
+    @property
+    def on_every_call(self) -> bool:
+        """Whether calls with the same inputs compile it again."""
+        return self.identical_call or self.on_other_numbers
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ class Troubles:
         lines: dict[tuple[str, int], list[BreakSite]] = {}
         for site in sorted(sites, key=lambda site: (site.path, site.line)):
             lines.setdefault((site.path, site.line), []).append(site)
-        steady = {(event.path, event.line): event for event in seen.recompiles if event.identical_call}
+        steady = {(event.path, event.line): event for event in seen.recompiles if event.on_every_call}
+        drawing = {(event.path, event.line) for event in seen.recompiles if event.on_other_numbers}
         return cls(
             breaks=tuple(
                 Break(
@@ -62,7 +63,12 @@ class Troubles:
                 )
                 for alike in lines.values()
             ),
-            frames=tuple(frame for frame in skipped if not any(explains(site, frame) for site in sites)),
+            frames=tuple(
+                frame
+                for frame in skipped
+                if not any(explains(site, frame) for site in sites)
+                and not (at_recompile_limit(frame) and (frame.path, frame.line) in drawing)
+            ),
             recompiling=tuple(steady.values()),
             benign=sum(frame.benign for frame in seen.skipped_frames),
             resized=_resized(seen),

@@ -32,7 +32,7 @@ from tcready.static.engine.values import (
 from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.settings import Settings, settings_of
-from tcready.static.source import UnreadableError, nodes_in
+from tcready.static.source import UnreadableError, check_compiles, nodes_in
 from tcready.static.units import Unit
 from tcready.static.unmet import Site, Unmet
 
@@ -68,6 +68,7 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
     if unit.path is not None:
         try:
             module = program.file(unit.path)
+            check_compiles(module.source)
         except UnreadableError as error:
             skipped[unit.path] = str(error)
             return

@@ -227,6 +227,24 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
     return Source(path, text, tree, sha256, cells)
 
 
+def check_compiles(source: Source) -> None:
+    """Raises UnreadableError if Python refuses to compile what it parses, as a `return` outside of a function."""
+    if source.cells:  # IPython takes more than Python does
+        return
+    try:
+        with SHARED.reading(), SHARED.without_warnings():
+            compile(source.text, str(source.path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        reason = f"syntax error in line {error.lineno or 1}: {error.msg}"
+        raise UnreadableError(reason, _span(error)) from None
+    except (
+        RecursionError,
+        MemoryError,
+        ValueError,
+    ):  # it was parsed: how deep a compiler goes is another matter
+        return
+
+
 def _span(error: SyntaxError) -> tuple[int, int, int, int]:
     """What Python marks; one character if it marks no end."""
     begin = error.lineno or 1, max(error.offset or 1, 1)

@@ -79,7 +79,9 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
     if _is_folder(path):
         if target.name:
             raise TcreadyError(f"{text}: {target.place} is a folder; name the file that holds {target.name}")
-        for file in _python_files(path, root, exclude, Path(os.path.realpath(path))):
+        for file in _python_files(path, root, exclude):
+            if file.is_symlink() and _leads_out_of_all(file, path, root):
+                continue
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not _exists(path) and Path(os.path.realpath(path)) not in unsaved:
         raise TcreadyError(
@@ -89,8 +91,23 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
         yield Unit(text, path, target.name)
 
 
-def _python_files(folder: Path, root: Path, exclude: Sequence[str], top: Path) -> Iterator[Path]:
-    """The files below a folder; what a link names outside of `top`, the folder that was named, is somebody else's."""
+def links_out(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> Iterator[Path]:
+    """The links to Python files, in folders that `targets` name, that are not read: what they name is somebody else's."""
+    for text in targets:
+        place = Path(os.path.realpath(root / Target.parse(text).place))
+        if Target.parse(text).kind != "module" and _is_folder(place):
+            for file in _python_files(place, root, exclude):
+                if file.is_symlink() and _leads_out_of_all(file, place, root):
+                    yield file
+
+
+def _leads_out_of_all(path: Path, folder: Path, root: Path) -> bool:
+    """Whether a link ends in a file that is neither below the folder that was named nor below the root."""
+    return leads_out(path, Path(os.path.realpath(folder))) and leads_out(path, Path(os.path.realpath(root)))
+
+
+def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[Path]:
+    """The files below a folder, and links to files."""
     try:
         inside = sorted(folder.iterdir())
     except OSError:  # a folder that may not be read holds nothing of ours
@@ -100,8 +117,8 @@ def _python_files(folder: Path, root: Path, exclude: Sequence[str], top: Path) -
             continue
         if _is_folder(path):
             if not _is_ignored(path.name) and not path.is_symlink():
-                yield from _python_files(path, root, exclude, top)
-        elif path.suffix in (".py", NOTEBOOK) and not (path.is_symlink() and leads_out(path, top)):
+                yield from _python_files(path, root, exclude)
+        elif path.suffix in (".py", NOTEBOOK):
             yield path
 
 

@@ -275,3 +275,21 @@ def test_a_model_that_hangs_behind_a_pipe_is_ended_in_time(tmp_path: Path) -> No
     assert time.monotonic() - began < 30
     (failed,) = [each for each in seen.stages if each.state == "fail"]
     assert failed.detail.startswith("no answer within 8 s")
+
+
+def test_threads_and_children_of_the_model_are_not_waited_for(tmp_path: Path) -> None:
+    body = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        import multiprocessing, threading, time
+        threading.Thread(target=time.sleep, args=(90,)).start()
+        multiprocessing.Process(target=time.sleep, args=(90,)).start()
+
+    def forward(self, x):
+        return x + 1
+"""
+    began = time.monotonic()
+    seen = run(tmp_path, body)
+    assert time.monotonic() - began < 60
+    assert stage(seen, "parity").state == "pass"

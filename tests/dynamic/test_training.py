@@ -440,7 +440,6 @@ def test_what_only_aotautograd_cannot_trace_is_told_and_leaves_the_record_alone(
     assert target.verdict == "not_ready"
     assert target.verdict_reason.startswith("training failed in its forward: AOTAutograd cannot trace")
     assert exit_code(report) == 1
-    assert any("AOTAutograd cannot trace" in line for line in report.warnings)
 
 
 def test_a_backward_that_aotautograd_cannot_compile_is_told_with_its_line(watch: Watch) -> None:
@@ -451,7 +450,6 @@ def test_a_backward_that_aotautograd_cannot_compile_is_told_with_its_line(watch:
     assert "BackendCompilerFailed" not in part(seen, "forward").detail
     assert part(seen, "backward").state == "not_run"
     assert part(seen, "optimizer").state == part(seen, "step").state == "pass"
-    assert any("cannot be trained compiled" in line for line in seen.warnings)
 
 
 @torch_between((2, 13), (3, 0), "measured: torch 2.11 shows nothing here")
@@ -460,7 +458,6 @@ def test_gradients_that_only_aotautograd_changes_are_told(watch: Watch) -> None:
     assert stage(seen, "parity").state == "pass"
     assert part(seen, "backward").state == "fail"
     assert "gradient of parameter layer.weight" in part(seen, "backward").detail
-    assert any("the gradients differ from eager" in line for line in seen.warnings)
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ the same process, because Hypothesis takes constants from the modules that are l
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import io
 import json
@@ -185,7 +186,7 @@ class Writer:
 
 
 def parses(program: str | bytes) -> bool:
-    """Whether this Python reads it. Says nothing of what it finds odd.
+    """Whether this Python reads and compiles it. Says nothing of what it finds odd.
 
     Bytes must fit the encoding that is declared: in a comment, `import` takes any, but a script may hold none.
     """
@@ -195,6 +196,8 @@ def parses(program: str | bytes) -> bool:
             if isinstance(program, bytes):
                 program.decode(tokenize.detect_encoding(io.BytesIO(program).readline)[0])
             ast.parse(program)
+            with contextlib.suppress(ValueError, RecursionError, MemoryError):  # deeper than it compiles
+                compile(program, "<program>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return False
     return True

@@ -34,7 +34,7 @@ def _lint(root: Path, target: str) -> StaticResult:
 # made-up programs
 
 
-PROGRAMS = [text for seed in range(240) if parses(text := Writer(seed).program())]
+PROGRAMS = [text for seed in range(720) if parses(text := Writer(seed).program())]
 
 
 def test_enough_of_what_is_made_up_parses() -> None:

@@ -30,11 +30,16 @@ def call(
     function: Callable[..., Any],
     case: Case,
     *watchers: contextlib.AbstractContextManager[Any],
+    seed: bool = True,
 ) -> Any:
-    """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else."""
+    """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else.
+
+    Without `seed`, the random generators run on from the call before.
+    """
     context.journal.at(case.name)
     inputs = fresh(case)
-    seed_generators()
+    if seed:
+        seed_generators()
     with contextlib.ExitStack() as stack:
         if context.stand_ins is not None:
             stack.enter_context(context.stand_ins.taken())

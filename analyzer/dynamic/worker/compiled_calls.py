@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.events import narrate
-from tcready.events.record import Record
+from tcready.events.record import RECOMPILE_LIMIT, Record
 from tcready.schema.run import BreakSite
 
 
@@ -21,4 +23,20 @@ def add(context: Context, record: Record, case: Case, *, warm: bool) -> None:
         break_sites=narrate.union_sites(seen.break_sites, sites),
         skipped_frames=(*seen.skipped_frames, *fresh_skips),
         recompiles=narrate.join_recompiles((*seen.recompiles, *again)),
+    )
+
+
+def add_drawing(context: Context, record: Record, case: Case) -> None:
+    """Join what calls showed in which only random numbers differ. A function that was compiled again and again until
+    the limit compiles again on every call."""
+    limited = {event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT}
+    add(context, record, case, warm=False)
+    places = {(context.names.path(place.path), place.line) for place in limited}
+    context.journal.add(
+        recompiles=tuple(
+            replace(item, on_other_numbers=True)
+            if (item.path, item.line) in places and item.case == case.name
+            else item
+            for item in context.journal.observation.recompiles
+        )
     )

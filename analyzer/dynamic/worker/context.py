@@ -17,7 +17,8 @@ from tcready.dynamic.worker.request import Work
 from tcready.schema.words import Mode
 
 if TYPE_CHECKING:
-    from tcready.dynamic.worker.outcome import Outcome
+    from tcready.dynamic.worker.generators import Generators
+    from tcready.dynamic.worker.outcome import Outcome, Unequal
     from tcready.dynamic.worker.stand_ins import StandIns
 
 
@@ -92,6 +93,12 @@ class Context:
     """Device memory that one call of the model held at once, beyond what was held before; None if that is not known."""
     peak_bytes: int = 0
     """The most device memory of the run before that was measured."""
+    eager_generators: dict[str, Generators] = field(default_factory=dict)
+    """The states of random generators after the eager call, by the label of the case."""
+    eager_random: dict[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    """Outputs of calls between which random generators run on, by the label of the case."""
+    unequal_random: list[Unequal] = field(default_factory=list)
+    """Those that compiled calls give otherwise."""
     in_turn: str | None = None
     """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
     stand_ins: StandIns | None = None

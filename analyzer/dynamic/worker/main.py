@@ -10,10 +10,12 @@ import contextlib
 import ctypes
 import faulthandler
 import importlib.util
+import logging
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from tcready.convention import find_convention
 from tcready.dynamic.worker.context import Context
@@ -25,7 +27,18 @@ from tcready.dynamic.worker.step import climb
 from tcready.target import Target
 
 
-def main() -> int:
+def main() -> NoReturn:
+    code = _run()
+    # Threads and processes that the model left running are waited for otherwise, and Inductor's pool of compilers: 5 to
+    # 10 s on a machine with GPUs (torch 2.11). The launcher ends what is left.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run() -> int:
+    """Do what is asked for; the code to exit with."""
     request_path, state_path, faults_path = sys.argv[1:4]
     die_with_the_launcher()
     rank = os.environ.get("RANK", "0") if "TORCHELASTIC_RUN_ID" in os.environ else "0"
@@ -58,11 +71,7 @@ def main() -> int:
             from tcready.dynamic.worker.bench import process
 
             process.run(context, work.bench, Path(state_path).parent)
-            # Inductor's pool of compilers, of no use by now, is waited for otherwise: 5 to 10 s on a machine with GPUs
-            # (torch 2.11). The launcher ends what is left.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
+            return 0
         if work.waits:
             from tcready.dynamic.worker.bench import process
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.case import Case
 
 FLIPS = 10.0
 """How many integers may differ, as a multiple of those that change if eager code rounds differently."""
@@ -19,6 +20,17 @@ class Outcome:
     leaves: tuple[tuple[str, Any], ...]
     """The first word of a label is its kind: `output 0`, `gradient of weight`."""
     structure: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """Outputs of several calls with the inputs of one case, of which eager and compiled code give others."""
+
+    case: Case
+    numbers: tuple[int, ...]
+    """Which calls they are of, from 0."""
+    eager: Outcome
+    compiled: Outcome
 
 
 def joined(outcomes: Mapping[str, Outcome]) -> Outcome:

@@ -18,8 +18,9 @@ from tcready.dynamic.worker.coverage import coverage, weighted
 from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.outcome import Outcome, Unequal
 from tcready.dynamic.worker.parity import compare, tensors_in
+from tcready.dynamic.worker.random_calls import calls_of, compare_compiled, is_troubled, reached_limit
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
@@ -69,6 +70,9 @@ class Measured:
     """Operations in graphs, by the module that called the graph."""
     keys: tuple[str, ...] = ()
     """Keys of the state_dict that changed."""
+    draws_to_limit: bool = False
+    """Whether calls in which only random numbers differ compile again until the limit."""
+    unequal_random: list[Unequal] = field(default_factory=list)
     step_error: str | None = None
     """What a training step through AOTAutograd raised."""
 
@@ -83,6 +87,8 @@ class Measured:
             return f"differs from eager: {self.difference}"
         if self.identical:
             return f"compiles again on an identical call ({counted(self.identical, 'function')})"
+        if self.draws_to_limit:
+            return "compiles again for other random numbers, until the limit"
         return None
 
 
@@ -120,6 +126,10 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
                 and not (agrees := judge(context, one, other, case_calls(context, case, _placing(code)))).ok
             ):
                 found.difference = agrees.text + case.label
+        for each in found.unequal_random:
+            agrees = judge(context, each.eager, each.compiled, calls_of(context, each, _placing(code)))
+            if not agrees.ok:
+                found.difference = found.difference or agrees.text + each.case.label
     except Exception as error:
         found.error = compile_error(error, context)
         return found
@@ -158,6 +168,12 @@ def _case(
     outcome = observed.outcome(output)
     call(context, placed, case, recording(second))
     call(context, placed, case, recording(warm), backend.count())
+    if is_troubled(context, case):
+        drawing, unequal = compare_compiled(
+            context, placed, case, context.eager_random[case.label], backend.adopting
+        )
+        found.draws_to_limit = found.draws_to_limit or reached_limit(drawing)
+        found.unequal_random += [unequal] if unequal is not None else []
     steady = steady_seconds(context, placed, case)
     time_again(context, placed, case, backend)
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -11,12 +12,14 @@ from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
 from tcready.dynamic.worker.effects import ObservedCall
+from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.gradients import Trained, watched_step
-from tcready.dynamic.worker.journal import counted
+from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.outcome import sharing
 from tcready.dynamic.worker.owners import compiled_again, owners
+from tcready.dynamic.worker.random_calls import compare_compiled, eager_outputs, may_vary
 from tcready.dynamic.worker.stand_ins import speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo, tracing
@@ -49,6 +52,7 @@ def run(context: Context) -> None:
     call."""
     found = _Captured()
     context.compiled_outcomes, context.compiled_again, context.compiled_steps = [], {}, []
+    context.eager_random, context.unequal_random = {}, []
     with failing(context, "capture", NOTE, "compile_error"):
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
@@ -84,6 +88,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     )
     observed = ObservedCall(context, model, compiled)
     cold = Record()
+    drawn: Generators | None = None
     with tracing.traced_into(context.work.options.trace_out):
         for name in CALLS:
             record = cold if name == CALLS[0] else Record()
@@ -98,6 +103,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                 if name == CALLS[0]:
                     steps, loss = context.compiled_steps, _loss(context)
                     output = watched_step(context, model, observed, case, watching, steps, loss)
+                    drawn = Generators.now()
                     context.compiled_outcomes.append(observed.outcome(output))
                     del output
                 elif name == CALLS[1] and case.label in context.eager_again:
@@ -119,6 +125,8 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             else:
                 again = backend.owners.again | compiled_again(record)
                 backend.owners = replace(backend.owners, again=again)
+    if drawn is not None:
+        _draw_on(context, compiled, case, drawn, backend, found, cold)
     if context.measures and context.stand_ins is None:
         time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
@@ -128,6 +136,36 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     )
     found.counts.add(backend.counts)
     found.by_case.append((case, backend.counts))
+
+
+def _draw_on(
+    context: Context,
+    compiled: Callable[..., Any],
+    case: Case,
+    drawn: Generators,
+    backend: CountingBackend,
+    found: _Captured,
+    cold: Record,
+) -> None:
+    """Make calls between which random generators run on, eager and compiled, if the model may depend on that. Not in a
+    run over several processes, of which each draws its own numbers."""
+    if not context.compares or context.work.options.processes or context.stand_ins is not None:
+        return
+    if not may_vary(context, context.eager_generators[case.label], drawn):
+        return
+    try:
+        expected = context.eager_random[case.label] = eager_outputs(context, case)
+    except Exception as error:
+        why = one_line(error, context.work.root)
+        context.journal.warn(f"calls with other random numbers were not made: eager code raised {why}")
+        return
+    try:
+        record, unequal = compare_compiled(context, compiled, case, expected, backend.adopting)
+    except Exception as error:
+        _raise(context, case, error, "next", cold)
+    compiled_calls.add_drawing(context, record, case)
+    context.unequal_random += [unequal] if unequal is not None else []
+    found.traced |= record.traced
 
 
 def _loss(context: Context) -> Loss | None:

@@ -13,6 +13,7 @@ from tcready.dynamic.worker import custom_ops
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.effects import ObservedCall, outcome_of_call
+from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.gradients import watched_step
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import one_line, user_place
@@ -30,6 +31,7 @@ def run(context: Context) -> None:
     lines: set[tuple[str, int]] = set()
     counts = Counts()
     context.eager_outcomes, context.eager_again, context.eager_steps = [], {}, []
+    context.eager_generators = {}
     unknown = ""
     with failing(context, "eager"):
         for case in context.cases:
@@ -54,6 +56,7 @@ def run(context: Context) -> None:
                     context.journal.warn(
                         f"operations were not counted by module: {one_line(error, context.work.root)}"
                     )
+            context.eager_generators[case.label] = Generators.now()
             _refuse_asynchronous(output)
             context.eager_outcomes.append(observed.outcome(output))
             _call_again(context, model, observed, case)

@@ -13,6 +13,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import tensors_in
+from tcready.dynamic.worker.random_calls import calls_of
 from tcready.dynamic.worker.step import Step
 from tcready.schema.run import Compared
 
@@ -39,6 +40,12 @@ def run(context: Context) -> None:
             return
         if found.compared is not None and pair.number == 1:
             notes.append(rounding_words(found.compared) + label)
+    for unequal in context.unequal_random:
+        found = judge(context, unequal.eager, unequal.compiled, calls_of(context, unequal))
+        if found.verdict == "mistake":
+            drawn = f", where random generators run on from call to call{unequal.case.label}"
+            journal.end("fail", found.text + drawn, "mismatch")
+            return
     equal = [counted(tensors, "tensor")] if tensors else []
     if context.work.options.mode == "train":
         state, detail, reason = gradients.parity(context)

@@ -164,7 +164,6 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             log.end(phase, "fail", why)
             if phase == "forward":
                 log.set("backward", "not_run", "the forward graphs failed")
-            context.journal.warn(f"training: what is captured cannot be trained compiled: {why}")
             return
         graphs += _named(context, backend, record, case)
         met = narrate.break_sites(record, context.names, case.name)
@@ -185,7 +184,6 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     if sites:
         why = f"AOTAutograd cannot trace what is captured, and Dynamo breaks there: {'; '.join(map(_at, sites[:NAMED]))}"
         log.end("forward", "fail", f"{why}; {_summary(graphs, 'forward')}")
-        context.journal.warn(f"training: {why}")
     else:
         log.end("forward", "pass", _summary(graphs, "forward"))
     detail = _summary(graphs, "backward")
@@ -196,8 +194,6 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         [*(f"AOTAutograd's gradients differ: {why}" for why in wrong), detail, *dict.fromkeys(notes)]
     )
     log.set("backward", "fail" if wrong else "pass", details)
-    for why in wrong:
-        context.journal.warn(f"training: compiled by AOTAutograd, the gradients differ from eager: {why}")
 
 
 def _by_aot(model: Any) -> Callable[..., Any]:

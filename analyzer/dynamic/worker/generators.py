@@ -1,0 +1,32 @@
+"""The states of the random generators that are seeded for each call: torch's, Python's and, if it is loaded, NumPy's."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Generators:
+    """The states at one moment."""
+
+    torch: tuple[bytes, ...]
+    others: tuple[Any, ...]
+    """Those of Python, and of NumPy where that is loaded."""
+
+    @staticmethod
+    def now() -> Generators:
+        numpy = sys.modules.get("numpy")
+        legacy = numpy.random.get_state() if numpy else ()
+        on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ()
+        return Generators(
+            tuple(bytes(state.numpy()) for state in (torch.get_rng_state(), *on_devices)),
+            (
+                random.getstate(),
+                *(part.tobytes() if hasattr(part, "tobytes") else part for part in legacy),
+            ),
+        )

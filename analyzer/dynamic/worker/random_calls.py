@@ -1,0 +1,151 @@
+"""Calls with the same inputs between which random generators run on: every other call of a run starts from one seed.
+
+Code that draws with Python's or NumPy's generators may compile again for each number, or keep the numbers of its first
+call. Neither shows in calls that draw the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.agreement import Calls, Prepare, differs
+from tcready.dynamic.worker.calling import CALLS, call, seed_generators
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.generators import Generators
+from tcready.dynamic.worker.outcome import Outcome, Unequal, joined
+from tcready.dynamic.worker.parity import outcome_of
+from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events.record import RECOMPILE_LIMIT, Record
+
+COMPARED = 5
+"""Calls that are compared; the first draws what every other call of the run draws."""
+OFTEN = 3
+"""If so many of the others compile again, calls go on until the limit shows, or until `FURTHER` calls were made."""
+FURTHER = 16
+
+
+def may_vary(context: Context, eager: Generators, compiled: Generators) -> bool:
+    """Whether calls that draw other numbers may compile again or give something else, by what an eager and a compiled
+    call left of the generators.
+
+    What is drawn by operations of one graph is drawn anew in each call. Python's and NumPy's numbers are not, nor is
+    what compiled code does not draw, and behind a break any number may be a constant.
+    """
+    seed_generators()
+    seeded = Generators.now()
+    if eager == seeded:
+        return False
+    seen = context.journal.observation
+    broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
+    return broke or eager != compiled or eager.others != seeded.others
+
+
+def eager_outputs(context: Context, case: Case) -> tuple[Outcome, ...]:
+    """What calls of a fresh model give. It is called as often before as the compiled model is. Raises what a call
+    raises."""
+    with torch.compiler.set_stance("force_eager"):
+        model = context.build()
+        for _ in CALLS:
+            call(context, model, case)
+        return tuple(_outputs(context, model, case, range(COMPARED)))
+
+
+def compare_compiled(
+    context: Context,
+    compiled: Callable[..., Any],
+    case: Case,
+    expected: Sequence[Outcome],
+    watching: Callable[[], contextlib.AbstractContextManager[Any]],
+) -> tuple[Record, Unequal | None]:
+    """Call what is compiled as eager code was. What Dynamo did meanwhile, and the outputs that are not equal.
+
+    Raises what a call raises.
+    """
+    record = Record()
+    unequal: dict[int, Outcome] = {}
+    again = 0
+
+    def watched() -> Iterator[contextlib.AbstractContextManager[Any]]:
+        yield recording(record, every_guard=True)
+        yield watching()
+
+    for number in range(COMPARED):
+        before = len(record.recompiles)
+        [output] = _outputs(context, compiled, case, [number], watched)
+        again += len(record.recompiles) > before
+        if differs(expected[number], output):
+            unequal[number] = output
+    if again >= OFTEN:
+        for _ in range(FURTHER):
+            if reached_limit(record):
+                break
+            call(context, compiled, case, *watched(), seed=False)
+    if not unequal:
+        return record, None
+    numbers = tuple(unequal)
+    return record, Unequal(case, numbers, _joined(numbers, expected), joined(_named(unequal)))
+
+
+def reached_limit(record: Record) -> bool:
+    """Whether Dynamo gave a function up for having been compiled too often."""
+    return any(event.gb_type == RECOMPILE_LIMIT for event in record.skips)
+
+
+def is_troubled(context: Context, case: Case) -> bool:
+    """Whether the model as it is compiles again for other random numbers, or gives something else than eager code."""
+    return case.label in context.eager_random and (
+        bool(context.unequal_random)
+        or any(event.on_other_numbers for event in context.journal.observation.recompiles)
+    )
+
+
+def calls_of(
+    context: Context, unequal: Unequal, compiled: Callable[[Any], Callable[..., Any]] | None = None
+) -> Calls:
+    """The calls of which outputs are not equal, in a form that can be repeated. `compiled` compiles the model; by
+    default it is compiled as in the stage `capture`."""
+
+    def compiling(model: Any) -> Callable[..., Any]:
+        found: Callable[..., Any] = compile_callable(model, backend="eager", **context.compile_options)
+        return found
+
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        function = model
+        if is_compiled:
+            dynamo.reset()
+            function = (compiled or compiling)(model)
+        case = prepare(unequal.case)
+        for _ in CALLS:
+            call(context, function, case)
+        outputs = tuple(_outputs(context, function, case, range(max(unequal.numbers) + 1)))
+        return _joined(unequal.numbers, outputs)
+
+    return Calls(run, cases=(unequal.case,))
+
+
+def _outputs(
+    context: Context,
+    function: Callable[..., Any],
+    case: Case,
+    numbers: Iterable[int],
+    watchers: Callable[[], Iterable[contextlib.AbstractContextManager[Any]]] = tuple,
+) -> Iterator[Outcome]:
+    """What each call gives, as copies: later calls may write to it. The generators are seeded for call 0 alone."""
+    for number in numbers:
+        output = call(context, function, case, *watchers(), seed=number == 0)
+        yield outcome_of(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
+
+
+def _joined(numbers: Sequence[int], outputs: Sequence[Outcome]) -> Outcome:
+    return joined(_named({number: outputs[number] for number in numbers}))
+
+
+def _named(outputs: dict[int, Outcome]) -> dict[str, Outcome]:
+    """By what is put behind the name of an output."""
+    return {f" of call {number + 1}": output for number, output in outputs.items()}
