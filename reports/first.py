@@ -134,8 +134,10 @@ def _by_plan(target: TargetReport) -> Step | None:
     shares = [_gain(plan.share, beside.share if beside else None, "operations")]
     if plan.time_share is not None:
         shares.insert(0, _gain(plan.time_share, beside.time_share if beside else None, "time"))
+    by = f"; chosen {plan.chosen_by.partition(':')[0]}" if plan.chosen_by else ""
     return Step(
-        f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}", plan.code
+        f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}{by}",
+        plan.code,
     )
 
 

@@ -59,6 +59,7 @@ from tcready.reports.view import (
     percent,
     placement_rows,
     placement_sentence,
+    plan_reason,
     plan_title,
     proof_words,
     reflowed,
@@ -569,7 +570,7 @@ class LongText:
             return
         about = f"of {named_target(target, self.given.targets)}"
         self.wrapped("  which parts to compile ", about, style="dim", lead_style="bold")
-        self.wrapped("    ", f"{plan_title(plan)}: {plan.reason}", style="bold")
+        self.wrapped("    ", f"{plan_title(plan)}: {plan_reason(plan)}", style="bold")
         self.code(plan.code)
         if keys := keys_sentence(plan):
             self.wrapped("      ", keys, style="dim")

@@ -47,6 +47,7 @@ from tcready.reports.view import (
     percent,
     placement_rows,
     placement_sentence,
+    plan_reason,
     plan_title,
     sentence,
     shape_cells,
@@ -164,7 +165,7 @@ def _verdict(target: TargetReport) -> str:
 def _plan(target: TargetReport, plan: Plan) -> list[str]:
     """What to compile; what else was tried is folded."""
     shown = [
-        f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan.reason)}."
+        f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan_reason(plan))}."
     ]
     if plan.code:
         shown += [_block(plan.code), plain(sentence(f"{keys_sentence(plan)}."))]

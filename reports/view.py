@@ -325,9 +325,14 @@ def captured_phrase(region: Region) -> str:
 
 
 def plan_title(plan: Plan) -> str:
-    """What is recommended; why is the plan's reason."""
+    """What is recommended; `plan_reason` says why."""
     word = PLACEMENT_WORDS[plan.recommended]
     return f"recommended: {word}" if plan.code else word
+
+
+def plan_reason(plan: Plan) -> str:
+    """Why it is recommended: what it captures, and by what it was chosen."""
+    return f"{plan.reason}; chosen {plan.chosen_by}" if plan.chosen_by else plan.reason
 
 
 @dataclass(frozen=True)

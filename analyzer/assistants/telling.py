@@ -185,6 +185,7 @@ def of_plan(report: Report) -> Answer:
     if plan is None:
         raise TcreadyError(f"{target.target}: nothing was planned: {_why_unknown(target)}")
     head = f"PLAN {plan_title(plan)}: {shortened(plan.reason)}"
+    by = f"chosen {plan.chosen_by}" if plan.chosen_by else ""
     keys = keys_sentence(plan)
     verdict = _verdict(target, report)
     data = {
@@ -192,9 +193,10 @@ def of_plan(report: Report) -> Answer:
         "recommended": plan.recommended,
         "planned_share_of_operations": plan.share,
         "planned_share_of_time": plan.time_share,
+        "chosen_by": plan.chosen_by,
     }
     return Answer(
-        "\n".join(filter(None, (verdict.text, head, keys))),
+        "\n".join(filter(None, (verdict.text, head, by, keys))),
         data,
         (
             _code("code", "code to paste", plan.code),

@@ -561,6 +561,9 @@ class Placement:
     """With which the seconds were measured: `eager`, or `inductor` if it was asked for."""
     state_dict_changes: tuple[str, ...] = ()
     """Keys of `state_dict()` that are others once the code was executed, as `old -> new`."""
+    in_turn_seconds: float | None = None
+    """A warm call (in training a training step) with Inductor, timed in turn with other placements: the median of several
+    rounds, over cases as frequent as their weights say. None if that was not measured."""
 
 
 @dataclass(frozen=True)
@@ -622,6 +625,9 @@ class Plan:
     regions: tuple[RegionTrial, ...] = ()
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
+    chosen_by: str = ""
+    """By what the recommended placement was chosen among those that capture alike: `by measured steady time: ...`, `by
+    simplicity: ...`, or `by what it captures` where there is no other."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,20 @@ import torch
 import torch._dynamo
 from dynamic.observing import observe_target, report_of
 from tcready.api import exit_code, render
+from tcready.dynamic.worker.bench import load
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.inductor_seconds import InductorClock
+from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.placements import Measured
-from tcready.dynamic.worker.plan_choice import chosen
+from tcready.dynamic.worker.plan_choice import SteadyTimes, chosen
+from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stages import plan as plan_stage
+from tcready.options import RunOptions
 from tcready.schema.observation import ModuleShare, Observation
 from tcready.schema.run import Placement, Plan, RegionTrial
+from tcready.schema.words import Mode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FILE = Path(__file__).parents[2] / "fixtures" / "plans" / "placements.py"
@@ -81,13 +91,19 @@ class Counting(TorchDispatchMode):
         return run
 
 
-def share_when_pasted(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Execute the lines as a user would, with another eager backend, and count; the outputs are those of eager."""
+def loaded() -> Any:
+    """The models, in a module of their own."""
     spec = importlib.util.spec_from_file_location("placements_of_test", FILE)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def share_when_pasted(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Execute the lines as a user would, with another eager backend, and count; the outputs are those of eager."""
+    module = loaded()
     value = getattr(module, name)
 
     def fresh() -> Any:
@@ -304,11 +320,7 @@ def test_what_raises_in_backward_is_neither_recommended_nor_proved() -> None:
 
 def train_once(name: str, code: str) -> None:
     """Execute the code and one step of training, with the backend that the compiled code is trained by."""
-    spec = importlib.util.spec_from_file_location("trained", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded()
     torch._dynamo.reset()
     names = {"model": getattr(module, name)().train(), "torch": torch}
     exec(re.sub(r"(torch\.compile\([^)]*)", r"\1, backend='aot_eager'", code), names)
@@ -367,6 +379,78 @@ def test_the_next_best_says_whether_it_has_the_settings(with_settings: bool) -> 
     ]
     best = chosen(placements)
     assert best is not None
-    assert best[1].endswith(
+    assert best.reason.endswith(
         f"the whole model {'with' if with_settings else 'without'} the settings with 90.0%"
     )
+
+
+def test_of_what_captures_alike_the_simplest_is_recommended_without_times() -> None:
+    plan = plan_of("Stacked")
+    assert {item.share for item in plan.alternatives if item.sound} == {1.0}
+    assert (plan.recommended, plan.code) == ("whole", "model.compile()")
+    assert plan.chosen_by == "by simplicity: no time was measured: the backend was not run (--backend)"
+    text = render(report_of(seen("Stacked")), "text")
+    assert "chosen by simplicity" in " ".join(text.split())
+
+
+@pytest.mark.long
+def test_with_the_backend_steady_times_decide_or_it_says_why_not() -> None:
+    plan = plan_of("Stacked", backend=True)
+    assert plan.recommended == "whole"
+    seconds = {item.name: item.in_turn_seconds for item in plan.alternatives}
+    if plan.chosen_by.startswith("by simplicity"):
+        assert "the machine was busy" in plan.chosen_by
+        assert set(seconds.values()) == {None}
+    else:
+        assert re.match(r"by measured steady time: .+ against .+ of ", plan.chosen_by)
+        assert 0 < (seconds["whole"] or 0.0) < (seconds["repeated_blocks"] or 0.0)
+
+
+def in_turn(context: Context, codes: Sequence[str], tmp_path: Path) -> SteadyTimes:
+    clock = InductorClock(str(tmp_path / "tools"), str(tmp_path / "made"))
+    placements = [Placement("whole", code, 1.0, 1, 0, True, "", compile_seconds=0.5) for code in codes]
+    return clock.in_turn(context, placements)
+
+
+def context_of(build: Callable[[], Any], **options: Any) -> Context:
+    work = Work("placements.py::Stacked", RunOptions(**options), "/")
+    context = Context(work, Journal(work, None, None), Names("/", ()), build=build)
+    context.cases = [Case("small", (torch.ones(2, 8),), {}), Case("large", (torch.ones(64, 8),), {}, 3.0)]
+    return context
+
+
+QUICK = "model.compile(backend='eager')"
+SLOW = """\
+import time
+compiled = torch.compile(model, backend="eager")
+def model(x, compiled=compiled, time=time):
+    time.sleep(0.02)
+    return compiled(x)"""
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "others", lambda _context: "")
+    module = loaded()
+    context = context_of(lambda: module.IndexedLayer(1).train(mode == "train"), mode=mode)
+    times = in_turn(context, [SLOW, QUICK, "model.missing.compile()"], tmp_path)
+    slow, quick = times.rounds[SLOW], times.rounds[QUICK]
+    assert len(slow) == len(quick) >= 3
+    assert min(slow) >= 0.02
+    assert max(quick) < min(slow)
+    assert set(times.rounds) == {SLOW, QUICK}
+    assert "no attribute 'missing'" in times.missing
+
+
+def test_no_time_is_measured_where_it_says_nothing_or_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "others", lambda _context: "others used 1.5 of 2 CPUs")
+    busy = in_turn(context_of(torch.nn.Identity), [SLOW, QUICK], tmp_path)
+    assert busy == SteadyTimes(missing="the machine was busy: others used 1.5 of 2 CPUs")
+    looks = iter(["", "others used 1.9 of 2 CPUs"])
+    monkeypatch.setattr(load, "others", lambda _context: next(looks))
+    meanwhile = in_turn(context_of(torch.nn.Identity), [QUICK, QUICK + "  # again"], tmp_path)
+    assert meanwhile == SteadyTimes(missing="the machine was busy: others used 1.9 of 2 CPUs")
+    late = in_turn(context_of(torch.nn.Identity, budget=4.5), [SLOW, QUICK], tmp_path)
+    assert late == SteadyTimes(missing="too little of the time for this run was left")

@@ -738,6 +738,7 @@ def _plan() -> Plan:
         quickest=placements[1],
         regions=trials,
         cut=("the budget was spent before regions alone",),
+        chosen_by="by what it captures",
     )
 
 
@@ -963,6 +964,7 @@ def _hostile_plan(path: str, everything: str) -> Plan:
         quickest=dataclasses.replace(bad, code=f"```\n{everything} 2"),
         regions=(RegionTrial(everything, (everything,), "refuted", everything, everything, site=site),),
         cut=(everything,),
+        chosen_by=everything,
     )
 
 

@@ -1,35 +1,55 @@
-"""How long a placement takes to compile with Inductor, and what a warm call takes then."""
+"""How long placements take to compile with Inductor, and what warm calls of several take beside each other."""
 
 from __future__ import annotations
 
 import contextlib
+import random
+import shutil
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tcready.dynamic.worker import budget
+from tcready.dynamic.worker.bench import load
+from tcready.dynamic.worker.bench.lanes import GAVE_UP, Lane, alive, first_calls, lanes_of, watched
 from tcready.dynamic.worker.calling import call, compile_error
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.placements import fresh, steady_seconds
+from tcready.dynamic.worker.plan_choice import LEAST_ROUNDS, SteadyTimes
 from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
-from tcready.dynamic.worker.torch_internals import inductor
-from tcready.dynamic.worker.torch_internals.placement import executed
+from tcready.dynamic.worker.torch_internals import dynamo, inductor
+from tcready.dynamic.worker.torch_internals.placement import executed, isolates_recompiles
+from tcready.schema.bench import Arm, BenchRequest
 from tcready.schema.run import Placement
+
+ROUNDS = 6
+"""In which each placement has a block of calls, if SECONDS are enough."""
+SECONDS = 4.0
+"""For all blocks together."""
+WARM_CALLS = 5
+"""Of each placement before the rounds: they say how many calls a block has."""
+MOST_CALLS = 1000
+"""In a block."""
 
 
 @dataclass(frozen=True)
 class InductorClock:
-    """Every placement compiles into an empty cache; what Inductor makes once for all models is in `tools`."""
+    """Every placement compiles into an empty cache; what Inductor makes once for all models is in `tools`, and what it
+    made of placements in `made`."""
 
     tools: str
+    made: str
 
     @staticmethod
     @contextlib.contextmanager
     def of(context: Context) -> Iterator[InductorClock | None]:
         """None where Inductor cannot compile for the device."""
-        with shared_folder(context, context.work.toolchain) as tools:
+        with shared_folder(context, context.work.toolchain) as tools, cache_folder(context) as made:
             with inductor.inductor_cache(tools):
                 missing = missing_toolchain(context.work.options.device, context)
-            yield None if missing else InductorClock(tools)
+            yield None if missing else InductorClock(tools, made)
 
     def timed(self, context: Context, placement: Placement) -> Placement:
         """With the seconds of Inductor, from an empty cache; what it raises puts the placement out."""
@@ -47,6 +67,8 @@ class InductorClock:
                     first = time.perf_counter() - started
                     call(context, placed, case)
                     warm = steady_seconds(context, placed, case)
+                    with contextlib.suppress(OSError):  # then it is compiled again
+                        shutil.copytree(folder, self.made, dirs_exist_ok=True)
                 cold += max(0.0, first - warm)
                 steady += warm
         except Exception as error:
@@ -58,3 +80,102 @@ class InductorClock:
             steady_seconds=round(steady, 6),
             backend="inductor",
         )
+
+    def in_turn(self, context: Context, placements: Sequence[Placement]) -> SteadyTimes:
+        """What warm calls take, block by block in turn; or why that is not measured here and now. In training a call is
+        a training step."""
+        if why := _not_now(context, placements):
+            return SteadyTimes(missing=why)
+        try:
+            dynamo.reset()
+            with inductor.inductor_cache(self.made, headers_in=self.tools):
+                found = _in_turn(context, [placement.code for placement in placements])
+            busy = _busy(context)
+            return SteadyTimes(missing=busy) if busy else found
+        except Exception as error:
+            return SteadyTimes(missing=one_line(error, context.work.root))
+        finally:
+            dynamo.reset()
+
+
+def _not_now(context: Context, placements: Sequence[Placement]) -> str:
+    """Why times of these would say nothing or cost too much; empty if they are to be measured."""
+    if context.work.options.processes:
+        return "the run has several processes"
+    if not isolates_recompiles():
+        return "this torch cannot keep several compiled models apart"
+    seconds = context.work.options.timeout - (time.perf_counter() - context.journal.began)
+    left = budget.left(context)
+    needed = SECONDS + sum(placement.compile_seconds or 0.0 for placement in placements)
+    if min(seconds, left if left is not None else seconds) < needed:
+        return "too little of the time for this run was left"
+    return _busy(context)
+
+
+def _busy(context: Context) -> str:
+    """That others use the machine now: threads of a call that wait for each other then take several times as long in one
+    placement as in another. Empty if they do not."""
+    used = load.others(context)
+    return f"the machine was busy: {used}" if used else ""
+
+
+def _in_turn(context: Context, codes: Sequence[str]) -> SteadyTimes:
+    arms = {f"placement {number}": code for number, code in enumerate(codes, 1)}
+    request = BenchRequest("steady", tuple(Arm(name, code) for name, code in arms.items()))
+    lanes = lanes_of(context, request, None)
+    first_calls(context, lanes, None)
+    _rounds(context, lanes)
+    own = {code: [lane for lane in lanes if lane.found.arm == name] for name, code in arms.items()}
+    weights = [case.weight for case in context.cases]
+    errors = dict.fromkeys(lane.found.error for lane in lanes if lane.found.error)
+    return SteadyTimes(
+        {
+            code: _mean_calls(of_code, weights)
+            for code, of_code in own.items()
+            if not any(lane.found.error for lane in of_code)
+        },
+        "; ".join(errors),
+    )
+
+
+def _rounds(context: Context, lanes: list[Lane]) -> None:
+    """As many calls of each lane in each round; the order changes from round to round."""
+    order = random.Random(0)  # noqa: S311  an order of measurements
+    for lane in lanes:
+        if times := _block(context, lane, WARM_CALLS):
+            lane.seconds = statistics.median(times)
+    once = sum(lane.seconds for lane in alive(lanes))
+    calls = min(MOST_CALLS, max(1, int(SECONDS / ROUNDS / max(once, 1e-6))))
+    until = time.monotonic() + SECONDS
+    for number in range(ROUNDS):
+        if number >= LEAST_ROUNDS and time.monotonic() > until:
+            break
+        for lane in order.sample(lanes, len(lanes)):
+            if times := _block(context, lane, calls):
+                lane.add(blocks=(*lane.found.blocks, statistics.median(times)))
+
+
+def _block(context: Context, lane: Lane, calls: int) -> list[float]:
+    """Seconds of each call; none of a lane that is out, or now is."""
+    if lane.arm is None:
+        return []
+    context.journal.write(f"plan, steady times of {lane.name}")
+    try:
+        lane.arm.rewind()
+        times = watched(context, lane, lane.calls_at_once(calls))
+    except Exception as error:
+        lane.out(compile_error(error, context))
+        return []
+    if lane.gave_up:
+        lane.out(GAVE_UP)
+        return []
+    return times
+
+
+def _mean_calls(lanes: Sequence[Lane], weights: Sequence[float]) -> list[float]:
+    """Of each round the seconds of a call, over cases as frequent as the weights say."""
+    rounds = zip(*(lane.found.blocks for lane in lanes), strict=False)
+    return [
+        sum(weight * seconds for weight, seconds in zip(weights, of_round, strict=True)) / sum(weights)
+        for of_round in rounds
+    ]

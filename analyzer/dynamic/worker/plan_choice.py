@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from tcready.quantities import time_text
 from tcready.schema.run import Placement, RegionTrial
 from tcready.schema.words import PLACEMENT_WORDS
 
@@ -12,37 +14,112 @@ SAME = 1e-6
 NEAR = 0.01
 """Shares of operations this close count as equal."""
 NEAR_TIME = 0.05
-"""How far below the best share of time the quickest placement may be."""
-QUICKER = 0.75
-SAVED = 0.5
-"""Compile seconds are less than others if they are below this part of them and at least so many seconds below: the same
-lines differ by as much from run to run."""
+"""Shares of time this close count as equal: they differ by as much from run to run."""
+FASTER = 1.05
+"""How many times the seconds of another placement's call one must take to count as slower."""
+LEAST_ROUNDS = 3
+"""Rounds below which times say nothing."""
 HOT = 0.8
 """The share of the time that the smallest placement holds."""
 SETTING = "torch._dynamo.config."
 """How a line of code begins that makes a setting."""
 
 
-def chosen(placements: Sequence[Placement]) -> tuple[Placement, str] | None:
-    """The recommended placement and why; None if none is sound and has an operation in a graph.
+@dataclass(frozen=True)
+class SteadyTimes:
+    """Seconds of warm calls of several placements, measured in turn."""
 
-    Most operations; of those within 0.01 the most time; then the least compile seconds. Never less than what compiling
-    the whole model captures, if that is sound.
+    rounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By the code of a placement: seconds of one call in each round."""
+    missing: str = ""
+    """Why some or all have none."""
+
+    def median(self, placement: Placement) -> float | None:
+        """None if there are too few rounds."""
+        rounds = self.rounds.get(placement.code, ())
+        return statistics.median(rounds) if len(rounds) >= LEAST_ROUNDS else None
+
+    def ratios(self, one: Placement, other: Placement) -> list[float]:
+        """How many times the seconds of `other` the call of `one` took, round by round; empty if there are too few."""
+        ours, theirs = (self.rounds.get(item.code, ()) for item in (one, other))
+        found = [mine / its for mine, its in zip(ours, theirs, strict=False)]
+        return found if len(found) >= LEAST_ROUNDS else []
+
+    def is_faster(self, one: Placement, other: Placement) -> bool:
+        """Whether `one` is faster by more than 5 % in each round."""
+        ratios = self.ratios(other, one)
+        return bool(ratios) and min(ratios) > FASTER
+
+    def is_slower(self, one: Placement, other: Placement) -> bool:
+        """Whether `one` is slower by more than 5 % in the median of the rounds."""
+        ratios = self.ratios(one, other)
+        return bool(ratios) and statistics.median(ratios) > FASTER
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The recommended placement."""
+
+    placement: Placement
+    reason: str
+    """What it captures, beside others."""
+    chosen_by: str
+    """By what it was chosen among those that capture alike."""
+
+
+def chosen(placements: Sequence[Placement], times: SteadyTimes | None = None) -> Choice | None:
+    """The recommended placement; None if none is sound and has an operation in a graph.
+
+    Of those that capture most, the simplest, unless another one is faster in each round; but the whole model rather than
+    a placement that is slower. Seconds of compiling decide nothing.
     """
-    sound = [item for item in placements if item.sound and item.share]
+    times = times or SteadyTimes()
+    sound = _sound(placements)
     if not sound:
         return None
+    alike = _alike(sound)
+    best = alike[0]
+    for item in alike[1:]:
+        if times.is_faster(item, best):
+            best = item
+    whole = _whole(sound)
+    if whole is not None and times.is_slower(best, whole):
+        best = whole
+    out = [item for item in placements if not item.sound]
+    return Choice(best, _captured(best, out, sound, alike), _chosen_by(best, alike, whole, times))
+
+
+def worth_timing(placements: Sequence[Placement]) -> list[Placement]:
+    """Those between which steady times decide: none, or at least two with different code."""
+    sound = _sound(placements)
+    if not sound:
+        return []
+    whole = _whole(sound)
+    found = {item.code: item for item in [*_alike(sound), *([whole] if whole is not None else [])]}
+    return [*found.values()] if len(found) > 1 else []
+
+
+def _sound(placements: Sequence[Placement]) -> list[Placement]:
+    return [item for item in placements if item.sound and item.share]
+
+
+def _whole(sound: Sequence[Placement]) -> Placement | None:
+    """The whole model, in its simplest form."""
+    return next((item for item in sound if item.name == "whole"), None)
+
+
+def _alike(sound: Sequence[Placement]) -> list[Placement]:
+    """Those that capture the most operations and time, the simplest first: they are tried in that order."""
+    near = _near(sound)
+    best_time = max(_time(item, near) for item in near)
+    return [item for item in near if _time(item, near) >= best_time - NEAR_TIME]
+
+
+def _near(sound: Sequence[Placement]) -> list[Placement]:
+    """Those that capture the most operations. Never less than what compiling the whole model captures."""
     most = max(item.share or 0.0 for item in sound)
     least = max((item.share or 0.0 for item in sound if item.name == "whole"), default=0.0)
-    near = [item for item in sound if (item.share or 0.0) >= max(most - NEAR, least)]
-    best_time = max(_time(item, near) for item in near)
-    timely = [item for item in near if _time(item, near) >= best_time - NEAR]
-    best = timely[0]
-    for item in timely[1:]:
-        ours, others = item.compile_seconds or 0.0, best.compile_seconds or 0.0
-        if ours < QUICKER * others and others - ours >= SAVED:
-            best = item
-    return best, _why(best, [item for item in placements if not item.sound], sound, near, timely)
+    return [item for item in sound if (item.share or 0.0) >= max(most - NEAR, least)]
 
 
 def _time(placement: Placement, others: Sequence[Placement]) -> float:
@@ -51,12 +128,8 @@ def _time(placement: Placement, others: Sequence[Placement]) -> float:
     return statistics.median(item.time_share or 0.0 for item in same)
 
 
-def _why(
-    best: Placement,
-    out: Sequence[Placement],
-    sound: Sequence[Placement],
-    near: Sequence[Placement],
-    timely: Sequence[Placement],
+def _captured(
+    best: Placement, out: Sequence[Placement], sound: Sequence[Placement], alike: Sequence[Placement]
 ) -> str:
     share = f"{best.share or 0.0:.1%} of the operations run in graphs"
     more = max((item for item in out if item.share), key=lambda item: item.share or 0.0, default=None)
@@ -66,17 +139,53 @@ def _why(
         )
     if len(sound) == 1:
         return f"{share}; no other placement that was tried works and captures anything"
-    if len(near) == 1:
-        other = max((item for item in sound if item is not best), key=lambda item: item.share or 0.0)
-        beside = "with" if SETTING in other.code else "without"
-        settings = f" {beside} the settings" if other.name == best.name else ""
-        next_best = f"{PLACEMENT_WORDS[other.name]}{settings} with {other.share or 0.0:.1%}"
-        return f"{share}, the most of {len(sound)} placements that work; next is {next_best}"
-    if len(timely) == 1:
+    if best not in alike:
+        return f"{share}; {_words(alike[0])} would have {alike[0].share or 0.0:.1%}, and is slower"
+    if len(alike) > 1:
+        return f"{share}, as with {_listed([item for item in alike if item is not best])}"
+    if len(_near(sound)) > 1:
         return f"{share}, as with others, and it holds the most time"
-    if any((item.compile_seconds or 0.0) > (best.compile_seconds or 0.0) for item in timely):
-        return f"{share}, as with others, and of these it is the quickest to compile or the simplest"
-    return f"{share}, as with others, and it is the simplest"
+    other = max((item for item in sound if item is not best), key=lambda item: item.share or 0.0)
+    beside = "with" if SETTING in other.code else "without"
+    settings = f" {beside} the settings" if other.name == best.name else ""
+    next_best = f"{PLACEMENT_WORDS[other.name]}{settings} with {other.share or 0.0:.1%}"
+    return f"{share}, the most of {len(sound)} placements that work; next is {next_best}"
+
+
+def _listed(placements: Sequence[Placement]) -> str:
+    return " and ".join(dict.fromkeys(map(_words, placements)))
+
+
+def _chosen_by(
+    best: Placement, alike: Sequence[Placement], whole: Placement | None, times: SteadyTimes
+) -> str:
+    others = {item.code: item for item in [*alike, *([whole] if whole is not None else [])]}
+    others.pop(best.code, None)
+    own = times.median(best)
+    timed = [item for item in others.values() if times.median(item) is not None]
+    only = not any(item.code != best.code for item in alike)
+    if own is None or not timed:
+        if only:
+            return "by what it captures"
+        return "by simplicity: no time was measured" + (f": {times.missing}" if times.missing else "")
+    beside = whole if whole in timed else min(timed, key=lambda item: times.median(item) or 0.0)
+    assert beside is not None
+    figures = f"{time_text(own)} against {time_text(times.median(beside) or 0.0)} of {_shortly(beside)}"
+    if only and best in alike:
+        return f"by what it captures: steady times are {figures}"
+    if best is not alike[0] or times.is_slower(beside, best):
+        return f"by measured steady time: {figures}"
+    return f"by simplicity: measured steady times differ by too little, {figures}"
+
+
+def _shortly(placement: Placement) -> str:
+    """Its code, if that is one line."""
+    first, *more = placement.code.splitlines()
+    return _words(placement) if more else first.partition("  #")[0]
+
+
+def _words(placement: Placement) -> str:
+    return PLACEMENT_WORDS[placement.name] + (" with settings" if SETTING in placement.code else "")
 
 
 def quickest(placements: Sequence[Placement]) -> Placement | None:

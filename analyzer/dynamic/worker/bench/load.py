@@ -39,6 +39,18 @@ def load(context: Context) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]
     return tuple(found), tuple(notes)
 
 
+def others(context: Context) -> str:
+    """What others use so much that times are shifted, for a sentence; empty if nothing."""
+    busy, among = _busy()
+    if busy is not None and busy > BUSY * among:
+        return f"others used {busy:.1f} of {among} CPUs"
+    if memory.is_cuda(context):
+        with contextlib.suppress(NvmlError):
+            if processes := Gpu.of(context.work.options.device).others():
+                return f"processes of others were on the GPU: {processes}"
+    return ""
+
+
 def busy_note(busy: float, among: int) -> list[str]:
     """Given how many of the processors were busy."""
     if busy <= BUSY * among:

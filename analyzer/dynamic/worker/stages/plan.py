@@ -16,7 +16,16 @@ from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.ops import below
 from tcready.dynamic.worker.placements import Expected, Measured, measure
-from tcready.dynamic.worker.plan_choice import HOT, NEAR, SETTING, chosen, quickest, smallest_of
+from tcready.dynamic.worker.plan_choice import (
+    HOT,
+    NEAR,
+    SETTING,
+    SteadyTimes,
+    chosen,
+    quickest,
+    smallest_of,
+    worth_timing,
+)
 from tcready.dynamic.worker.region_trials import CAPTURING, MOSTLY, proved_groups, proved_regions, repeated
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -53,6 +62,7 @@ class _Study:
     regions: list[RegionTrial] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     clock: InductorClock | None = None
+    times: SteadyTimes = field(default_factory=SteadyTimes)
 
     def note(self, doing: str) -> bool:
         """Say what comes next; False, and it is told as cut, if the budget is spent."""
@@ -88,7 +98,7 @@ class _Study:
         return found
 
     def plan(self, cut: Sequence[str], **more: Any) -> Plan:
-        best = chosen(self.placements)
+        best = chosen(self.placements, self.times)
         regions = tuple(self.regions)
         if best is None:
             tried = bool(self.placements)
@@ -107,12 +117,12 @@ class _Study:
                 regions=regions,
                 cut=tuple(cut),
             )
-        placement, reason = best
+        placement = best.placement
         return Plan(
             placement.name,
             placement.code,
             placement.share,
-            reason,
+            best.reason,
             tuple(self.placements),
             time_share=placement.time_share,
             graphs=placement.graphs,
@@ -122,6 +132,7 @@ class _Study:
             state_dict_changes=placement.state_dict_changes,
             regions=regions,
             cut=tuple(cut),
+            chosen_by=best.chosen_by,
             **more,
         )
 
@@ -142,6 +153,7 @@ def run(context: Context) -> None:
                 if study.clock is None:
                     study.cut.append("seconds with Inductor: its toolchain is not here")
             _tried(study)
+            _time(study)
             journal.add(plan=_ended(study))
     except Exception as error:
         journal.end("fail", one_line(error, context.work.root), "error")
@@ -471,6 +483,26 @@ def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> 
     )
 
 
+def _time(study: _Study) -> None:
+    """Steady times of the placements between which they decide."""
+    placements = worth_timing(study.placements)
+    if not study.context.work.options.backend:
+        study.times = SteadyTimes(missing="the backend was not run (--backend)")
+    elif study.clock is None:
+        study.times = SteadyTimes(missing="Inductor's toolchain is not here")
+    elif not placements:
+        return
+    elif not study.note("steady times"):
+        study.times = SteadyTimes(missing=BUDGET_SPENT)
+    else:
+        study.times = study.clock.in_turn(study.context, placements)
+    study.placements = [
+        item if seconds is None else replace(item, in_turn_seconds=round(seconds, 6))
+        for item in study.placements
+        for seconds in [study.times.median(item)]
+    ]
+
+
 def _ended(study: _Study) -> Plan:
     """The plan with the smallest and quickest placements, and the way back, all tried."""
     smallest = None
@@ -480,12 +512,14 @@ def _ended(study: _Study) -> Plan:
         smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
         smallest = smallest if smallest.sound and (smallest.time_share or 0.0) >= HOT else None
     study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]
-    best = chosen(study.placements)
+    best = chosen(study.placements, study.times)
     rollback = production = saved = ""
     if best is not None and study.note("the way back to eager, the lines for production, checkpoints"):
-        rollback = _unless(study, "the way back", rollback_fails(study.context, best[0].code), ROLLBACK)
-        failure = production_fails(study.context, best[0].code, study.expected.outcomes)
-        saved = checkpoint(study.context, best[0].code)
+        rollback = _unless(
+            study, "the way back", rollback_fails(study.context, best.placement.code), ROLLBACK
+        )
+        failure = production_fails(study.context, best.placement.code, study.expected.outcomes)
+        saved = checkpoint(study.context, best.placement.code)
         production = _unless(study, "the lines for production", failure, PRODUCTION)
     return study.plan(
         study.cut,
