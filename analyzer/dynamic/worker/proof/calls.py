@@ -21,9 +21,17 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_types, user_loggers
+from tcready.dynamic.worker.proof.altered import (
+    COPIED,
+    altered,
+    changes_to_arguments,
+    kept_numbers,
+    setting,
+    weights_of,
+)
+from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_types
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
-from tcready.dynamic.worker.proof.kept import drained, is_plain
+from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
     AS_NUMPY,
@@ -37,21 +45,17 @@ from tcready.dynamic.worker.proof.variations import (
     GRADIENTS_TURNED,
     IN_DOUBLE,
     IN_INFERENCE_MODE,
-    IN_MODULES,
     LEFT_OUT,
     LOGGED,
     OF_MODULES,
     OF_PYTHON,
     OTHER_MODE_INSIDE,
-    OTHER_NUMBERS,
     OTHER_WEIGHTS,
     RETYPED,
     SEEDED,
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
-    VaryOne,
-    each_apart,
     every,
     fitting,
     integers_at,
@@ -111,7 +115,7 @@ def of_model(
         cases = models.drawn(seed)
         for mode in request.modes:
             model = models.built(mode, seed)
-            more = (OTHER_WEIGHTS,) if _weights(model) else ()
+            more = (OTHER_WEIGHTS,) if weights_of(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, TWICE, *more)
             more = (*more, *_settings_for(context, mode, request))
@@ -247,29 +251,9 @@ def called(
     )
     gradients = (key.mode == "train") != (key.variation in GRADIENTS_TURNED.values())
     with contextlib.ExitStack() as stack:
-        if change := OF_PYTHON.get(key.variation):
+        if change := changes_to_arguments(key.variation, key.numbers):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
-            own = (
-                key.variation in OTHER_NUMBERS
-            )  # those are compiled: torch's modules would be for each value
-            stack.enter_context(_other_numbers(_kept_numbers(model, float, own=own), change))
-        if change := OF_MODULES.get(key.variation):
-            stack.enter_context(_other_numbers(_kept_numbers(model, int, bool), change))
-        change = integers_at(key.numbers).get(key.variation)
-        if change and key.variation.endswith(IN_MODULES):
-            stack.enter_context(_other_numbers(_kept_numbers(model, int), change))
-        elif change:
-            args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
-        if key.variation == EACH_APART:
-            change = each_apart()
-            args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
-            stack.enter_context(_other_numbers(_kept_numbers(model, int, bool, float), change))
-        if key.variation == OTHER_MODE_INSIDE:
-            stack.enter_context(_modes_inside_turned(model))
-        if key.variation == FROZEN:
-            stack.enter_context(_frozen(model))
-        if key.variation == OTHER_WEIGHTS:
-            stack.enter_context(_other_weights(model, draw))
+        stack.enter_context(altered(model, key.variation, key.numbers, draw, change))
         asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
         if gradients and asks:
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
@@ -280,7 +264,7 @@ def called(
         leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if gradients:  # what is passed on is no leaf in a model, and work in place on a leaf raises
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
-        stack.enter_context(_setting(key.variation))
+        stack.enter_context(setting(key.variation))
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
         called_once = functools.partial(
@@ -291,51 +275,6 @@ def called(
         whole = called_once(function, *pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs)))
         cast = torch.autocast(torch.device(context.work.options.device).type, torch.bfloat16)(function)
         return of_types(called_once(cast, args, kwargs), whole)
-
-
-@contextlib.contextmanager
-def _modes_inside_turned(model: Any) -> Iterator[None]:
-    inside = [*model.modules()][1:] if isinstance(model, nn.Module) else []
-    modes = [(module, module.training) for module in inside]
-    for module, mode in modes:
-        module.training = not mode
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
-@contextlib.contextmanager
-def _frozen(model: Any) -> Iterator[None]:
-    parameters = [*model.parameters()][::2] if isinstance(model, nn.Module) else []
-    known = [(each, each.requires_grad) for each in parameters]
-    for each in parameters:
-        each.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for each, trained in known:
-            each.requires_grad_(trained)
-
-
-@contextlib.contextmanager
-def _setting(variation: str) -> Iterator[None]:
-    """The setting of the process that a variation names, for one call."""
-    dtype = torch.get_default_dtype()
-    level = LOGGED.get(variation)
-    levels = {logger: logger.level for logger in user_loggers()} if level is not None else {}
-    if variation == DOUBLE_BY_DEFAULT:
-        torch.set_default_dtype(torch.float64)
-    if level is not None:
-        for logger in levels:
-            logger.setLevel(level)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(dtype)
-        for logger, known in levels.items():
-            logger.setLevel(known)
 
 
 def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
@@ -349,63 +288,12 @@ def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
     return double, double if function is model else MethodType(function.__func__, double)
 
 
-COPIED = 50_000_000
-"""Numbers of a model that is copied."""
-
-
-def _kept_numbers(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, float]]:
-    """The numbers and flags of these types that modules keep in attributes, in buffers of no dimension (a counter is the
-    same in both) and in configurations: whose, by which name, and the value. Of torch's own modules the floats alone,
-    since their integers are sizes, and nothing if `own`."""
-    found: list[tuple[Any, str, float]] = []
-    for module in model.modules() if isinstance(model, nn.Module) else ():
-        if type(module).__module__.startswith("torch.") and (own or types != (float,)):
-            continue
-        kept = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
-        kept += [
-            (name, buffer.item())
-            for name, buffer in module._buffers.items()
-            if buffer is not None and not buffer.dim() and buffer.device.type != "meta"
-        ]
-        found += [
-            (module, name, value) for name, value in kept if type(value) in types and name != "training"
-        ]
-        for _, value in kept:  # a configuration
-            if is_record(value):
-                found += [(value, name, each) for name, each in vars(value).items() if type(each) in types]
-    return found
-
-
-def is_record(value: Any) -> bool:
-    """Whether it is an object of a class of the user's own, which holds nothing but plain values."""
-    held = getattr(value, "__dict__", None)
-    is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")
-    return isinstance(held, dict) and is_own and not isinstance(value, (nn.Module, type)) and is_plain(held)
-
-
-def _kept_now(module: Any, name: str) -> Any:
-    value = getattr(module, name, None)
-    return value.item() if isinstance(value, torch.Tensor) and not value.dim() else value
-
-
-def _keep(module: Any, name: str, value: float) -> None:
-    """Give a number that a module or a configuration keeps another value, in place if it is a buffer."""
-    buffer = module._buffers.get(name) if isinstance(module, nn.Module) else None
-    if buffer is not None:
-        with torch.no_grad():
-            buffer.fill_(value)
-    elif isinstance(module, nn.Module):
-        setattr(module, name, value)
-    else:
-        object.__setattr__(module, name, value)  # it may be frozen
-
-
 def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[str, ...]:
     """The variations of numbers and flags of Python's that make a call another one."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
     leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in (bool, int, float)]
-    leaves += [value for _, _, value in _kept_numbers(model, float)]
-    kept = [value for _, _, value in _kept_numbers(model, int, bool)]
+    leaves += [value for _, _, value in kept_numbers(model, float)]
+    kept = [value for _, _, value in kept_numbers(model, int, bool)]
     integers = any(type(each) is int for each in (*leaves, *kept))
     return (
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
@@ -428,41 +316,6 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
         and name not in bound.arguments
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-
-
-@contextlib.contextmanager
-def _other_numbers(kept: Sequence[tuple[Any, str, float]], change: VaryOne) -> Iterator[None]:
-    changed = [change(value) for _, _, value in kept]
-    for (module, name, _), value in zip(kept, changed, strict=True):
-        _keep(module, name, value)
-    try:
-        yield
-    finally:
-        for (module, name, before), value in zip(kept, changed, strict=True):
-            if _kept_now(module, name) == value:
-                _keep(module, name, before)
-
-
-def _weights(model: Any) -> list[torch.Tensor]:
-    """The parameters that may be given other values for a call."""
-    found = [*model.parameters()] if isinstance(model, nn.Module) else []
-    if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in found):
-        return []
-    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-    found = [each for each in found if each.dtype in kinds and each.layout == torch.strided]
-    return found if sum(each.numel() for each in found) <= COPIED else []
-
-
-@contextlib.contextmanager
-def _other_weights(model: Any, draw: torch.Generator) -> Iterator[None]:
-    kept = [(each, each.detach().clone()) for each in _weights(model)]
-    for each, value in kept:
-        each.data.add_(torch.randn(value.shape, generator=draw).to(value) * 0.25)
-    try:
-        yield
-    finally:
-        for each, value in kept:
-            each.data.copy_(value)
 
 
 def _twice(function: Callable[..., Any]) -> Callable[..., Any]:

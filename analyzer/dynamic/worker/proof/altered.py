@@ -1,0 +1,193 @@
+"""What is altered around a call: modes and weights of modules, numbers that they keep, settings of the process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.proof.behaviour import user_loggers
+from tcready.dynamic.worker.proof.kept import is_plain
+from tcready.dynamic.worker.proof.variations import (
+    DOUBLE_BY_DEFAULT,
+    EACH_APART,
+    FROZEN,
+    IN_MODULES,
+    LOGGED,
+    OF_MODULES,
+    OF_PYTHON,
+    OTHER_MODE_INSIDE,
+    OTHER_NUMBERS,
+    OTHER_WEIGHTS,
+    VaryOne,
+    each_apart,
+    integers_at,
+)
+from torch import nn
+
+COPIED = 50_000_000
+"""Numbers of a model that is copied."""
+
+
+def changes_to_arguments(variation: str, numbers: tuple[float, ...]) -> VaryOne | None:
+    """What becomes of numbers and flags among the arguments; None if they stay what they are."""
+    if variation == EACH_APART:
+        return each_apart()
+    at = integers_at(numbers).get(variation) if not variation.endswith(IN_MODULES) else None
+    return OF_PYTHON.get(variation) or at
+
+
+@contextlib.contextmanager
+def altered(
+    model: Any,
+    variation: str,
+    numbers: tuple[float, ...],
+    draw: torch.Generator,
+    change: VaryOne | None,
+) -> Iterator[None]:
+    """The model as a variation has it, for one call. `change` is what became of the arguments."""
+    with contextlib.ExitStack() as stack:
+        if variation in OF_PYTHON and change is not None:
+            own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
+            stack.enter_context(other_numbers(kept_numbers(model, float, own=own), change))
+        if variation == EACH_APART and change is not None:
+            stack.enter_context(other_numbers(kept_numbers(model, int, bool, float), change))
+        if of_modules := OF_MODULES.get(variation):
+            stack.enter_context(other_numbers(kept_numbers(model, int, bool), of_modules))
+        if variation.endswith(IN_MODULES) and (at := integers_at(numbers).get(variation)):
+            stack.enter_context(other_numbers(kept_numbers(model, int), at))
+        if variation == OTHER_MODE_INSIDE:
+            stack.enter_context(modes_inside_turned(model))
+        if variation == FROZEN:
+            stack.enter_context(frozen(model))
+        if variation == OTHER_WEIGHTS:
+            stack.enter_context(other_weights(model, draw))
+        yield
+
+
+@contextlib.contextmanager
+def modes_inside_turned(model: Any) -> Iterator[None]:
+    inside = [*model.modules()][1:] if isinstance(model, nn.Module) else []
+    modes = [(module, module.training) for module in inside]
+    for module, mode in modes:
+        module.training = not mode
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextlib.contextmanager
+def frozen(model: Any) -> Iterator[None]:
+    parameters = [*model.parameters()][::2] if isinstance(model, nn.Module) else []
+    known = [(each, each.requires_grad) for each in parameters]
+    for each in parameters:
+        each.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for each, trained in known:
+            each.requires_grad_(trained)
+
+
+@contextlib.contextmanager
+def setting(variation: str) -> Iterator[None]:
+    """The setting of the process that a variation names, for one call."""
+    dtype = torch.get_default_dtype()
+    level = LOGGED.get(variation)
+    levels = {logger: logger.level for logger in user_loggers()} if level is not None else {}
+    if variation == DOUBLE_BY_DEFAULT:
+        torch.set_default_dtype(torch.float64)
+    if level is not None:
+        for logger in levels:
+            logger.setLevel(level)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        for logger, known in levels.items():
+            logger.setLevel(known)
+
+
+def kept_numbers(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, float]]:
+    """The numbers and flags of these types that modules keep in attributes, in buffers of no dimension (a counter is the
+    same in both) and in configurations: whose, by which name, and the value. Of torch's own modules the floats alone,
+    since their integers are sizes, and nothing if `own`."""
+    found: list[tuple[Any, str, float]] = []
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        if type(module).__module__.startswith("torch.") and (own or types != (float,)):
+            continue
+        kept = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
+        kept += [
+            (name, buffer.item())
+            for name, buffer in module._buffers.items()
+            if buffer is not None and not buffer.dim() and buffer.device.type != "meta"
+        ]
+        found += [
+            (module, name, value) for name, value in kept if type(value) in types and name != "training"
+        ]
+        for _, value in kept:  # a configuration
+            if is_record(value):
+                found += [(value, name, each) for name, each in vars(value).items() if type(each) in types]
+    return found
+
+
+def is_record(value: Any) -> bool:
+    """Whether it is an object of a class of the user's own, which holds nothing but plain values."""
+    held = getattr(value, "__dict__", None)
+    is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")
+    return isinstance(held, dict) and is_own and not isinstance(value, (nn.Module, type)) and is_plain(held)
+
+
+def _kept_now(module: Any, name: str) -> Any:
+    value = getattr(module, name, None)
+    return value.item() if isinstance(value, torch.Tensor) and not value.dim() else value
+
+
+def _keep(module: Any, name: str, value: float) -> None:
+    """Give a number that a module or a configuration keeps another value, in place if it is a buffer."""
+    buffer = module._buffers.get(name) if isinstance(module, nn.Module) else None
+    if buffer is not None:
+        with torch.no_grad():
+            buffer.fill_(value)
+    elif isinstance(module, nn.Module):
+        setattr(module, name, value)
+    else:
+        object.__setattr__(module, name, value)  # it may be frozen
+
+
+@contextlib.contextmanager
+def other_numbers(kept: Sequence[tuple[Any, str, float]], change: VaryOne) -> Iterator[None]:
+    changed = [change(value) for _, _, value in kept]
+    for (module, name, _), value in zip(kept, changed, strict=True):
+        _keep(module, name, value)
+    try:
+        yield
+    finally:
+        for (module, name, before), value in zip(kept, changed, strict=True):
+            if _kept_now(module, name) == value:
+                _keep(module, name, before)
+
+
+def weights_of(model: Any) -> list[torch.Tensor]:
+    """The parameters that may be given other values for a call."""
+    found = [*model.parameters()] if isinstance(model, nn.Module) else []
+    if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in found):
+        return []
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    found = [each for each in found if each.dtype in kinds and each.layout == torch.strided]
+    return found if sum(each.numel() for each in found) <= COPIED else []
+
+
+@contextlib.contextmanager
+def other_weights(model: Any, draw: torch.Generator) -> Iterator[None]:
+    kept = [(each, each.detach().clone()) for each in weights_of(model)]
+    for each, value in kept:
+        each.data.add_(torch.randn(value.shape, generator=draw).to(value) * 0.25)
+    try:
+        yield
+    finally:
+        for each, value in kept:
+            each.data.copy_(value)
