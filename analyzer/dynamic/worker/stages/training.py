@@ -250,6 +250,8 @@ def _counted_step(
         seeds = torch.autograd.grad(loss.of(alone), alone)
         named = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
         wanted = named | leaves
+        if not wanted:  # a step leaves no gradient that is the model's
+            return step_of(model, output, loss, {}, random), (0, 0)
         given = tensors, list(wanted.values()), seeds
         for leaf in wanted.values():
             leaf.grad = None
