@@ -112,9 +112,9 @@ def setting(variation: str) -> Iterator[None]:
 
 
 def kept_numbers(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, float]]:
-    """The numbers and flags of these types that modules keep in attributes, in buffers of no dimension (a counter is the
-    same in both) and in configurations: whose, by which name, and the value. Of torch's own modules the floats alone,
-    since their integers are sizes, and nothing if `own`."""
+    """Return the numbers and flags of these types that modules keep, as (owner, name, value): in attributes, in buffers
+    without dimensions (a counter may be in either) and in configuration objects. Of torch's own modules, only floats
+    are returned, because their integers are sizes; with `own`, nothing is."""
     found: list[tuple[Any, str, float]] = []
     for module in model.modules() if isinstance(model, nn.Module) else ():
         if type(module).__module__.startswith("torch.") and (own or types != (float,)):
@@ -129,12 +129,12 @@ def kept_numbers(model: Any, *types: type, own: bool = False) -> list[tuple[Any,
             (module, name, value) for name, value in kept if type(value) in types and name != "training"
         ]
         for _, value in kept:  # a configuration
-            if is_record(value):
+            if _is_record(value):
                 found += [(value, name, each) for name, each in vars(value).items() if type(each) in types]
     return found
 
 
-def is_record(value: Any) -> bool:
+def _is_record(value: Any) -> bool:
     """Whether it is an object of a class of the user's own, which holds nothing but plain values."""
     held = getattr(value, "__dict__", None)
     is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")

@@ -73,7 +73,7 @@ class Behaviour:
     """How often each module was called, and its hooks with it; of eager calls alone."""
     by_position: dict[str, int] = field(default_factory=dict)
     """How many arguments by position each module got in all."""
-    written: list[tuple[str, int]] = field(default_factory=list)
+    written: dict[str, int] = field(default_factory=dict)
     """How often what each module gave was written to afterwards: its hooks may have kept it."""
     raised: bool = False
     """Whether a `raise` or an `assert` of the user's own gave the exception."""
@@ -122,7 +122,7 @@ def behaviour(
         set_before = set_after = surroundings()
         called: Counter[str] = Counter()
         by_position: Counter[str] = Counter()
-        written_to: list[tuple[str, int]] = []
+        written_to: Counter[str] = Counter()
         try:
             with torch.set_grad_enabled(gradients):
                 set_before = surroundings()
@@ -155,7 +155,7 @@ def behaviour(
         shared(found, passed, model) | containers,
         dict(called),
         dict(by_position),
-        written_to,
+        dict(written_to),
         error is not None and _is_raised(error),
         printed.getvalue(),
         _drawn(),
@@ -205,16 +205,15 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _counted(
-    model: Any, called: Counter[str], by_position: Counter[str], written: list[tuple[str, int]]
+    model: Any, called: Counter[str], by_position: Counter[str], written: Counter[str]
 ) -> Iterator[None]:
     """Counts the calls of modules, by the names that the model knows them by, before the call or after it, and how often
     the tensors that they give are written to afterwards.
 
     What it does not know counts if it has hooks: a module that the call makes for itself nobody gives any later.
     """
-    calls: list[
-        tuple[nn.Module, int]
-    ] = []  # a module made during the call could have the id of one that is gone
+    # Modules are kept: one that is made during the call could have the id of one that is gone.
+    calls: list[tuple[nn.Module, int]] = []
     given: list[tuple[nn.Module, torch.Tensor, int]] = []
 
     def named() -> dict[int, tuple[str, nn.Module]]:
@@ -245,11 +244,9 @@ def _counted(
                 name = name or f"<{type(module).__name__}>"
                 called[name] += 1
                 by_position[name] += count
-        written += [
-            (known[id(module)][0], output._version - version)
-            for module, output, version in given
-            if id(module) in known
-        ]
+        for module, output, version in given:
+            if id(module) in known:
+                written[known[id(module)][0]] += output._version - version
 
 
 def _strides(leaf: Any) -> Any:
@@ -286,7 +283,7 @@ class _Labelled(io.TextIOBase):
         return len(text)
 
     def end(self) -> None:
-        """Write what stands behind the last line break."""
+        """Write the last line if it has no line break."""
         if self._line:
             self.write("\n")
 
@@ -327,7 +324,7 @@ def heard() -> Iterator[tuple[io.StringIO, list[str]]]:
 
 
 TRIGGERED = "(Triggered internally at "
-"""Stands in warnings that torch gives in C++, whichever line of Python they name."""
+"""A part of each warning that torch's C++ code gives. Such a warning may name any line of Python."""
 
 
 @contextlib.contextmanager
@@ -649,7 +646,7 @@ def difference(
         fewer := Counter(before.by_position) - Counter(after.by_position)
     ):
         return "state", f"the module {next(iter(fewer))} gets fewer arguments by position: its hooks do, too"
-    if more_written := Counter(dict(after.written)) - Counter(dict(before.written)):
+    if more_written := Counter(after.written) - Counter(before.written):
         return (
             "state",
             f"what the module {next(iter(more_written))} gives is written to afterwards: its hooks see it",

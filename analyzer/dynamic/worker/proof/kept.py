@@ -159,8 +159,8 @@ def copied(tensor: torch.Tensor) -> Any:
 
 
 def drained(value: Any) -> Any:
-    """A value whose iterators are lists of what they give, up to so many items; and of sizes, which are tuples to
-    `pytree`, what tells them from tuples."""
+    """Return a value in which a list of the first DRAINED items replaces each iterator. A `torch.Size` becomes a list
+    with its type, since `pytree` does not tell it from a tuple."""
 
     def given(leaf: Any) -> Any:
         if isinstance(leaf, torch.Size):

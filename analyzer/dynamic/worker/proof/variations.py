@@ -541,24 +541,19 @@ SEEDED = (GIVEN, "drawn")
 @functools.cache
 def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
     """All of them, in the order they are tried; `numbers` are what something is compared with."""
+    numbers = tuple(number for number in numbers if math.isfinite(number))
     at = {
         f"{where} {number:g}": _at(number, way)
         for number in numbers
-        if math.isfinite(number)
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
-    some = {f"some {number:g}": _some(_at(number, 0)) for number in numbers if math.isfinite(number)}
+    some = {f"some {number:g}": _some(_at(number, 0)) for number in numbers}
     one = {
         f"one {where}{number:g}, zeros otherwise": _one(number, way)
         for number in numbers
-        if math.isfinite(number)
         for where, way in (("", 0), ("just above ", 1))
     }
-    halves = {
-        f"halves of {1 / number:g}": _halves(number)
-        for number in (1.0, *numbers)
-        if math.isfinite(number) and number
-    }
+    halves = {f"halves of {1 / number:g}": _halves(number) for number in (1.0, *numbers) if number}
     return MappingProxyType(
         {
             **VARIATIONS,
@@ -725,8 +720,9 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     counts = any(_counts(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
+    others = {**OF_OTHER_TYPES, **OF_ONE_TENSOR, LONGER_LISTS: _with_longer_lists}
+    unchanged = {*_UNCHANGED, *integers_at(numbers)}
     lengths = {each.name: each for each in _of_lengths(numbers)}
-    at = integers_at(numbers)
     shape = _shape(value, 0) or ()
     fitting_lengths = {
         name
@@ -738,12 +734,10 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
         for name in every(numbers)
         if (masks or name not in MASKS)
         and (counts or name not in WITH_NUMBERS)
-        and (name not in OF_OTHER_TYPES or _is_another(value, OF_OTHER_TYPES[name]))
-        and (name != LONGER_LISTS or _is_another(value, _with_longer_lists))
+        and (name not in others or _is_another(value, others[name]))
         and ((counts and floats) or name not in WITH_BOTH)
         and (name not in LONGER or name in sizes)
-        and (name not in OF_ONE_TENSOR or (len(tensors) > 1 and _is_another(value, OF_ONE_TENSOR[name])))
+        and (name not in OF_ONE_TENSOR or len(tensors) > 1)
         and (name not in lengths or name in fitting_lengths)
-        and name not in _UNCHANGED
-        and name not in at
+        and name not in unchanged
     )
