@@ -135,7 +135,8 @@ def measure(name: str, device: str, method: Callable[[Any, Any], list[float]]) -
         ratios = method(timer(one, device), timer(two, device))
         seconds = round(time.time() - began, 1)
         row = {"name": name, "case": case_name, "speedup": [round(each, 3) for each in ratios]}
-        print(json.dumps({**row, "seconds": seconds}), flush=True)
+        peak = torch.cuda.max_memory_allocated() if on_gpu else 0
+        print(json.dumps({**row, "seconds": seconds, "peak_gb": round(peak / 1e9, 2)}), flush=True)
 
 
 def timer(call: Callable[[], None], device: str) -> Callable[[], float]:
@@ -198,6 +199,7 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
                 row = json.loads(line)
                 rows.setdefault(row["case"], {})[method] = row["speedup"]
                 rows[row["case"]][f"{method}_s"] = row["seconds"]
+                memory[f"{method}_allocated_gb"] = row["peak_gb"]
         with watch_memory(memory, "bench_gb"):
             report, first, seconds = bench(name, device, budget)
         found = report["targets"][0].get("bench") or {}
@@ -225,6 +227,7 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
                         for each in found.get("remedies", ())
                     ],
                     **memory,
+                    "bench_allocated_gb": round((found.get("device_peak_bytes") or 0) / 1e9, 2),
                 }
             ),
             flush=True,

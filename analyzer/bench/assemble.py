@@ -111,6 +111,7 @@ def assembled(
         cut=(*cut, *failures),
         notes=_notes(processes),
         longer=longer_command(items_to_check, wanted, was_cut=ran.was_cut),
+        device_peak_bytes=_most(process.answer.device_peak_bytes for process in processes),
     )
 
 

@@ -308,6 +308,8 @@ class BenchAnswer:
     """The arm in whose code the process ended by itself, if it did: the others are measured again without it."""
     notes: tuple[str, ...] = ()
     """As of an arm, of the whole process."""
+    device_peak_bytes: int | None = None
+    """The most device memory that the process has allocated so far, with the stages before it; None without CUDA."""
 
 
 BenchPurpose = Literal[
@@ -516,6 +518,8 @@ class Bench:
     """What measures more of the checklist; empty if nothing is left."""
     remedies: tuple[Remedy, ...] = ()
     """What was tried since compiling does not pay as it is; their outputs are not compared."""
+    device_peak_bytes: int | None = None
+    """The most device memory that one of the processes allocated, with the stages of the check; None without CUDA."""
 
     @property
     def gain(self) -> float | None:

@@ -31,9 +31,16 @@ def allocated(context: Context) -> int:
     return torch.cuda.memory_allocated(context.work.options.device) if is_cuda(context) else 0
 
 
+def highest_device_peak(context: Context) -> int | None:
+    """The most bytes of the device in use since the process began, None without such a device."""
+    peak = device_peak(context)
+    return None if peak is None else max(peak, context.peak_bytes)
+
+
 def forget_device_peak(context: Context) -> None:
     if is_cuda(context):
         torch.cuda.synchronize(context.work.options.device)
+        context.peak_bytes = highest_device_peak(context) or 0
         torch.cuda.reset_peak_memory_stats(context.work.options.device)
 
 

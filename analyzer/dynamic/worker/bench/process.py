@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 import torch
-from tcready.dynamic.worker.bench import cold, loader, parity, profile, soak, steady
+from tcready.dynamic.worker.bench import cold, loader, memory, parity, profile, soak, steady
 from tcready.dynamic.worker.bench.arms import Unmeasured
 from tcready.dynamic.worker.bench.case_items import case_items
 from tcready.dynamic.worker.bench.load import load
@@ -81,7 +81,12 @@ def run(context: Context, request: BenchRequest, room: Path, *, is_built: bool =
     def keep(measured: BenchAnswer) -> None:
         nonlocal answer
         answer = replace(
-            measured, weights=answer.weights, items=answer.items, stack=answer.stack, notes=answer.notes
+            measured,
+            weights=answer.weights,
+            items=answer.items,
+            stack=answer.stack,
+            notes=answer.notes,
+            device_peak_bytes=memory.highest_device_peak(context),
         )
         write_json(path, answer)
 
