@@ -182,3 +182,33 @@ def test_tcready_judges_each_case(path: Path, dtype: str) -> None:
     if dtype in getattr(case, "MAY_HIDE", ()):
         expected.add(("pass", None))
     assert (parity.state, parity.reason) in expected, parity.detail
+
+
+ENCODER = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+
+    def forward(self, x):
+        found = self.layer(x)
+        return {found}
+
+def get_inputs():
+    return (torch.randn(2, 8, 32),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [("found", "pass"), ("found.float() if torch.compiler.is_compiling() else found", "fail")],
+)
+def test_a_fast_path_that_modes_rule_out(tmp_path: Path, found: str, state: str) -> None:
+    # Under autocast, the fused encoder layer returns bfloat16, and the code that replaces it under a mode float32.
+    (tmp_path / "model.py").write_text(ENCODER.replace("{found}", found))
+    seen = observe_target("model.py::Model", root=tmp_path, autocast="bfloat16")
+    parity = next(stage for stage in seen.stages if stage.stage == "parity")
+    assert parity.state == state, parity.detail
