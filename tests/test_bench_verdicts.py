@@ -389,11 +389,12 @@ def test_guards_are_counted_where_they_are_the_cause() -> None:
     ("change", "names"),
     [
         ({}, []),
-        ({"dynamo_seconds": 0.5}, ["no module guards", "tensor guards alone"]),
+        ({"dynamo_seconds": 0.5}, ["no module guards", "no attribute guards", "tensor guards alone"]),
         ({"host_seconds": 0.9, "kernel_seconds": Figure(0.1, 0.1, 0.1, 1)}, ["CUDA graphs"]),
         ({"host_seconds": 0.9}, []),
         ({"breaks": 2}, ["blocks"]),
         ({"recompiles": 1}, ["dynamic sizes"]),
+        ({"changing_floats": 1}, ["constant floats"]),
     ],
 )
 def test_remedies_follow_the_cause(change: dict[str, object], names: list[str]) -> None:

@@ -392,6 +392,7 @@ def _figures(
         guards=profile.guards if profile else None,
         python_guards=profile.python_guards if profile else None,
         expensive_guards=profile.expensive_guards if profile else (),
+        changing_floats=profile.changing_floats if profile else None,
         host_seconds=profile.host_seconds if profile else None,
         cpu_seconds=profile.cpu_seconds if profile else None,
         energy_joules=profile.energy_joules if profile else None,
@@ -628,6 +629,7 @@ def _profile(
         guards=most.guards,
         python_guards=most.python_guards,
         expensive_guards=most.expensive_guards,
+        changing_floats=most.changing_floats,
         energy_joules=mean(lambda row: row.energy_joules),
         energy_reason=next((row.energy_reason for rows in found for row in rows if row.energy_reason), ""),
     )

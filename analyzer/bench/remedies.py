@@ -28,6 +28,11 @@ WITHOUT_MODULE_GUARDS = Candidate(
     Arm("no module guards", GUARD_FILTER.format("skip_guard_on_inbuilt_nn_modules_unsafe")),
     "a changed attribute or hook of a torch.nn module goes unnoticed",
 )
+WITHOUT_ATTRIBUTE_GUARDS = Candidate(
+    Arm("no attribute guards", GUARD_FILTER.format("skip_guard_on_all_nn_modules_unsafe")),
+    "a changed attribute of any module goes unnoticed; it is safer to pass what changes as an argument, and to read "
+    "the rest from constants instead of attributes",
+)
 TENSOR_GUARDS_ALONE = Candidate(
     Arm("tensor guards alone", GUARD_FILTER.format("keep_tensor_guards_unsafe")),
     "a changed attribute, global or Python argument goes unnoticed: the old value is used",
@@ -39,6 +44,10 @@ CUDA_GRAPHS = Candidate(
 ONE_SIZE = Candidate(
     Arm("static sizes", "model = torch.compile(model, dynamic=False)"),
     "each new size is recompiled, up to the recompile limit",
+)
+CONSTANT_FLOATS = Candidate(
+    Arm("constant floats", "torch._dynamo.config.specialize_float = True\nmodel = torch.compile(model)"),
+    "each new value of a Python float is recompiled, up to the recompile limit",
 )
 ANY_SIZE = Candidate(
     Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"),
@@ -55,12 +64,17 @@ BLOCKS = Candidate(
 )
 
 
-RISKS: Mapping[str, str] = MappingProxyType(
-    {
-        each.arm.name: each.risk
-        for each in (WITHOUT_MODULE_GUARDS, TENSOR_GUARDS_ALONE, CUDA_GRAPHS, ONE_SIZE, ANY_SIZE, BLOCKS)
-    }
+CANDIDATES = (
+    WITHOUT_MODULE_GUARDS,
+    WITHOUT_ATTRIBUTE_GUARDS,
+    TENSOR_GUARDS_ALONE,
+    CUDA_GRAPHS,
+    CONSTANT_FLOATS,
+    BLOCKS,
+    ANY_SIZE,
+    ONE_SIZE,
 )
+RISKS: Mapping[str, str] = MappingProxyType({each.arm.name: each.risk for each in CANDIDATES})
 
 
 def remedies_for(bench: Bench) -> tuple[Arm, ...]:
@@ -77,9 +91,12 @@ def candidates(arm: ArmBench, *, several_cases: bool) -> Iterator[Candidate]:
     call = arm.seconds.median if arm.seconds else 0.0
     if (arm.dynamo_seconds or 0.0) > NOTICEABLE * call:
         yield WITHOUT_MODULE_GUARDS
+        yield WITHOUT_ATTRIBUTE_GUARDS
         yield TENSOR_GUARDS_ALONE
     if arm.kernel_seconds is not None and (arm.host_seconds or 0.0) > arm.kernel_seconds.median:
         yield CUDA_GRAPHS
+    if arm.changing_floats:
+        yield CONSTANT_FLOATS
     if arm.breaks:
         yield BLOCKS
     if arm.recompiles:

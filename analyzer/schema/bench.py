@@ -181,6 +181,8 @@ class Profile:
     """As the driver counts it; None where it does not."""
     energy_reason: str = ""
     """Why not."""
+    changing_floats: int | None = None
+    """Python floats that the graph takes as inputs, because their values changed between calls; None as for `guards`."""
 
 
 @dataclass(frozen=True)
@@ -433,6 +435,8 @@ class ArmBench:
     """Seconds that 0, 5, 10, ... 100 % of the single calls took at most; empty of fewer than 20 of them."""
     settled: bool | None = None
     warm_calls: int | None = None
+    changing_floats: int | None = None
+    """As in `Profile`, for the case with the most guards."""
 
 
 @dataclass(frozen=True)

@@ -404,6 +404,17 @@ def test_guards_are_counted_and_the_most_expensive_are_named(tmp_path: Path) -> 
     assert compiled.python_guards is not None
     assert compiled.python_guards < compiled.guards
     assert all(0 < seconds < 1e-3 for _, seconds in compiled.expensive_guards)
+    assert (eager.changing_floats, compiled.changing_floats) == (None, 0)
+
+
+def test_floats_that_change_between_calls_are_counted(tmp_path: Path) -> None:
+    changing = GUARDED.replace(
+        "return self.layer(x)",
+        "self.scale = 0.5 if self.scale == 2.0 else 2.0\n        return self.layer(x)",
+    )
+    (tmp_path / "net.py").write_text(changing)
+    answer = measure("profile", "net.py::Net", Arm(EAGER, ""), CAPTURED, root=tmp_path)
+    assert [found.profile and found.profile.changing_floats for found in answer.measured] == [None, 1]
 
 
 LOOPS = """\

@@ -89,6 +89,7 @@ def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
             guards=costs.number,
             python_guards=costs.in_python,
             expensive_guards=costs.expensive,
+            changing_floats=costs.changing_floats,
         )
     if cuda:
         kernels = [event for event in events if _is_kernel(event)]

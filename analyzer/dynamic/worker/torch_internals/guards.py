@@ -40,6 +40,8 @@ class GuardCosts:
     """Those that call a Python function."""
     expensive: tuple[tuple[str, float], ...]
     """The most expensive ones, each with its text and the seconds that it takes beyond the cheapest."""
+    changing_floats: int
+    """Python floats that a graph of any entry takes as inputs, because their values changed between calls."""
 
 
 def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
@@ -48,11 +50,13 @@ def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
     if not differences.has("cache_entries"):
         return None
     with contextlib.suppress(Exception):  # what is private may be otherwise: a bench does not fail for it
-        for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code):
-            manager = entry.guard_manager
-            root = getattr(manager, "root", None)
-            if root is not None and manager.global_scope is not None and root.check(dict(values)):
-                return _costs(manager, dict(values))
+        entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code)
+        managers = [entry.guard_manager for entry in entries]
+        managers = [each for each in managers if getattr(each, "root", None) and each.global_scope]
+        floats = {name for each in managers for name in _changing_floats(each, dict(values))}
+        for manager in managers:
+            if manager.root.check(dict(values)):
+                return _costs(manager, dict(values), len(floats))
     return None
 
 
@@ -67,7 +71,7 @@ def _value_of(node: Any, root: Any, known: dict[str, Any], scope: dict[str, Any]
     return scope["L"] if node is root else eval(node.get_source(), known, scope)  # noqa: S307
 
 
-def _costs(manager: Any, values: dict[str, Any]) -> GuardCosts:
+def _costs(manager: Any, values: dict[str, Any], changing_floats: int) -> GuardCosts:
     root = manager.root
     known, scope = _scopes(manager, values)
     number = in_python = 0
@@ -85,7 +89,18 @@ def _costs(manager: Any, values: dict[str, Any]) -> GuardCosts:
     least = min((seconds for _, seconds in found), default=0.0)
     found.sort(key=lambda each: -each[1])
     expensive = tuple((text, seconds - least) for text, seconds in found[:MOST_NAMED] if seconds > 2 * least)
-    return GuardCosts(number, in_python, expensive)
+    return GuardCosts(number, in_python, expensive, changing_floats)
+
+
+def _changing_floats(manager: Any, values: dict[str, Any]) -> Iterator[str]:
+    """Yield the sources of floats of which only the type is guarded."""
+    known, scope = _scopes(manager, values)
+    for node, _ in _guarded(manager.root, ()):
+        kinds = {type(guard).__name__ for guard in node.get_leaf_guards()}
+        if "TYPE_MATCH" in kinds and "EQUALS_MATCH" not in kinds:
+            with contextlib.suppress(Exception):  # the value does not exist outside the check
+                if isinstance(_value_of(node, manager.root, known, scope), float):
+                    yield node.get_source()
 
 
 def _seconds_of(guard: Any, value: Any) -> float:
