@@ -536,7 +536,7 @@ def bench(
             stays,
         )
 
-    with StayingWorker() as stays:
+    with StayingWorker(asked.steps) as stays:
         return _report((target,), True, (), chosen, announce, progress, benched, stays=stays)
 
 

@@ -327,10 +327,12 @@ def _ask(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
 class StayingWorker:
     """The process of a run that is over, which measures with what it imported and built.
 
-    Enter it as a context. `toolchain` is a folder of what Inductor makes once for all processes of a bench.
+    Enter it as a context. `toolchain` is a folder of what Inductor makes once for all processes of a bench, and `steps`
+    the number of consecutive calls that the bench times as one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int = 1) -> None:
+        self.steps = steps
         self._tools = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
         self.toolchain = self._tools.name
         self._request: RunRequest | None = None
@@ -474,7 +476,10 @@ def _once(
         folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
         room = Path(stack.enter_context(folder) if stays is None else folder.name)
         build_bundle(room / "worker.pyz")
-        write_json(str(room / "request.json"), replace(work, stays=stays is not None))
+        write_json(
+            str(room / "request.json"),
+            replace(work, stays=stays is not None, steps=stays.steps if stays else 1),
+        )
         began = time.monotonic()
         if stays is None:
             ending = _run(request, work.root, room, progress)

@@ -372,6 +372,21 @@ def test_a_causal_language_model_of_a_library_prefills_and_decodes(
         assert "first token" in answer.items[0].label
 
 
+def test_consecutive_calls_of_a_causal_language_model_decode_with_both_caches() -> None:
+    pytest.importorskip("transformers")
+    asked = {"blocks": 1, "warm_least": 1, "warm_most": 1, "calls": 3}
+    options = {"model": "hf:LlamaForCausalLM", "tiny": True, "synthesise": True}
+    target = "transformers.models.llama.modeling_llama::LlamaForCausalLM"
+    answer = measure("steady", target, Arm(EAGER, ""), CAPTURED, asked=asked, **options)
+    assert not any(found.error for found in answer.measured)
+    found = {row.case: row for row in answer.measured if row.arm != EAGER}
+    assert list(found) == ["decode", "growing cache"]
+    assert [(each.case, each.unit, each.count) for each in answer.items] == [
+        ("decode", "tokens", 3.0),
+        ("growing cache", "tokens", 3.0),
+    ]
+
+
 GUARDED = """\
 import torch
 from torch import nn

@@ -416,21 +416,53 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
 
 
 def _calls_of_a_decoder(model: Any, work: Work) -> Iterator[LibraryInputs]:
-    """Prefill and one step of decoding with a static cache, for a model that keeps one; nothing for others."""
+    """The inputs for a bench of a model that keeps a cache: prefill, and one decoding step with a static cache. If
+    consecutive calls are timed as one, decoding with a static and with a growing cache, whose positions the model takes
+    from the cache. Nothing for other models."""
     config, parameters = model.config, inspect.signature(model.forward).parameters
     keeps = model.main_input_name == "input_ids" and "past_key_values" in parameters
     if not keeps or not _is_causal(config):
         return
     length = min(PROMPT, (getattr(config, "max_position_embeddings", None) or 2 * PROMPT) // 2)
 
-    def give() -> Any:
-        device = torch.device(work.options.device)
-        ids = torch.randint(0, config.vocab_size, (1, length), device=device)
-        cache = _static_cache(model, 2 * length)
+    calls = work.bench.calls if work.bench is not None else work.steps
+    capacity = length + max(length, calls)
+
+    def prompt() -> torch.Tensor:
+        return torch.randint(0, config.vocab_size, (1, length), device=torch.device(work.options.device))
+
+    def filled(cache: Any, ids: torch.Tensor) -> Any:
         with torch.no_grad():
             model.eval()(**_step(parameters, ids, 0, cache))
         if int(cache.get_seq_length()) != length:
             raise RunError(f"{type(model).__name__} keeps no keys and values in the cache that it is given")
+        return cache
+
+    def give_loops() -> Any:
+        ids = prompt()
+        caches = {
+            "decode": (_static_cache(model, capacity), "a static cache"),
+            "growing cache": (importlib.import_module("transformers.cache_utils").DynamicCache(), "a cache"),
+        }
+        steps = {
+            name: {"input_ids": ids[:, -1:], "past_key_values": filled(cache, ids), "use_cache": True}
+            for name, (cache, _) in caches.items()
+        }
+        items = {
+            name: Items("tokens", 1.0, f"tokens: 1, with {length} and more in {text}")
+            for name, (_, text) in caches.items()
+        }
+        return {"cases": steps, "items": items}
+
+    if calls > 1:
+        yield LibraryInputs(
+            give_loops, f"decoding after {length} tokens, with a static cache and with one that grows"
+        )
+        return
+
+    def give() -> Any:
+        ids = prompt()
+        cache = filled(_static_cache(model, capacity), ids)
         steps = {
             "prefill": {"input_ids": ids},
             "decode": _step(parameters, ids[:, -1:], length, cache),
@@ -443,7 +475,7 @@ def _calls_of_a_decoder(model: Any, work: Work) -> Iterator[LibraryInputs]:
         }
         return {"cases": steps, "weights": {"prefill": 1, "decode": DECODED}, "items": items}
 
-    label = f"prefill of 1 x {length} tokens, and a step of decoding with a static cache for {2 * length}"
+    label = f"prefill of 1 x {length} tokens, and a step of decoding with a static cache for {capacity}"
     yield LibraryInputs(give, label)
 
 
