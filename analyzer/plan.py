@@ -153,12 +153,40 @@ def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
 
 
 def refuse_no_file(option: str, named: str, root: Path) -> None:
-    """Raises TcreadyError if the named file does not exist, or if no name in it is given."""
+    """Raises TcreadyError if the named file does not exist, if no name in it is given, or if it binds no such name."""
     target = Target.parse(named)
     if not target.name:
         raise TcreadyError(f"{option} {named}: add the name of the object, as in {named}::name")
     if target.is_file and not (root / target.place).is_file():
         raise TcreadyError(f"{option} {named}: there is no file {target.place}")
+    if target.is_file:
+        _refuse_unbound(option, named, root / target.place, target.name.partition(".")[0])
+
+
+def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
+    """Raises TcreadyError if no line of the file can bind the name. A file that cannot be parsed is left to the run."""
+    import ast  # most checks name no other file
+    import difflib
+
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (OSError, SyntaxError, ValueError):
+        return
+    bound: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.Name) and node.id in ("exec", "globals", "setattr", "vars"):
+            return
+    if name in bound or "*" in bound or "__getattr__" in bound:
+        return
+    near = difflib.get_close_matches(name, bound, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise TcreadyError(f"{option} {named}: {path.name} does not define {name}{hint}")
 
 
 def refuse_missing_programs(options: RunOptions) -> None:

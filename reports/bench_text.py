@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -58,6 +59,10 @@ _CHECK_SIGN: dict[CheckState, str] = {
 _CHECK_STYLE: dict[CheckState, str] = {"pass": "green", "fail": "red", "not_measured": "dim"}
 
 
+_ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^ ])+""")
+"""An argument of a shell command, with its quotes."""
+
+
 @dataclass(frozen=True)
 class Line:
     """One line to write: `body` is wrapped beside `lead`, unless it is `whole`."""
@@ -89,17 +94,30 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
             yield Line("      ", f"{arm}: {note}", "red" if arm in failed else "dim")
     yield Line("", "")
     for label, text in facts(bench):
-        yield Line(f"    {label:<10} ", text, whole=label == REPEAT)
+        parts = _command_parts(text, width - 15) if label == REPEAT else [text]
+        for number, part in enumerate(parts):
+            yield Line(f"    {'' if number else label:<10} ", part, whole=label == REPEAT)
     for text in bench.cut:
         yield Line("    not done   ", text)
     if bench.checklist:
         yield Line("", "")
         yield Line("    ", "before adopting it", "bold")
     for item in bench.checklist:
-        missing = item.state == "not_measured"  # it ends in a command, which is pasted
         lead = f"    {_CHECK_SIGN[item.state]} {CHECK_WORD[item.state]:<13}"
         body = f"{item.item}: {item.detail}" if item.detail else item.item
-        yield Line(lead, body, "dim" if missing else "", _CHECK_STYLE[item.state], whole=missing)
+        yield Line(lead, body, "dim" if item.state == "not_measured" else "", _CHECK_STYLE[item.state])
+
+
+def _command_parts(command: str, width: int) -> list[str]:
+    """Split a shell command into lines of at most `width` columns that can be pasted together: all but the last end in a
+    backslash. An argument is never split."""
+    parts: list[str] = []
+    for argument in _ARGUMENT.findall(command):
+        if parts and cell_len(visible(f"{parts[-1]} {argument} \\")) <= width:
+            parts[-1] += f" {argument}"
+        else:
+            parts.append(argument)
+    return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
 
 
 def brief(bench: Bench, width: int) -> Iterator[Line]:

@@ -109,6 +109,8 @@ def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureF
         (["check", "--no-run", "clean.py", "--inputs", "clean.py::x"], "--inputs needs a run"),
         (["check", "clean.py", "plain.py", "--inputs", "clean.py::x"], "one target"),
         (["check", ".", "--inputs", "clean.py::x"], "one target"),
+        (["check", "clean.py", "--inputs", "clean.py::get_imputs"], "clean.py does not define get_imputs"),
+        (["bench", "clean.py", "--loop", "clean.py::epoch"], "clean.py does not define epoch"),
         (["check", "clean.py", "--html", "no/such/folder.html"], "no/such"),
         (["check", "clean.py", "-o", "."], "folder"),
         (["check", "clean.py", "--html", "-"], "stdout, where the report goes"),

@@ -93,7 +93,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for lane in shuffled():
                 _guarded(context, lane, missing, lambda lane: _block(context, lane))
             if request.seed == 0 and not context.journal.news:
-                context.journal.news = first_answer(lanes)
+                context.journal.news = first_answer(lanes, request.calls)
             keep(replace(answer, measured=measured(lanes)))
         context.journal.write("bench: single calls")
         until = max(end, time.monotonic() + single)
@@ -128,8 +128,9 @@ def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
     return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.kept_bytes + taken)
 
 
-def first_answer(lanes: list[Lane]) -> str:
-    """Describe the rounds so far: each arm and eager in the slowest case. Empty before there are LEAST_ROUNDS."""
+def first_answer(lanes: list[Lane], calls: int) -> str:
+    """Describe the rounds so far: each arm and eager in the slowest case. `calls` calls are timed as one. Empty before
+    there are LEAST_ROUNDS."""
     eager = [
         lane for lane in alive(lanes) if lane.found.arm == EAGER and len(lane.found.blocks) >= LEAST_ROUNDS
     ]
@@ -146,6 +147,7 @@ def first_answer(lanes: list[Lane]) -> str:
             )
             parts.append(f"{arm.arm} {time_text(statistics.median(arm.blocks))}, {ratio}")
     where = f" in {base.case}" if base.case else ""
+    where += f" for {calls} calls" if calls > 1 else ""
     eager_text = f"eager {time_text(statistics.median(base.blocks))}{where}"
     return ", ".join([eager_text, *parts]) if parts else ""
 
