@@ -3,18 +3,9 @@
 from tcready.convention import Convention, find_convention, find_target
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import ForkServer
-from tcready.dynamic.launch import (
-    Prover,
-    RunRequest,
-    StayingWorker,
-    bench,
-    first_signal_alone,
-    observe,
-    prove,
-    refuse_trace_folder,
-    signals_wait,
-)
+from tcready.dynamic.launch import Prover, StayingWorker, bench, observe, prove, refuse_trace_folder
 from tcready.dynamic.live import Standing, measuring_given, observe_given, observe_live, standing
+from tcready.dynamic.process import RunRequest, first_signal_alone, signals_wait
 from tcready.dynamic.worker.frames import is_cell
 
 __all__ = [

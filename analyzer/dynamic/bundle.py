@@ -21,7 +21,17 @@ else:
 raise SystemExit(main())
 """
 """The launcher gives three files, a fork server a socket; a person gives options."""
-LAUNCHER = ("arms.py", "bundle.py", "by_hand.py", "fork_server.py", "launch.py", "ranks.py", "schedule.py")
+LAUNCHER = (
+    "arms.py",
+    "bundle.py",
+    "by_hand.py",
+    "fork_server.py",
+    "launch.py",
+    "left_behind.py",
+    "process.py",
+    "ranks.py",
+    "schedule.py",
+)
 STUB = '"""Part of the worker\'s bundle."""\n'
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

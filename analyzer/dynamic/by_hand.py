@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
-from tcready.dynamic.launch import RunRequest, observe, refuse_trace_folder
+from tcready.dynamic.launch import observe, refuse_trace_folder
+from tcready.dynamic.process import RunRequest
 from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
 from tcready.options import (

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcready.dynamic.launch import RunRequest, StayingWorker, bench
+from tcready.dynamic.launch import StayingWorker, bench
+from tcready.dynamic.process import RunRequest
 from tcready.options import BenchOptions, RunOptions
 from tcready.schema.bench import Arm, BenchAnswer, BenchKind, BenchProcess, BenchPurpose, BenchRequest
 from tcready.schema.progress import Progress, Progressing

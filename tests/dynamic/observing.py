@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tcready.dynamic import ForkServer, RunRequest, observe
-from tcready.dynamic.launch import _opened
+from tcready.dynamic.process import open_server
 from tcready.merge import merge
 from tcready.options import RunOptions
 from tcready.schema.observation import Observation
@@ -29,7 +29,7 @@ atexit.register(SERVER.close)
 
 def opened(server: ForkServer) -> None:
     """Imports torch before the time of a run counts, which some tests make short."""
-    _opened(RunRequest("model.py", RunOptions(), server=server), ".")
+    open_server(RunRequest("model.py", RunOptions(), server=server), ".")
 
 
 def torch_between(first: tuple[int, int], last: tuple[int, int], otherwise: str) -> pytest.MarkDecorator:

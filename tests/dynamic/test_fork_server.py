@@ -19,7 +19,7 @@ import pytest
 import torch
 from observing import observe_target, opened
 from tcready.dynamic import ForkServer, RunRequest, bench
-from tcready.dynamic.launch import _python
+from tcready.dynamic.process import interpreter
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.options import RunOptions
 from tcready.schema.bench import Arm, BenchKind, BenchRequest
@@ -249,8 +249,8 @@ def test_importing_torch_counts_as_time_of_the_run(tmp_path: Path) -> None:
 def test_an_interpreter_is_named_from_the_working_folder(tmp_path: Path) -> None:
     """The server starts in a folder of its own."""
     run = RunRequest("model.py", RunOptions(python="../env/bin/python"), str(tmp_path))
-    assert _python(run, str(tmp_path)) == f"{tmp_path}/../env/bin/python"
-    assert _python(replace(run, options=RunOptions(python="python3")), str(tmp_path)) == "python3"
+    assert interpreter(run, str(tmp_path)) == f"{tmp_path}/../env/bin/python"
+    assert interpreter(replace(run, options=RunOptions(python="python3")), str(tmp_path)) == "python3"
 
 
 def test_what_is_loaded_for_copies_asks_nothing_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

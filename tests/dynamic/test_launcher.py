@@ -254,7 +254,7 @@ def test_an_interrupt_while_the_worker_starts_ends_it(
             signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr("tcready.dynamic.launch.subprocess.Popen", Interrupted)
+    monkeypatch.setattr("tcready.dynamic.process.subprocess.Popen", Interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, NET, server=None)
