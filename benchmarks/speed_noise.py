@@ -2,8 +2,8 @@
 
     python benchmarks/speed_noise.py fixtures/models/NAME.py [--times 20] [--budget 60] [--quick]
 
-With --quick, each bench times one process. It compares every other block of eager calls with the block before it, and prints the verdicts: over all processes, and
-(likely) in each process. A gain or a regression is wrong.
+With --quick, each bench times one process. The script compares every other block of eager calls with the block before
+it, and prints the verdicts: over all processes, and (likely) in each process. A gain or a regression is wrong.
 """
 
 from __future__ import annotations
