@@ -15,6 +15,7 @@ from tcready.schema.words import TcreadyError
 from tcready.static import hints, locate
 from tcready.static.break_effect import BreakEffects
 from tcready.static.cases import Giving, cases_in, giving
+from tcready.static.compile_calls import compiled_values
 from tcready.static.concrete import Concrete
 from tcready.static.engine.contract import CallSite, Case
 from tcready.static.engine.interpreter import Interpreter
@@ -192,7 +193,9 @@ class Interpretation:
         found = self._resolve(entry)
         by = giving(entry.module, entry.name)
         for value in options(found):
-            if isinstance(value, Class):
+            if isinstance(value, Class) and not self.interpreter.mro(value.info).is_module:
+                yield from self._compiled(entry.module, entry.target.rpartition("::")[0], value.info)
+            elif isinstance(value, Class):
                 yield from self._class(value.info, entry.target, by)
             elif isinstance(value, Instance) and self.interpreter.is_module(value):
                 yield from self._object(value, entry.target, by)
@@ -213,9 +216,10 @@ class Interpretation:
             interpreter.ask(entry.module)
         value = interpreter.global_value(entry.module, first)
         for name in rest:
-            if isinstance(value, Class) and interpreter.mro(value.info).functions(name):
-                if interpreter.mro(value.info).is_module:  # a method of the model: somebody has built one
-                    value = interpreter.build(value.info)
+            if isinstance(value, Class) and not {name} & {*value.info.assigned, *value.info.inner}:
+                value = interpreter.build(
+                    value.info
+                )  # a method, or what `__init__` sets: somebody has built one
             if value is not None:
                 value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
         if value is None:
@@ -342,6 +346,31 @@ class Interpretation:
                 yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
             else:  # it may make a model
                 yield from self._function(value, target, None)
+        yield from self._compiled(entry.module, entry.target)
+
+    def _compiled(self, module: ModuleInfo, place: str, owner: ClassInfo | None = None) -> Iterator[Analysis]:
+        """What the code of a file, or of one of its classes, compiles and was not reached: functions, methods, and models
+        of other files. `place` is how targets name the file."""
+        interpreter = self.interpreter
+        reached = {context.function for context in interpreter.contexts}
+        for value in compiled_values(interpreter, module, owner):
+            if isinstance(value, Function):
+                if value.info in reached or not interpreter.program.is_own(value.info.module.path):
+                    continue
+                name = self._name_of(value.info)
+                bound = value.bound if isinstance(value.bound, Instance) else None
+                called = interpreter.run_function(value, value.info, int(value.bound is not None), bound)
+                yield Analysis(f"{place}::{name}", called or 0, None)
+                continue
+            forward = interpreter.mro(value.cls).functions("forward")[:1]
+            is_own = interpreter.program.is_own(value.cls.module.path)
+            if is_own and forward and forward[0] not in reached:
+                yield from self._object(value, f"{place}::{value.cls.symbol}", None)
+
+    @staticmethod
+    def _name_of(function: FunctionInfo) -> str:
+        """By what name a target names a function: a method by that of its class too."""
+        return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name
 
     def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
         """The model that a file makes by its convention, if that is an object of a class: what its `get_model()` gives,

@@ -374,7 +374,7 @@ def taking(x):
 
 
 @pytest.mark.parametrize(
-    ("name", "rules", "warned"),
+    ("name", "rules", "unread"),
     [
         ("model", {"TCR204"}, 0),
         ("recurrent", {"TCR406"}, 0),
@@ -386,12 +386,12 @@ def taking(x):
     ],
 )
 def test_a_target_may_be_a_model_of_torch_or_what_gives_one(
-    name: str, rules: set[str], warned: int, tmp_path: Path
+    name: str, rules: set[str], unread: int, tmp_path: Path
 ) -> None:
     (tmp_path / "model.py").write_text(HEAD + HELD)
     found = read([f"model.py::{name}"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer"))
     assert {f.rule for f in found.findings} == rules
-    assert sum("source of this model was not found" in each for each in found.warnings) == warned
+    assert sum(not each.is_read for each in found.targets) == unread
 
 
 def test_what_is_no_model_is_no_target(tmp_path: Path) -> None:
@@ -697,3 +697,49 @@ def test_a_gradient_is_there_in_training(tmp_path: Path) -> None:
         for mode in ("infer", "train")
     }
     assert found == {"infer": ["low"], "train": ["high"]}
+
+
+OTHER_FILE = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return self.layer(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("class A:\n    def __init__(self):\n        self.run = torch.compile(self._run, dynamic=True)\n{run}", "A._run"),
+        ("class A:\n    @torch.compile(dynamic=True)\n{run}", "A._run"),
+        ("class A:\n    def start(self):\n        compiled = self._run\n        return torch.compile(compiled)\n{run}", "A._run"),
+        ("class A:\n    def __init__(self):\n        self.net = Net(4).eval()\n        self.net.compile()", "Net"),
+        ("def main(device):\n    net = Net(4)\n    net = net.to(device)\n    run = torch.compile(net)", "Net"),
+        ("def main():\n    return torch.compile(model=Net(4), backend='eager')", "Net"),
+        ("net = Net(4)\nif __name__ == '__main__':\n    net.compile()", "Net"),
+        ("from torch import compile as fast\ndef step(x):\n    return x if x.sum() > 0 else -x\nfast_step = fast(step)", "step"),
+    ],
+)  # fmt: skip
+def test_what_a_file_compiles_is_a_target(source: str, target: str, tmp_path: Path) -> None:
+    run = "    def _run(self, x):\n        return x if x.sum() > 0 else -x"
+    (tmp_path / "net.py").write_text(OTHER_FILE)
+    (tmp_path / "serve.py").write_text(f"import torch\nfrom net import Net\n{source.format(run=run)}\n")
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")
+    found = read(["serve.py"], options)
+    assert [each.target for each in found.targets] == [f"serve.py::{target}"]
+    assert [finding.rule for finding in found.findings] in (["TCR101"], ["TCR104"])
+    if source.startswith("class"):
+        assert read(["serve.py::A"], options).targets == found.targets
+
+
+def test_what_another_compile_takes_is_no_target(tmp_path: Path) -> None:
+    source = "import re\nimport torch\nclass Model:\n    def compile(self, loss): ...\n    def fit(self, x):\n        {}\n"
+    lines = "self.compile(loss=x); re.compile('a'); compile('1', 'a', 'eval'); torch.jit.compile(x)"
+    (tmp_path / "other.py").write_text(source.format(lines))
+    assert not read(["other.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")).targets

@@ -130,6 +130,11 @@ def target_in(module: ModuleType, name: str, where: str) -> Any:
     is_class = inspect.isclass(owner) and issubclass(owner, torch.nn.Module)
     if isinstance(owner, torch.nn.Module) and inspect.ismethod(value):
         return Method(owner, last)
+    if inspect.isclass(owner) and not is_class and inspect.isfunction(value) and not _is_static(owner, last):
+        raise RunError(
+            f"{name} is a method of a class that is not an nn.Module, which is read but not run: name a function that "
+            "makes the object and calls it"
+        )
     return (
         Method(owner, last)
         if is_class and inspect.isfunction(value) and not _is_static(owner, last)
