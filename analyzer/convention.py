@@ -81,6 +81,17 @@ def find_target(path: Path) -> str | None:
     return _target(tree, *_defined(tree))
 
 
+def find_functions(path: Path) -> tuple[str, ...]:
+    """The module-level functions of a file that could be checked by name: public ones that give neither a model nor
+    inputs. None where the file cannot be read or parsed."""
+    try:
+        functions, _ = _defined(ast.parse(path.read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    others = {*GIVING, *FACTORIES, "get_init_inputs", "main"}
+    return tuple(name for name in functions if not name.startswith("_") and name not in others)
+
+
 def _defined(tree: ast.Module) -> tuple[Functions, dict[str, ast.ClassDef]]:
     """The functions and classes of a file that are there once it has run: what it deletes is not."""
     functions: Functions = {}

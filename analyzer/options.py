@@ -194,9 +194,13 @@ class ReadOptions:
     """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
     lenient: bool = field(
         default=False,
-        metadata=ask("flag", "Ignore named files that cannot be parsed and do not mention torch."),
+        metadata=ask(
+            "flag",
+            "Ignore named files that have no model, or that cannot be parsed and do not mention torch.",
+        ),
     )
-    """Leave out files that were named, cannot be parsed and do not name torch, as in a folder; else they are skipped."""
+    """Leave out files that were named and have no model, or cannot be parsed and do not name torch, as in a folder; else
+    they are skipped."""
     search_path: tuple[Path, ...] | None = field(
         default=None, metadata=given_by("for programs that read as another interpreter would import")
     )

@@ -717,8 +717,8 @@ class LongText:
         own = [finding for finding in findings if finding.origin == "own"]
         foreign = [finding for finding in findings if finding.origin == "third_party"]
         nothing = "no findings in your code"
-        if self.given.skipped and not self.given.targets:
-            nothing = "nothing was read"
+        if not self.given.targets:
+            nothing = "nothing was checked"
         text = f"{level_counts(own)} in your code ({status_counts(own)})" if own else nothing
         if self.given.narrowed is not None:
             text = text.replace("findings", "new findings") if not own else f"new: {text}"
@@ -743,7 +743,7 @@ class LongText:
         ran = [target for target in targets if target.was_run]
         read = [target for target in targets if not target.was_run]
         if not targets:
-            why = "nothing could be read" if self.given.skipped else "no model in what was read"
+            why = "nothing was checked" if self.given.skipped else "no model in what was read"
             self.line(("VERDICT", "bold"), f" UNKNOWN: {why}")
         for target in ran:
             self.summary(target, with_steps=len(ran) <= MANY_TARGETS)

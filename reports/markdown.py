@@ -81,8 +81,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     ran = [target for target in shown.targets if target.was_run]
     verdicts = _sweep(shown.sweep) if shown.sweep is not None else [_verdict(target) for target in ran]
     parts = ["### tcready", *verdicts]
-    unread = shown.skipped and not shown.targets
-    nothing = "Nothing could be read." if unread else "No findings in your code."
+    nothing = "No findings in your code." if shown.targets else "Nothing was checked."
     parts.append(f"**{level_counts(own)}** in your code." if own else nothing)
     if in_other_types := types_sentence(shown):
         parts.append(plain(f"{in_other_types[0].upper()}{in_other_types[1:]}."))

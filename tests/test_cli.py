@@ -59,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["breaks.py", "--select", "TCR6"], 0),
         (["breaks.py", "clean.py"], 1),
         (["clean.py"], 0),
-        (["plain.py"], 0),
+        (["plain.py"], 2),
         (["."], 1),
         ([], 1),
         (["absent.py"], 2),
@@ -92,6 +92,23 @@ def test_a_named_file_that_cannot_be_parsed_is_2_unless_the_hook_is_lenient(
     assert run("check", "--no-run", "--lenient", "template.py") == 2
     hooks = Path(__file__).resolve().parent.parent / ".pre-commit-hooks.yaml"
     assert "--lenient" in hooks.read_text(), "the hook is given every file of a commit"
+
+
+def test_a_named_file_without_a_model_is_not_clean(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "steps.py").write_text("import torch\ndef step(x):\n    return x + 1\ndef get_inputs(): ...\n")
+    assert run("check", "--no-run", "steps.py") == 2
+    written = capsys.readouterr().out
+    assert "there is no model in it; to check a function, name it: steps.py::step" in " ".join(
+        written.split()
+    )
+    assert "No findings" not in written
+    assert run("check", "--no-run", "steps.py::step") == 0
+    assert run("check", "--no-run", "steps.py", "--lenient") == 0
+    assert run("check", "--no-run", "steps.py", "clean.py") == 0
+    assert "Nothing was checked" not in capsys.readouterr().out.rpartition("clean.py")[2]
+    (project / "gone.py").write_text("import absent\nmodel = absent.Model()\n")
+    assert run("check", "--no-run", "gone.py::model") == 2
+    assert "its source was not found" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

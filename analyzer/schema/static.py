@@ -149,6 +149,8 @@ class StaticTarget:
     """What it was read in; over several, `breaks` are those of any."""
     dtype: str = ""
     """The type that the model was read as cast to: `float16`; empty if it was not cast."""
+    is_read: bool = True
+    """Whether its source was found."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,8 @@ class _Examination:
             skipped |= {entry.module.path: "cannot be analysed: nested too deeply" for entry in found}
             parts = [self.part(programs, (), mode, skipped) for mode in modes]
         part = in_both_modes(*parts) if len(parts) == 2 else parts[0]
-        if unit.name is None and found and not (part.skipped or part.warnings or part.cut):
+        whole = not (part.skipped or part.warnings or part.cut) and all(each.is_read for each in part.targets)
+        if unit.name is None and found and whole:
             with contextlib.suppress(RecursionError):
                 idle = noqa.unused(program, found[0], self.rules, options, part.hiding)
                 part = dataclasses.replace(part, idle=idle)
@@ -162,11 +163,6 @@ class _Examination:
         apart = (
             f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
         )
-        unknown = tuple(
-            f"{each.target}: the source of this model was not found, so nothing of it was read"
-            for each in last.analyses
-            if not each.is_read
-        )
         part = Part(
             findings=tuple(findings[place] for place in order),
             silenced=tuple(position for position, place in enumerate(order) if place in silenced),
@@ -174,7 +170,7 @@ class _Examination:
             sources=tuple(_sources(last.interpreter.program, options.root, shown | {named})),
             named=named,
             skipped=tuple(Skipped(self.shown(path), reason) for path, reason in sorted(unread.items())),
-            warnings=(*apart, *unknown, *dict.fromkeys(w for each in passes for w in each.warnings)),
+            warnings=(*apart, *dict.fromkeys(w for each in passes for w in each.warnings)),
             **_reach(own.interpreter, last.interpreter, options.root),
             hiding=tuple(sorted(hiding, key=lambda comment: (comment.path, comment.line, comment.code))),
         )

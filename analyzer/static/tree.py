@@ -66,7 +66,11 @@ def static_targets(
                 _static_module(interpretation, node, below[node.name], reached, breaking) for node in nodes
             ]
         yield StaticTarget(
-            analysis.target, tuple(modules), modes, dtype=interpretation.interpreter.dtype or ""
+            analysis.target,
+            tuple(modules),
+            modes,
+            dtype=interpretation.interpreter.dtype or "",
+            is_read=analysis.is_read,
         )
 
 
