@@ -141,6 +141,10 @@ class Trial:
     """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
     condition: str | None = None
     """With which inputs or settings alone it does something else, and what, in one line."""
+    recompiled: str | None = None
+    """Functions that compile again at every call with the same inputs, with the guards that fail, in one line."""
+    not_lasting: str | None = None
+    """Why its settings gain nothing in later calls, in one line."""
 
 
 @dataclass(frozen=True)
