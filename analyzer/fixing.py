@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import dataclasses
-import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -227,11 +226,11 @@ def _worked(
             break
     if not is_captured(seen):
         failure = failure or _why_not(seen)
-    rounds = itertools.count(1)
+    number = 1
     for _ in range(ROUNDS):
         if failure is not None:
             break
-        for number in itertools.islice(rounds, ROUNDS):
+        for _ in range(ROUNDS):
             sites = work.wanted_sites(seen)
             if not sites:
                 break
@@ -248,6 +247,7 @@ def _worked(
                 break
             tell(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
             accepted, left, after, failure = work.round(seen, candidates, flags, offered)
+            number += 1
             refused += left
             if failure is not None:
                 break  # what holds already holds without the rest
@@ -258,7 +258,7 @@ def _worked(
             flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
             seen = after
         compiles_less = False
-        for number in itertools.islice(rounds, ROUNDS):
+        for _ in range(ROUNDS):
             if failure is not None or not seen.recompiles:
                 break
             found = session.check(
@@ -270,6 +270,7 @@ def _worked(
                 break
             tell(f"compiled again: {counted(candidates, 'change')}")
             accepted, left, seen, failure = work.round(seen, candidates, flags)
+            number += 1
             changes += accepted
             refused += left
             compiles_less |= bool(accepted)

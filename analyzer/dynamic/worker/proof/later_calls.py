@@ -97,14 +97,14 @@ def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
     numbers = [*range(1, CALLS), *range(-1, -CALLS, -1)]
     values = [("of other values", _changed(first, other_values, number)) for number in numbers]
     yield Kind("with other values", (("given", first), *values))
-    for dimension in range(min(dimensions((first.args, first.kwargs)), DIMENSIONS)):
-        yield Kind(
-            f"with other lengths of dimension {dimension}", tuple(_lengths(first, dimension)), of_lengths=True
-        )
     rows = (("of length one", 1), (EMPTY, 0))
     yield Kind(
         "with short inputs", tuple((words, _changed(first, of_rows, number)) for words, number in rows)
     )
+    for dimension in range(min(dimensions((first.args, first.kwargs)), DIMENSIONS)):
+        yield Kind(
+            f"with other lengths of dimension {dimension}", tuple(_lengths(first, dimension)), of_lengths=True
+        )
 
 
 def _lengths(case: Case, dimension: int) -> Iterator[tuple[str, Case]]:

@@ -469,7 +469,7 @@ def _after(
             request.seeds[0],
             usual,
             trace.trained,
-            request.seconds * SHARE,
+            request.seconds,
         )
         trial = study.judged(trial)
     if squeezed and not trial.difference:
