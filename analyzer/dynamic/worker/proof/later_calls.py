@@ -19,7 +19,16 @@ from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.calls import MODES, Key
 from tcready.dynamic.worker.proof.compiling import Compiling
 from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.variations import EMPTY, GIVEN, dimensions, longer, of_rows, other_values
+from tcready.dynamic.worker.proof.variations import (
+    EMPTY,
+    GIVEN,
+    dimensions,
+    has_integers,
+    longer,
+    of_rows,
+    other_integers,
+    other_values,
+)
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.narrate import guard_text
@@ -33,6 +42,8 @@ STEPS = 3
 """Training steps."""
 LAST = 3
 """A function that compiles again in each of the last calls, this many, is taken to compile at every call."""
+COMPILES = 64
+"""How often a function may be compiled for all kinds of calls. Beyond Dynamo's limit it would run eagerly."""
 DIMENSIONS = 3
 """Dimensions that are made longer, one after the other."""
 
@@ -52,8 +63,8 @@ class Kind:
     """In which way, as the end of a sentence."""
     inputs: tuple[tuple[str, Case], ...]
     """For each call what its inputs are, and the inputs."""
-    of_lengths: bool = False
-    """Whether sizes differ: code may ask for each of them."""
+    may_recompile: bool = False
+    """Whether functions may compile at every call if they do so without the settings: code may need each length."""
     most: int = CALLS
     """Calls after which the others are left out. A call that raises in eager code does not count."""
 
@@ -97,13 +108,19 @@ def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
     numbers = [*range(1, CALLS), *range(-1, -CALLS, -1)]
     values = [("of other values", _changed(first, other_values, number)) for number in numbers]
     yield Kind("with other values", (("given", first), *values))
+    if has_integers((first.args, first.kwargs)):
+        numbers = [number for number in numbers if number > 0]
+        larger = [(f"with integers larger by {by}", _changed(first, other_integers, by)) for by in numbers]
+        yield Kind("with other integers", (("given", first), *larger), may_recompile=True)
     rows = (("of length one", 1), (EMPTY, 0))
     yield Kind(
         "with short inputs", tuple((words, _changed(first, of_rows, number)) for words, number in rows)
     )
     for dimension in range(min(dimensions((first.args, first.kwargs)), DIMENSIONS)):
         yield Kind(
-            f"with other lengths of dimension {dimension}", tuple(_lengths(first, dimension)), of_lengths=True
+            f"with other lengths of dimension {dimension}",
+            tuple(_lengths(first, dimension)),
+            may_recompile=True,
         )
 
 
@@ -219,6 +236,10 @@ class Study:
         A change is to blame only for what the same calls do not show without its settings, and training steps not in
         the unmodified code.
         """
+        with dynamo.settings({"recompile_limit": COMPILES}):
+            return self._judged(trial)
+
+    def _judged(self, trial: Trial) -> Trial:
         mode = self.models.context.work.options.mode
         recompiled = any(item.identical_call for item in trial.observation.recompiles)
         until = time.monotonic() + self.seconds
@@ -262,7 +283,7 @@ class Study:
         functions = _named(seen.again, self.models.context)
         if kind.words == SAME:
             trial = replace(trial, recompiled=functions)
-        gains = not before.again if kind.of_lengths else before.settled >= seen.settled
+        gains = not before.again if kind.may_recompile else before.settled >= seen.settled
         if self.usual and gains:
             text = f"each call {kind.words} compiles again {functions}; at Dynamo's limit it runs eagerly"
             return replace(trial, not_lasting=text)

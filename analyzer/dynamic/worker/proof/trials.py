@@ -106,8 +106,6 @@ EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, EACH_APART} - {*OTHER
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
 CONDITIONAL = frozenset({EMPTY, DOUBLE_BY_DEFAULT})
 """Variations with which a difference is a condition of the change, and does not refute it."""
-COMPILES = 64
-"""How often a function may be compiled in calls that are compared. Beyond Dynamo's limit it would run eagerly."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -452,7 +450,6 @@ def _after(
         return trial
     request = replace(request, numbers=trace.numbers, environment=trace.environment)
     climb(context, TO_GRAPHS)
-    dynamo.set_flag(f"recompile_limit={COMPILES}")
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())

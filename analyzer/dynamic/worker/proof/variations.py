@@ -85,10 +85,20 @@ def drawn(value: Any, seed: int) -> Any:
 
 
 def other_values(value: Any, number: int) -> Any:
-    """Return inputs of the same shapes with other values: integers larger by `number`, other flags true."""
+    """Return inputs of the same shapes with other values: on a CPU integers larger by `number`, other flags true."""
     draw = torch.Generator().manual_seed(abs(number))
-    shifted = _kinds(_same, lambda tensor: tensor + number, _same)
+    shifted = _kinds(_same, _on_cpu(lambda tensor: tensor + number), _same)
     return shifted(_masks_in_part(_drawn(value, draw), draw), draw)
+
+
+def other_integers(value: Any, number: int) -> Any:
+    """Return inputs with Python's integers larger by `number`."""
+    return pytree.tree_map(lambda leaf: leaf + number if type(leaf) is int else leaf, value)
+
+
+def has_integers(value: Any) -> bool:
+    """Whether inputs hold integers of Python's."""
+    return any(type(leaf) is int for leaf in pytree.tree_leaves(value))
 
 
 def longer(value: Any, dimension: int) -> Any:
