@@ -51,6 +51,10 @@ class Compiling:
             self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
         return eager, compiled
 
+    def compiled(self, key: Key) -> Behaviour:
+        """Make one call, eager and compiled, and return what the compiled one did."""
+        return self.called(key)[1]
+
     def called_eagerly(self, key: Key, case: Case | None = None) -> Behaviour:
         """Make the eager call alone, with the inputs of the seed unless a case is given."""
         if key.seed != self._seed:

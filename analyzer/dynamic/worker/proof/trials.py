@@ -660,7 +660,7 @@ def _compiled_errors(
     left: dict[Key, str | None] = {}
     for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
         if key in wanted or time.monotonic() < until:
-            compiled = _on_device(models.context, key, lambda key=key: compiling.called(key)[1])
+            compiled = _on_device(models.context, key, functools.partial(compiling.compiled, key))
             found[key] = compiled.error
             left[key] = left_by_exception(compiling.eager, compiled, compiling.ignored)
     own = {key for key, seen in trace.calls if seen.raised}
