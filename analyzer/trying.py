@@ -685,12 +685,12 @@ class Work:
         Returns the changes, those that are dropped, and the run without these.
         """
         last = max((change.round for change in changes), default=0)
-        # A setting that was tried alone in the last round is needed: the others of that round leave its break.
+        # Settings that were tried alone in the last round, or as a pair after each alone, are needed.
         names = dict.fromkeys(
             name
             for change in changes
             for name in change.settings
-            if change.edits or len(change.settings) > 1 or change.round < last
+            if change.edits or len(change.settings) > 2 or change.round < last
         )
         every = tuple(dict.fromkeys(name for change in changes for name in names_of(change)))
         if len(every) == 1 and not any(change.edits for change in changes):
