@@ -177,12 +177,10 @@ class LaterCalls:
                 return Later(
                     difference=f"it differs from eager code: {found} (inputs {words})", only_empty=only_empty
                 )
-        last = again[-LAST:] if len(again) > LAST else []
-        always = (
-            {place: guard for place, guard in last[-1].items() if all(place in each for each in last)}
-            if last
-            else {}
-        )
+        always: dict[Place, str] = {}
+        if len(again) > LAST:
+            *others, last = again[-LAST:]
+            always = {place: last[place] for place in last if all(place in each for each in others)}
         settled = sum(ops for place, ops in self._operations.items() if place not in always)
         return Later(always, settled)
 
@@ -207,11 +205,12 @@ def _id(reason: str) -> str:
     return reason.partition(": ")[0]
 
 
-def trained(models: Models, differing: Differing, watched: Sequence[ModuleType], seed: int) -> Later:
+def trained(
+    models: Models, watched: Sequence[ModuleType], unstable: frozenset[str], differing: Differing, seed: int
+) -> Later:
     """Return what training steps show: forward, and backward through AOTAutograd."""
-    return LaterCalls(models, watched, frozenset(), "train", differing).made(
-        same_inputs(models, seed, STEPS), seed
-    )
+    steps = same_inputs(models, seed, STEPS)
+    return LaterCalls(models, watched, unstable, "train", differing).made(steps, seed)
 
 
 @dataclass(frozen=True)
@@ -249,12 +248,13 @@ class Study:
                 if kind.words != SAME and time.monotonic() > until:
                     break
                 trial = self._with_kind(trial, mode, kind, later.made(kind, self.seed))
-                if trial.difference or trial.recompiled or trial.not_lasting:
+                if trial.difference or trial.not_lasting:
                     return trial
-        elif mode == "train":
-            trial = self._with_steps(trial, mode)
-        other: Mode = "infer" if mode == "train" else "train"
-        return self._with_steps(trial, other) if other == "train" or self.usual else trial
+                if trial.recompiled:
+                    break  # what other inputs compile could not be told from that
+        if mode == "infer" or not self.usual:
+            return self._with_steps(trial, "train")
+        return self._with_steps(trial, "infer")
 
     def _kinds(self) -> Iterator[Kind]:
         yield same_inputs(self.models, self.seed)
@@ -283,8 +283,8 @@ class Study:
         functions = _named(seen.again, self.models.context)
         if kind.words == SAME:
             trial = replace(trial, recompiled=functions)
-        gains = not before.again if kind.may_recompile else before.settled >= seen.settled
-        if self.usual and gains:
+        gains_nothing = not before.again if kind.may_recompile else before.settled >= seen.settled
+        if self.usual and gains_nothing:
             text = f"each call {kind.words} compiles again {functions}; at Dynamo's limit it runs eagerly"
             return replace(trial, not_lasting=text)
         return trial

@@ -277,7 +277,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace.compiled_errors, trace.left = _compiled_errors(models, request, trace)
         if "train" in request.modes:
             watched = reached_modules({place.path for place in request.functions})
-            trace.trained = trained(models, trace.differing_by_tolerance, watched, request.seeds[0])
+            trace.trained = trained(
+                models, watched, trace.restless, trace.differing_by_tolerance, request.seeds[0]
+            )
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
