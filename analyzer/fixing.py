@@ -226,45 +226,62 @@ def _worked(
             break
     if not is_captured(seen):
         failure = failure or _why_not(seen)
-    for number in range(1, ROUNDS + 1) if failure is None else ():
-        sites = work.wanted_sites(seen)
-        if not sites:
-            break
-        found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
-        every = list(work.candidates(sites, found.findings, flags, no_fix, number))
-        offered = tuple(dict.fromkeys(name for each in every for name in each.change.settings))
-        candidates = next_ones(every, {what_of(change) for change in refused})
-        if not candidates and not wanted.select:
-            candidates = next_ones(
-                work.called_before(sites, flags, number), {what_of(change) for change in refused}
-            )
-        if not candidates:
-            break
-        tell(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
-        accepted, left, after, failure = work.round(seen, candidates, flags, offered)
-        refused += left
+    number = 1
+    for _ in range(ROUNDS):
         if failure is not None:
-            break  # what holds already holds without the rest
-        if not accepted:
-            continue
-        changes += accepted
-        # what could not be done beside breaks that are gone now may be done without them
-        refused = [each for each in refused if not each.settings and what_of(each) not in work.held_up]
-        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
-        seen = after
-    for number in range(1, ROUNDS + 1):
-        if failure is not None or not seen.recompiles:
             break
-        found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
-        tried = {what_of(change) for change in refused}
-        candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
-        if not candidates:
+        for _ in range(ROUNDS):
+            sites = work.wanted_sites(seen)
+            if not sites:
+                break
+            found = session.check(
+                [target], {Path(path): text for path, text in work.files.now.items()}
+            ).result
+            every = list(work.candidates(sites, found.findings, flags, no_fix, number))
+            offered = tuple(dict.fromkeys(name for each in every for name in each.change.settings))
+            tried = {what_of(change) for change in refused}
+            candidates = next_ones((each for each in every if work.is_promising(each.change, tried)), tried)
+            if not candidates and not wanted.select:
+                candidates = next_ones(work.called_before(sites, flags, number), tried)
+            if not candidates:
+                break
+            tell(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
+            accepted, left, after, failure = work.round(seen, candidates, flags, offered)
+            number += 1
+            refused += left
+            if failure is not None:
+                break  # what holds already holds without the rest
+            if not accepted:
+                continue
+            changes += accepted
+            refused = work.without_retried(refused)
+            flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
+            seen = after
+        compiles_less = False
+        for _ in range(ROUNDS):
+            if failure is not None or not seen.recompiles:
+                break
+            found = session.check(
+                [target], {Path(path): text for path, text in work.files.now.items()}
+            ).result
+            tried = {what_of(change) for change in refused}
+            candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
+            if not candidates:
+                break
+            tell(f"compiled again: {counted(candidates, 'change')}")
+            accepted, left, seen, failure = work.round(seen, candidates, flags)
+            number += 1
+            changes += accepted
+            refused += left
+            compiles_less |= bool(accepted)
+            flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
+        if not compiles_less:
             break
-        tell(f"compiled again: {counted(candidates, 'change')}")
-        accepted, left, seen, failure = work.round(seen, candidates, flags)
-        changes += accepted
-        refused += left
-        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in names_of(each))]))
+        refused = work.without_retried(refused)  # a setting may last now
+    if changes and failure is None:
+        changes, needless, seen = work.without_needless(seen, changes)
+        refused += needless
+        flags = tuple(dict.fromkeys(name for each in changes for name in names_of(each)))
     # a break that costs nothing but itself is not mended by leaving more out
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []

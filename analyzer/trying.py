@@ -4,6 +4,8 @@ that hold together."""
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ from tcready.edits import applied, between
 from tcready.refactor.changed import Changed, LineMap, changed
 from tcready.refactor.disable import disabled
 from tcready.refactor.fake_kernel import LACKS, registered
-from tcready.refactor.judgement import Judgement, written_at
+from tcready.refactor.judgement import Judgement, compiled_again, spoiled, written_at
 from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema.edit import Edit
@@ -51,6 +53,7 @@ OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
 """The setting with which an integer of a module is no constant of what is compiled."""
 OF_A_MODULE = re.compile(r"\.\w+ == -?\d+$")
 """The guard on such an integer."""
+NOT_NEEDED = "not needed: the other changes do as much without it"
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
 """Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
 
@@ -174,6 +177,13 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
         if what_of(change) not in tried:
             place = (change.path, change.line, bool(change.settings))
             found.setdefault(place if change.edits else names_of(change) or place, each)
+    alone = {key: c for key, c in found.items() if c.change.edits or len(c.change.settings) < 2}
+    if (
+        not alone
+    ):  # sets of settings come last, the largest first: that of two may take what a set of three does not
+        largest = max((len(c.change.settings) for c in found.values()), default=0)
+        return [c for c in found.values() if len(c.change.settings) == largest]
+    found = alone
     places = {(c.change.path, c.change.line) for c in found.values() if not c.change.settings}
     # what an edit may cure is not put below a setting as well, before the edit was tried; what a setting may cure by
     # itself is not written anew for the sake of another setting
@@ -189,6 +199,14 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
 def names_of(change: FixChange) -> tuple[str, ...]:
     """The settings of a change, and the mark of one that calls the model before."""
     return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
+
+
+def _without_setting(how: str, name: str) -> str:
+    """Return what is said of a change, without the line of one of its settings."""
+    line = f"`{setting_line(name)}`"
+    for text in (f". {line}", f" and {line}", f"{line} and "):
+        how = how.replace(text, "")
+    return how
 
 
 def named(change: FixChange) -> str:
@@ -291,10 +309,21 @@ class Work:
             if not proposals and not named:
                 reason = why_none(observed or of_findings or ways, [rules[f.rule or ""] for f in covering])
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
-        if len(flags) > 1:  # one may take into the graph what leads to a break without the other
-            names = tuple(name for change in flags for name in change.settings)
-            how = " and ".join(change.how for change in flags)
-            yield Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
+        # one setting may take into the graph what leads to a break without another
+        for number in {len(flags), 2} if len(flags) > 1 else ():
+            for some in itertools.combinations(flags, number):
+                names = tuple(name for change in some for name in change.settings)
+                how = " and ".join(change.how for change in some)
+                yield Candidate(dataclasses.replace(some[0], how=how, settings=names), dict(self.files.now))
+
+    def without_retried(self, refused: Iterable[FixChange]) -> list[FixChange]:
+        """Return refused changes without those that may hold once others do."""
+        return [each for each in refused if not each.settings and what_of(each) not in self.held_up]
+
+    def is_promising(self, change: FixChange, tried: Set[tuple[object, ...]]) -> bool:
+        """Whether a set of settings may do more than each of them: only if Dynamo still breaks with each alone."""
+        alone = {(name,) for name in change.settings}
+        return bool(change.edits) or len(alone) < 2 or alone & tried <= self.held_up
 
     def _told_of(self, shown: str, now: Source, line: int, stands: int) -> Iterator[Proposal | Declined]:
         """The fake kernels of the operators that are called on a line and have none; it was the line `stands`."""
@@ -453,8 +482,9 @@ class Work:
             if not self._counts(change):
                 left.append(change)
                 if trial.difference is None and change.state == "refuted":
-                    self.held_up.add(what_of(change))
                     short.append((candidate, trial))
+                    if trial.not_lasting is None:
+                        self.held_up.add(what_of(change))
             elif any((other.change.path, other.change.line) == place for other in kept):
                 continue  # the break has a cure already
             else:
@@ -508,7 +538,9 @@ class Work:
                     continue
                 chosen.append(each)
             rest = [each.change for each in chosen[len(kept) :]]
-            what = frozenset((*map(what_of, rest), *names, *map(what_of, (each.change for each in kept))))
+            what = frozenset(
+                (*map(what_of, rest), *names, *settings, *map(what_of, (each.change for each in kept)))
+            )
             if not rest or len(chosen) + len(names) < 2 or what in self.joined:
                 continue
             self.joined.add(what)
@@ -525,7 +557,7 @@ class Work:
                 f"{named(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
             )
             # without the settings that are offered first: nobody is to set what is not needed
-            more = [(), names] if names else [()]
+            more = [(), names] if names and len(chosen) > 1 else [names]  # one change alone was tried already
             wholes = [
                 dataclasses.replace(
                     one,
@@ -644,6 +676,62 @@ class Work:
             self.tell(f"together they do not hold: {change.reason or change.unsafe}")
         self.files.now.update(chosen[0].sources)
         return [chosen[0].change], left, runs[kept.index(chosen[0])], None
+
+    def without_needless(
+        self, seen: Observation, changes: Sequence[FixChange]
+    ) -> tuple[list[FixChange], list[FixChange], Observation]:
+        """Drop each setting without which the other changes do as much as all of them did in the run `seen`.
+
+        Returns the changes, those that are dropped, and the run without these.
+        """
+        last = max((change.round for change in changes), default=0)
+        # Settings that were tried alone in the last round, or as a pair after each alone, are needed.
+        names = dict.fromkeys(
+            name
+            for change in changes
+            for name in change.settings
+            if change.edits or len(change.settings) > 2 or change.round < last
+        )
+        every = tuple(dict.fromkeys(name for change in changes for name in names_of(change)))
+        if len(every) == 1 and not any(change.edits for change in changes):
+            return [*changes], [], seen
+        needless = self._needless(seen, every, [(name,) for name in names])
+        if len(needless) > 1:  # each does without the other: not both, unless that is shown
+            needless = self._needless(seen, every, [tuple(needless)]) or dict([*needless.items()][:1])
+        kept, dropped = [], []
+        for change in changes:
+            settings = tuple(name for name in change.settings if name not in needless)
+            how = functools.reduce(_without_setting, set(change.settings) & needless.keys(), change.how)
+            if settings == change.settings or settings or change.edits or change.called_before:
+                kept.append(dataclasses.replace(change, how=how, settings=settings))
+            else:
+                dropped.append(dataclasses.replace(change, state="refuted", reason=NOT_NEEDED))
+        return kept, dropped, next(iter(needless.values()), seen)
+
+    def _needless(
+        self, seen: Observation, every: tuple[str, ...], sets: Sequence[tuple[str, ...]]
+    ) -> dict[str, Observation]:
+        """Return the settings in those sets that can be left out, each with the run without its set."""
+        if not sets:
+            return {}
+        self.tell(f"tried without settings: {counted(sets, 'trial')}")
+        variants = [
+            (f"without {', '.join(some)}", self.files.now, tuple(name for name in every if name not in some))
+            for some in sets
+        ]
+        trials = self.tried(variants, ())[0].trials
+        return {
+            name: trial.observation
+            for some, trial in zip(sets, trials, strict=False)
+            if self._does_as_much(seen, trial)
+            for name in some
+        }
+
+    def _does_as_much(self, seen: Observation, trial: Trial) -> bool:
+        """Whether a trial shows no less than a run with more settings."""
+        loses = trial.not_lasting or (trial.condition and not self.wanted.unsafe)
+        more = compiled_again(trial.observation) > compiled_again(seen)
+        return not loses and not more and spoiled(seen, trial) is None
 
     def tried(
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]

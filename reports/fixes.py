@@ -43,10 +43,16 @@ def _told(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
     for change in result.changes:
         yield (*_change(change), *([f"    for {', '.join(change.targets)}"] if several else []))
     for change in result.refused:
-        yield f"{_place(change)} left out: {change.how}", f"    {change.reason or change.unsafe}"
+        yield f"{_place(change)} left out: {change.how}", f"    {_why_left_out(change)}"
     for item in result.no_fix:
         place = f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}"
         yield f"{place}: no change", f"    {item.reason}"
+
+
+def _why_left_out(change: FixChange) -> str | None:
+    if change.reason is None and change.condition is not None:
+        return f"it holds, except {change.condition}; --unsafe includes it"
+    return change.reason or change.unsafe
 
 
 def _beside_the_files(result: FixResult) -> Iterator[str]:

@@ -74,6 +74,7 @@ def judged(
         not_compared=NOT_COMPARED,
         compiled_again_before=compiled_again(before),
         compiled_again_after=compiled_again(after) if _passed(after, "capture") is not None else None,
+        recompiled=trial.recompiled,
     )
     if trial.unanswered is not None:
         return Judgement("not_run", trial.unanswered, None, None)
@@ -171,7 +172,7 @@ def _refuted(
             )
     elif known and kept == len(known) and is_captured(before):
         return "the break is still there"
-    return _takes_less(before, after)
+    return trial.not_lasting or _takes_less(before, after)
 
 
 def spoiled(own: Observation, trial: Trial) -> str | None:

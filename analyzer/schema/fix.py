@@ -50,6 +50,8 @@ class Proof:
     compiled_again_before: int | None = None
     """How often functions were compiled again in calls with the inputs as given."""
     compiled_again_after: int | None = None
+    recompiled: str | None = None
+    """Functions that compile again at every call after the change, with the guards that fail; None if there are none."""
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,10 @@ class Trial:
     """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
     condition: str | None = None
     """With which inputs or settings alone it does something else, and what, in one line."""
+    recompiled: str | None = None
+    """Functions that compile again at every call with the same inputs, with the guards that fail, in one line."""
+    not_lasting: str | None = None
+    """Why its settings gain nothing in later calls, in one line."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,9 @@ NOT_COMPARED = (
     "types of fewer bits, and sizes of a fifth dimension and those behind it",
     "other buffers of several values, numbers in containers, and other texts",
     "arguments that are None by default and left out, and another device",
-    "compiled code in another mode than that of the run, but for calls in training where `torch.cond` was written",
+    "compiled code in another mode than that of the run, but for training steps with the inputs as given, and calls in "
+    "training where `torch.cond` was written",
+    "code that Inductor generates, and gradients of gradients that a training loop takes",
     "values of objects that neither show what they hold nor how they are written, beyond their types",
     "both outcomes of comparisons that give tensors",
     "which side of a branch gives an input itself, or a view of one, and which a new tensor",

@@ -32,15 +32,12 @@ from tcready.dynamic.worker.proof.behaviour import (
     restless,
     same_digits,
     spoken_otherwise,
-    state_of,
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import (
-    MODES,
     Key,
     Made,
     alone,
-    called,
     cost,
     numbers_of_callees,
     of_model,
@@ -48,6 +45,8 @@ from tcready.dynamic.worker.proof.calls import (
     shortest,
 )
 from tcready.dynamic.worker.proof.caught import Caught
+from tcready.dynamic.worker.proof.compiling import Compiling
+from tcready.dynamic.worker.proof.later_calls import Later, Study, trained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.rounding import (
@@ -139,6 +138,8 @@ class Trace:
     compiled."""
     left: Mapping[Key, str | None] = field(default_factory=dict)
     """Of such calls of the model: what it leaves otherwise than eager code then."""
+    trained: Later | None = None
+    """What compiled training steps of the code as it stands show."""
     seconds: float | None = None
     """What the shortest eager call costs."""
     threads: int = 1
@@ -164,6 +165,12 @@ class Trace:
         if found is not None and judged.why:
             found = found[0], f"{found[1]}; by tolerance, since {judged.why}"
         return judged.actual, found
+
+    def differing_by_tolerance(
+        self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
+    ) -> str | None:
+        """Return what differs first in a compiled call of the model that has no counterpart in a wide dtype."""
+        return compiled_difference(expected, self.rounded(None, expected, actual), ignored)
 
     def compiled_differing(
         self, key: Key, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
@@ -268,6 +275,11 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace.threads = _threads(models, request, trace)
         trace.seconds = cost(models, request)
         trace.compiled_errors, trace.left = _compiled_errors(models, request, trace)
+        if "train" in request.modes:
+            watched = reached_modules({place.path for place in request.functions})
+            trace.trained = trained(
+                models, watched, trace.restless, trace.differing_by_tolerance, request.seeds[0]
+            )
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -446,8 +458,19 @@ def _after(
     squeezed: list[str] = []
     with squeezes_seen(squeezed.append):
         trial = _captured(models, request, variant, trial, trace)
-    if usual and not trial.difference:
-        trial = _lowered(models, request, trial, trace, usual)
+    if not trial.difference:
+        watched = reached_modules({place.path for place in request.functions})
+        study = Study(
+            models,
+            watched,
+            trace.restless,
+            trace.differing_by_tolerance,
+            request.seeds[0],
+            usual,
+            trace.trained,
+            request.seconds,
+        )
+        trial = study.judged(trial)
     if squeezed and not trial.difference:
         trial = replace(trial, difference=SQUEEZED, differs="compiled")
     return trial
@@ -586,19 +609,6 @@ def _says_nothing(key: Key, seen: Behaviour) -> bool:
     return may_not_fit and seen.error is not None
 
 
-def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
-    """Whether a module that was compiled is like another once it has its weights, but for names that are `ignored`: then
-    it is not compiled again."""
-    if not isinstance(model, nn.Module):
-        return False
-    with contextlib.suppress(RuntimeError, KeyError, TypeError):
-        model.load_state_dict(other.state_dict())
-        one, two = state_of(model), state_of(other)
-        alike = one.keys() - two.keys() <= ignored and two.keys() <= one.keys()
-        return alike and restless(Behaviour(state=two), Behaviour(state=one)) <= ignored
-    return False
-
-
 def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
     """What the shortest eager call costs; one that seems slower than the `known` one is measured again."""
     found = cost(models, request)
@@ -632,46 +642,9 @@ def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]
     }
 
 
-class _Compiling:
-    """A model in eager mode and compiled, both with the weights of the seed of each call."""
-
-    def __init__(self, models: Models, request: ProofRequest, trace: Trace, mode: Mode | None = None) -> None:
-        """`mode`: None for that of the run."""
-        self.models = models
-        self.mode = mode or models.context.work.options.mode
-        self.watched = reached_modules({place.path for place in request.functions})
-        self.restless = trace.restless
-        self.ignored = trace.restless
-        """And what torch notes in a module that it compiles."""
-        self.eager = Behaviour()
-        """What the eager one of the two did last."""
-        self._seed: int | None = None
-        self._eager: Any = None
-        self._model: Any = None
-        self._compiled: Any = None
-        dynamo.reset()
-
-    def called(self, key: Key) -> tuple[Behaviour, Behaviour]:
-        """A call, eager and compiled."""
-        context, mode = self.models.context, self.mode
-        if key.seed != self._seed:
-            self._seed, self._eager = key.seed, self.models.built(mode, key.seed)
-            if self._model is None or not _takes_over(self._model, self._eager, self.ignored):
-                self._model = context.build_as(mode, key.seed)
-                own = state_of(self._model).keys()
-                self._compiled = compile_callable(self._model, backend="eager")
-                self.ignored = self.restless | (state_of(self._model).keys() - own)
-        case = self.models.drawn(key.seed)[key.case]
-        eager = called(context, self._eager, self._eager, case, key, self.watched)
-        compiled = called(context, self._model, self._compiled, case, key, self.watched, counts=False)
-        if eager.error is not None or compiled.error is not None:
-            self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
-        self.eager = eager
-        return eager, compiled
-
-    def compiled(self, key: Key) -> Behaviour:
-        """The compiled one of the two."""
-        return self.called(key)[1]
+def _compiling(models: Models, request: ProofRequest, trace: Trace, mode: Mode | None = None) -> Compiling:
+    watched = reached_modules({place.path for place in request.functions})
+    return Compiling(models, watched, trace.restless, mode or models.context.work.options.mode)
 
 
 def _compiled_errors(
@@ -683,7 +656,7 @@ def _compiled_errors(
     mode = models.context.work.options.mode
     raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
     wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
-    compiling = _Compiling(models, request, trace)
+    compiling = _compiling(models, request, trace)
     until = time.monotonic() + request.seconds * SHARE
     found: dict[Key, str | None] = {}
     left: dict[Key, str | None] = {}
@@ -738,7 +711,7 @@ def _compiled(
     )
     until: float | None = None
     compared = 0
-    compiling = _Compiling(models, request, trace)
+    compiling = _compiling(models, request, trace)
     for seed in dict.fromkeys(key.seed for key in keys):
         for key in (
             *(each for each in keys if each.seed == seed),
@@ -781,9 +754,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     wanted = [(k, seen) for k, seen in first if k.variation == GIVEN or k.variation in OTHER_NUMBERS]
     if not wanted:
         return trial
-    if error := _raised_below(models, "train", wanted):
-        return replace(trial, notice=f"compiled in {MODES['train']} it raises {error}")
-    compiling = _Compiling(models, request, trace, "train")
+    compiling = _compiling(models, request, trace, "train")
     taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
         expected, actual = compiling.called(key)
@@ -791,42 +762,6 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial
-
-
-def _lowered(
-    models: Models, request: ProofRequest, trial: Trial, trace: Trace, usual: Mapping[str, Any]
-) -> Trial:
-    """The trial with what its settings do to a backend that works on operators, as inductor does: there a size that data
-    decides may be asked for, which the backend `eager` never does. With the `usual` settings it may raise as well: then
-    they are not to blame."""
-    for mode in request.modes:
-        calls = [(k, seen) for k, seen in trace.calls if k.mode == mode and k.function is None]
-        given = [(k, seen) for k, seen in calls if k.seed == request.seeds[0] and k.variation == GIVEN]
-        error = _raised_below(models, mode, given) if given else None
-        if error is None:
-            continue
-        with dynamo.settings(usual):
-            if _raised_below(models, mode, given):
-                continue
-        if mode != models.context.work.options.mode:
-            return replace(trial, notice=f"compiled in {MODES[mode]} it raises {error}")
-        text = f"with a backend that works on operators it raises {error}"
-        return replace(trial, difference=text, differs="compiled")
-    return trial
-
-
-def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behaviour]]) -> str | None:
-    """The first exception of calls of one seed where `aot_eager` compiles them, and eager code raises another or none."""
-    context, seed = models.context, calls[0][0].seed
-    dynamo.reset()
-    model = context.build_as(mode, seed)
-    compiled = compile_callable(model, backend="aot_eager")
-    for key, known in calls:
-        case = models.drawn(key.seed)[key.case]
-        error = called(context, model, compiled, case, key, counts=False).error
-        if error and error != known.error:
-            return error
-    return None
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:

@@ -84,6 +84,38 @@ def drawn(value: Any, seed: int) -> Any:
     return _drawn(value, torch.Generator().manual_seed(seed))
 
 
+def other_values(value: Any, number: int) -> Any:
+    """Return inputs of the same shapes with other values: on a CPU integers larger by `number`, other flags true."""
+    draw = torch.Generator().manual_seed(abs(number))
+    shifted = _kinds(_same, _on_cpu(lambda tensor: tensor + number), _same)
+    return shifted(_masks_in_part(_drawn(value, draw), draw), draw)
+
+
+def other_integers(value: Any, number: int) -> Any:
+    """Return inputs with Python's integers larger by `number`."""
+    return pytree.tree_map(lambda leaf: leaf + number if type(leaf) is int else leaf, value)
+
+
+def has_integers(value: Any) -> bool:
+    """Whether inputs hold integers of Python's."""
+    return any(type(leaf) is int for leaf in pytree.tree_leaves(value))
+
+
+def longer(value: Any, dimension: int) -> Any:
+    """Return inputs that are longer by one in each dimension as long as this one of the first tensor."""
+    return InDimension("longer", _one_more, dimension).vary(value, torch.Generator())
+
+
+def dimensions(value: Any) -> int:
+    """Return how many dimensions the first tensor has."""
+    return next((tensor.dim() for tensor in _tensors(value)), 0)
+
+
+def of_rows(value: Any, rows: int) -> Any:
+    """Return inputs with only the first rows of each tensor that is as long as the first one."""
+    return _resized(rows)(value, torch.Generator())
+
+
 def _resized(rows: int) -> Vary:
     """Every tensor as long as the first one keeps so many of its rows."""
 
