@@ -26,7 +26,7 @@ from tcready.resolve import Settings, keywords, resolve
 from tcready.schema.observation import Observation
 from tcready.schema.progress import Progressing
 from tcready.schema.report import Reading, Report
-from tcready.schema.static import Finding, Skipped, StaticResult
+from tcready.schema.static import Finding, StaticResult
 from tcready.schema.words import Level, Mode, TcreadyError
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ Tell = Callable[[str], None]
 
 SHOWN_LINKS = 5
 """Of links that are not read."""
-MOST_NAMED = 3
-"""Functions that are named as what could be checked."""
 NOT_GIVEN = object()
 """Stands for inputs that were left out: None may be one."""
 
@@ -295,7 +293,7 @@ def _report(
         read.result,
         skipped=(
             *read.result.skipped,
-            *_unchecked(readable, read.result, seen.runs, base, lenient=reading.lenient),
+            *plan.unchecked(readable, read.result, seen.runs, base, lenient=reading.lenient),
         ),
         sources=(*read.result.sources, *made_or_brought.sources_of(seen.runs, read.result.sources)),
         warnings=(*read.result.warnings, *empty, *seen.warnings, *of_other_tables(version), *other_torch),
@@ -410,29 +408,6 @@ def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...
     if names and silent and static.statistics.get("files") == 0:
         return (f"no Python file in {', '.join(names)}",)
     return ()
-
-
-def _unchecked(
-    names: Sequence[str], static: StaticResult, runs: Sequence[Observation], root: Path, *, lenient: bool
-) -> Iterator[Skipped]:
-    """Yield what was named and neither read nor run: targets without source, and, if there is no target at all, files.
-    With `lenient`, files without a model are left out: a hook gets every file of a commit."""
-    from tcready.convention import find_functions
-
-    were_run = {run.target for run in runs}
-    for target in static.targets:
-        if not target.is_read and target.target not in were_run:
-            yield Skipped(target.target, "nothing was checked: its source was not found")
-    if static.targets or static.skipped or runs or lenient:
-        return
-    for name in names:
-        if not (root / name).is_file():
-            continue
-        functions = find_functions(root / name)
-        how = ", ".join(f"{name}::{each}" for each in functions[:MOST_NAMED])
-        more = ", ..." if len(functions) > MOST_NAMED else ""
-        hint = f"; to check a function, name it: {how}{more}" if functions else ""
-        yield Skipped(name, f"nothing was checked: there is no model in it{hint}")
 
 
 def _torch_of(chosen: Settings) -> tuple[int, int]:

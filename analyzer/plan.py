@@ -15,7 +15,8 @@ from tcready import project
 from tcready.options import ReadOptions, RunOptions, refuse_parallel, words
 from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
 from tcready.schema.frozen import dataclass
-from tcready.schema.static import StaticResult
+from tcready.schema.observation import Observation
+from tcready.schema.static import Skipped, StaticResult
 from tcready.schema.words import Mode, ModeAsked, TcreadyError
 from tcready.target import LibraryModel, Target
 
@@ -44,6 +45,8 @@ SHORT_DTYPE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Names that torch does not have, but users do."""
+MOST_NAMED = 3
+"""Functions that are named as what could be checked."""
 MODULE_DTYPES = (
     "bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
     "float8_e8m0fnu", "complex32", "complex64", "complex128",
@@ -187,6 +190,29 @@ def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
     near = difflib.get_close_matches(name, bound, 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise TcreadyError(f"{option} {named}: {path.name} does not define {name}{hint}")
+
+
+def unchecked(
+    names: Sequence[str], static: StaticResult, runs: Sequence[Observation], root: Path, *, lenient: bool
+) -> Iterator[Skipped]:
+    """Yield what was named and neither read nor run: targets without source, and, if there is no target at all, files.
+    With `lenient`, files without a model are left out: a hook gets every file of a commit."""
+    from tcready.convention import find_functions
+
+    were_run = {run.target for run in runs}
+    for target in static.targets:
+        if not target.is_read and target.target not in were_run:
+            yield Skipped(target.target, "nothing was checked: its source was not found")
+    if static.targets or static.skipped or runs or lenient:
+        return
+    for name in names:
+        if not (root / name).is_file():
+            continue
+        functions = find_functions(root / name)
+        how = ", ".join(f"{name}::{each}" for each in functions[:MOST_NAMED])
+        more = ", ..." if len(functions) > MOST_NAMED else ""
+        hint = f"; to check a function, name it: {how}{more}" if functions else ""
+        yield Skipped(name, f"nothing was checked: there is no model in it{hint}")
 
 
 def refuse_missing_programs(options: RunOptions) -> None:

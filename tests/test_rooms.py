@@ -38,7 +38,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "keywords": frozenset({"schema"}),
     "resolve": frozenset({"schema", "options", "static"}),
     "project": frozenset({"schema", "options", "target", "resolve"}),
-    "plan": frozenset({"schema", "options", "target", "resolve", "project", "static", "dynamic"}),
+    "plan": frozenset(
+        {"convention", "schema", "options", "target", "resolve", "project", "static", "dynamic"}
+    ),
     "observations": frozenset(
         {"schema", "options", "target", "resolve", "plan", "stored", "merge", "static", "dynamic", "traces"}
     ),

@@ -77,7 +77,7 @@ LAYERS = {
         "engine.interpreter",
     ),
     "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet", "classes"),
-    "judge": ("cases", "analyse", "judge", "noqa", "tree"),
+    "judge": ("cases", "compile_calls", "analyse", "judge", "noqa", "tree"),
     "driver": ("cache", "examine", "driver", "session"),
 }
 """From the lowest to the highest, and so inside each layer."""
