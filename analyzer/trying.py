@@ -21,6 +21,7 @@ from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
 from tcready.schema.paths import display_path
 from tcready.schema.proof import (
+    ASSERTION_RAISES,
     FixChange,
     FunctionPlace,
     NoFix,
@@ -81,6 +82,8 @@ class Candidate:
     change: FixChange
     sources: Mapping[str, str]
     """Whole new text of each file that differs from the code before any change, by absolute path."""
+    asserts: bool = False
+    """Whether compiled code may raise RuntimeError in place of the exception of a check."""
 
 
 class Files:
@@ -283,7 +286,7 @@ class Work:
                 change = dataclasses.replace(
                     base, how=how, edits=each.edits, unsafe=each.unsafe, rule=each.rule, settings=needed
                 )
-                yield Candidate(change, self.files.with_edits(change.edits))
+                yield Candidate(change, self.files.with_edits(change.edits), each.asserts)
             for name in [each for each in dict.fromkeys(named) if each not in offered]:
                 offered.add(name)
                 flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
@@ -450,7 +453,7 @@ class Work:
             place = (change.path, change.line)
             if change.called_before:
                 change = self._of_what_is_gone(change, before, trial.observation)
-            if not self._counts(change):
+            if not self._counts(change, candidate.asserts):
                 left.append(change)
                 if trial.difference is None and change.state == "refuted":
                     self.held_up.add(what_of(change))
@@ -783,9 +786,13 @@ class Work:
     def _shown(self, path: str) -> str:
         return display_path(path, str(self.root))
 
-    def _counts(self, change: FixChange) -> bool:
-        """Whether a change is to be proposed, as far as it was shown to hold."""
+    def _counts(self, change: FixChange, asserts: bool = False) -> bool:
+        """Whether a change is to be proposed, as far as it was shown to hold; with `asserts` compiled code may raise
+        RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
-        if change.state == "one_side" or raises or change.condition is not None:
+        is_limited = change.condition is not None and not (
+            asserts and change.condition.startswith(ASSERTION_RAISES)
+        )
+        if change.state == "one_side" or raises or is_limited:
             return self.wanted.unsafe
         return change.state == "proved"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.rules._conditions import is_exact
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -657,8 +658,10 @@ def index_numbers(place: Located) -> Ways:
     if reason:
         yield Declined(reason)
         return
+    numbers = [each.value for each in values.elements]
+    dtype = "" if all(map(is_exact, numbers)) else f"dtype={torch[0]}.float64, "
     made = expression(
-        f"{torch[0]}.tensor(values, device=index.device)[index.reshape(1)].squeeze(0)",
+        f"{torch[0]}.tensor(values, {dtype}device=index.device)[index.reshape(1)].squeeze(0)",
         values=node.value,
         index=index.value,
     )

@@ -34,6 +34,8 @@ class Proposal:
     """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
     silences: bool = False
     """Whether what is printed, logged or warned of is not where it is compiled."""
+    asserts: bool = False
+    """Whether a check of the user's becomes an assertion where it is compiled: it raises RuntimeError there."""
 
 
 def suggest(suspects: Iterable[Suspect]) -> list[tuple[Edit, ...]]:
@@ -90,7 +92,7 @@ def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Dec
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
             continue
-        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings, way.silences)
+        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings, way.silences, way.asserts)
 
 
 def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:

@@ -91,7 +91,16 @@ from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema.proof import SLOWER, Differs, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.proof import (
+    COMPILED_RAISES,
+    SLOWER,
+    Differs,
+    FunctionPlace,
+    ProofRequest,
+    ProofResult,
+    Trial,
+    Variant,
+)
 from tcready.schema.words import Mode
 from torch import nn
 
@@ -834,7 +843,7 @@ def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behavio
     what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
     if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
-    text = f"that compiled code raises {compiled.error} where eager code raises {eager.error} ({key.words})"
+    text = f"{COMPILED_RAISES}{compiled.error} where eager code raises {eager.error} ({key.words})"
     return replace(trial, condition=trial.condition or text)
 
 
