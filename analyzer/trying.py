@@ -16,6 +16,7 @@ from tcready.refactor.disable import disabled
 from tcready.refactor.fake_kernel import LACKS, registered
 from tcready.refactor.judgement import Judgement, written_at
 from tcready.refactor.judgement import judged as judgement_of
+from tcready.refactor.style import tidied
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
@@ -132,14 +133,15 @@ class Files:
         return {path: LineMap(self.before(path).text, text) for path, text in self.now.items()}
 
     def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
-        """Every file that differs from what it was, once these are carried out on top of what was accepted.
+        """Every file that differs from what it was, once these are carried out on top of what was accepted, and tidied.
 
         Raises TcreadyError if two overlap.
         """
         texts = dict(self.now)
         for shown in dict.fromkeys(edit.path for edit in edits):
             path = str(self.path(shown))
-            texts[path] = applied(self.text(path), [edit for edit in edits if edit.path == shown])
+            made = applied(self.text(path), [edit for edit in edits if edit.path == shown])
+            texts[path] = tidied(self.before(path), made)
         return texts
 
     def changed(self) -> tuple[ChangedFile, ...]:

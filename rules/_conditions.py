@@ -283,6 +283,9 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
         return kept_tensor(torch, inner)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         name = node.func.attr.value
+        of_math = isinstance(node.func.value, cst.Name) and node.func.value.value == "math"
+        if of_math and name in OF_BOOL and len(node.args) == 1:
+            return expression(f"{torch}.{name}(a)", a=kept_tensor(torch, node.args[0].value))
         if name == "allclose":
             turned = node.with_changes(func=node.func.with_changes(attr=cst.Name("isclose")))
             return expression("a.all()", a=turned)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import libcst as cst
 from tcready.edits import applied
+from tcready.refactor.imports import line_of_import
 from tcready.schema.edit import Edit
 from tcready.schema.static import Finding
 from tcready.schema.words import TcreadyError
@@ -184,7 +185,12 @@ def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> E
         after = last + 1 <= len(source.lines)
         end = (last + 1, 1) if after else (last, len(source.lines[last - 1]) + 1)
         return Edit(path, first, 1, *end, "")
-    new_text = source.line_end(first).join(written).removeprefix(margin)
+    line_end = source.line_end(first)
+    new_text = line_end.join(written).removeprefix(margin)
+    above = source.lines[first - 2].strip() if first > 1 else ""
+    if isinstance(new[0], cst.FunctionDef) and above and not above.endswith(":"):
+        new_text = f"{line_end}{margin}{new_text}"
+        return Edit(path, first, 1, last, len(source.lines[last - 1]) + 1, new_text)
     return Edit(path, first, len(margin) + 1, last, len(source.lines[last - 1]) + 1, new_text)
 
 
@@ -219,8 +225,14 @@ def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
 
 
 def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
-    """Import statements behind the imports that the file begins with, else above its first statement."""
-    needed = tuple(imports)
+    """Import statements among those of packages that the file begins with, in their order, else behind the imports, or
+    above the first statement; what else is needed, definitions, behind the imports."""
+    needed = list(imports)
+    while needed and (module := needed[0].removeprefix("import ")) != needed[0]:
+        line = line_of_import(source, module)
+        if line is None or line > len(source.lines):
+            break
+        yield Edit(path, line, 1, line, 1, f"{needed.pop(0)}{source.line_end(line)}")
     if not needed:
         return
     last, first = 0, 1

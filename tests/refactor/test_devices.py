@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch._subclasses import FakeTensorMode
-
 from rewriting import assert_same, change, forward, loaded
+from torch._subclasses import FakeTensorMode
 
 BODIES = {
     "drawn in the test": "y = x * 2\nif torch.rand(1) < 0.5:\n    y = y + 1\nreturn y",

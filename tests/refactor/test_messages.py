@@ -413,13 +413,19 @@ def test_a_name_of_torch_that_the_file_deletes_is_none(tmp_path: Path) -> None:
 
 
 JOINED = [
-    ("if x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)", "if not {c} and x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)"),
+    (
+        "if x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)",
+        "if not {c} and x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)",
+    ),
     (
         "if x.shape[0] > 9:\n    x = x[0]\nelif x.shape[0] > 2:\n    print(x.shape)",
         "if x.shape[0] > 9:\n    x = x[0]\nelif not {c} and x.shape[0] > 2:\n    print(x.shape)",
     ),
     ("print(1)\nprint(2)", "if not {c}:\n    print(1)\n    print(2)"),
-    ("print(1)\nif not {c}:\n    print(2)\nprint(3)", "if not {c}:\n    print(1)\n    print(2)\n    print(3)"),
+    (
+        "print(1)\nif not {c}:\n    print(2)\nprint(3)",
+        "if not {c}:\n    print(1)\n    print(2)\n    print(3)",
+    ),
     ("print(1)\n\nprint(2)", "if not {c}:\n    print(1)\n\nprint(2)"),
     ("print(1)\nif not {c}:\n    print(2)\nelse:\n    x = x + 1", None),
 ]
