@@ -234,10 +234,33 @@ class Chooser:
         a, b = (self.of_yes or self.shapes).of(yes), self.shapes.of(no)
         if a is None or b is None or a != b:
             raise Refused(OTHER_SHAPE)
+        scaled = self._scaled(yes, no, True) or self._scaled(no, yes, False)
+        if scaled is not None:
+            return scaled
         yes, no = self.guarded(yes, True), self.guarded(no, False)
         if not a and self.shapes.is_number(yes) and self.shapes.is_number(no):
             yes = number_as_tensor(self.torch, yes, no)
         return expression(f"{self.torch}.where(test, yes, no)", test=self.named, yes=yes, no=no)
+
+    def _scaled(
+        self, changed: cst.BaseExpression, plain: cst.BaseExpression, taken: bool
+    ) -> cst.BaseExpression | None:
+        """`x * torch.where(test, factor, 1)` in place of `x * factor`, on the side `taken`, and `x` on the other: what is
+        not chosen gives no NaN to a gradient. So with a quotient; None for another side, and for a factor of Python's."""
+        if not isinstance(changed, cst.BinaryOperation) or self.of_yes is not None:
+            return None
+        factor = changed.right
+        if (
+            not isinstance(changed.operator, (cst.Multiply, cst.Divide))
+            or text(changed.left) != text(plain)
+            or self.shapes.is_number(factor)
+        ):
+            return None
+        order = "factor, 1" if taken else "1, factor"
+        chosen = expression(
+            f"{self.torch}.where(test, {order})", test=self.named, factor=bare(self.guarded(factor, taken))
+        )
+        return changed.with_changes(right=chosen)
 
     def guarded(self, node: Node, taken: bool) -> Node:
         """A side whose operands are harmless where it is not taken: no NaN or infinity reaches the gradient of the

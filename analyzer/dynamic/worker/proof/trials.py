@@ -550,7 +550,10 @@ def _eager(
                 continue
             if found is None and expected.warned != actual.warned:
                 warned = next(iter({*expected.warned} ^ {*actual.warned}), "").strip()
-                conditions.setdefault(key.only, f"torch warns otherwise: {warned[:MOST]}")
+                if {*actual.warned} <= {*expected.warned}:
+                    notice = notice or f"torch does not warn any more: {warned[:MOST]}"
+                else:
+                    conditions.setdefault(key.only, f"torch warns otherwise: {warned[:MOST]}")
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
