@@ -225,12 +225,16 @@ class Shapes:
         if isinstance(node, cst.BinaryOperation):
             return self.is_number(node.left) and self.is_number(node.right)
         if isinstance(node, cst.Attribute):
-            return self._is_number_of_self(node) or (
-                node.attr.value in ("max", "min", "eps", "tiny", "smallest_normal")
-                and isinstance(node.value, cst.Call)
-                and isinstance(node.value.func, (cst.Attribute, cst.Name))
-                and text(node.value.func).rpartition(".")[2] in ("finfo", "iinfo")
-            ) or node.attr.value == "ndim"
+            return (
+                self._is_number_of_self(node)
+                or (
+                    node.attr.value in ("max", "min", "eps", "tiny", "smallest_normal")
+                    and isinstance(node.value, cst.Call)
+                    and isinstance(node.value.func, (cst.Attribute, cst.Name))
+                    and text(node.value.func).rpartition(".")[2] in ("finfo", "iinfo")
+                )
+                or node.attr.value == "ndim"
+            )
         if isinstance(node, cst.Subscript):
             return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
         if isinstance(node, cst.Call):

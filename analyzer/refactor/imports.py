@@ -106,7 +106,7 @@ def _cut(line: int, column: int, end_line: int | None, end_column: int | None) -
 
 
 def _gone(statement: ast.Import | ast.ImportFrom, lines: Sequence[str]) -> Edit:
-    """The lines of an import; with a blank line that stood below it if one stands above it, with all if it comes first."""
+    """The lines of an import; with a blank line below it if one stands above it, with all of them if it comes first."""
     last = statement.end_lineno or statement.lineno
     is_first = statement.lineno == 1
     if is_first or not lines[statement.lineno - 2].strip():
