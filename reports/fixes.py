@@ -43,7 +43,8 @@ def _told(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
     for change in result.changes:
         yield (*_change(change), *([f"    for {', '.join(change.targets)}"] if several else []))
     for change in result.refused:
-        yield f"{_place(change)} left out: {change.how}", f"    {change.reason or change.unsafe}"
+        limited = f"it holds, except {change.condition}" if change.condition else None
+        yield f"{_place(change)} left out: {change.how}", f"    {change.reason or limited or change.unsafe}"
     for item in result.no_fix:
         place = f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}"
         yield f"{place}: no change", f"    {item.reason}"

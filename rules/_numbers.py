@@ -57,6 +57,10 @@ SETTING = "which `torch._dynamo.config.capture_scalar_outputs` keeps in the grap
 NESTED = Declined("it is used in an index of an index")
 BRANCH = "a branch asks for it: it is the branch that has to be written anew"
 BOUND = f"it is a size or a bound, {SETTING}"
+ROUNDS = (
+    "it says how often a loop goes round: make all rounds that may be, and keep what was there by "
+    f"`torch.where(step < n, new, old)`; or it is a bound, {SETTING}"
+)
 INTO_TEXT = "the number is written into text: do that outside of what is compiled"
 
 
@@ -507,7 +511,7 @@ class Uses:
             if name in TEXT:
                 return INTO_TEXT
             if name == "range":
-                return BOUND
+                return ROUNDS
             if name == "abs" or (name in ("max", "min") and len(call.args) == 2):
                 return self.of(call)
             if name in ("int", "float", "bool", "complex", "round", "len", "isinstance", "sum", "sorted"):
