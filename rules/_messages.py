@@ -11,7 +11,7 @@ from tcready.rules._conditions import value_of
 from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect, last_name
 from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
-from tcready.rules._statements import assignments, text, values_given
+from tcready.rules._statements import assignments, block_of, text, values_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
         return  # on a line of its own with its `if`: that is guarded
     assert isinstance(line, cst.SimpleStatementLine)
     if unsafe is None and (lines := _neighbours(place, line, test)):
-        body = [each for one in lines for each in (one.body.body if isinstance(one, cst.If) else [one])]
+        body = [each for one in lines for each in (block_of(one.body) if isinstance(one, cst.If) else [one])]
         body[0] = body[0].with_changes(leading_lines=())
         together = cst.If(test=test, body=cst.IndentedBlock(body=body))
         yield Rewrite(GUARDED, (Change(lines, (together,)),), None, torch[1], silences=True)
@@ -291,7 +291,7 @@ def _why_needed(place: Located, expr: cst.Expr) -> str | None:
 
 def _neighbours(
     place: Located, line: cst.SimpleStatementLine, guard: cst.BaseExpression
-) -> tuple[cst.SimpleStatementLine | cst.If, ...]:
+) -> tuple[cst.BaseStatement, ...]:
     """The messages next to the one on `line`, and the blocks below `guard`, that can share a guard with it; nothing if
     there are none. A blank line or a comment separates them."""
     block = place.piece.parents[line]
@@ -308,11 +308,15 @@ def _neighbours(
             return False
         return unknown_call(*call.args) is None and _why_needed(place, only) is None
 
-    body = list(block.body)
+    body = [each for each in block.body if isinstance(each, cst.BaseStatement)]
     first = last = body.index(line)
-    while first and not body[first].leading_lines and is_joined(body[first - 1]):
+    while first and not getattr(body[first], "leading_lines", ()) and is_joined(body[first - 1]):
         first -= 1
-    while last + 1 < len(body) and not body[last + 1].leading_lines and is_joined(body[last + 1]):
+    while (
+        last + 1 < len(body)
+        and not getattr(body[last + 1], "leading_lines", ())
+        and is_joined(body[last + 1])
+    ):
         last += 1
     return tuple(body[first : last + 1]) if first < last and is_joined(line) else ()
 

@@ -125,8 +125,9 @@ def _read_at(node: cst.BaseExpression, index: str) -> cst.BaseExpression | None:
 
 def _reduces(node: cst.CSTNode) -> bool:
     """Whether it makes one number of all items of a tensor."""
-    is_method = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-    return is_method and node.func.attr.value in TO_ONE and len(node.args) == int(is_torch(node.func.value))
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    return node.func.attr.value in TO_ONE and len(node.args) == int(is_torch(node.func.value))
 
 
 class _Whole(cst.CSTTransformer):

@@ -138,7 +138,8 @@ def _items_of(comprehension: cst.ListComp) -> cst.BaseExpression | None:
     ):
         return None
     index = item.slice[0].slice
-    is_item = isinstance(index, cst.Index) and isinstance(loop.target, cst.Name)
-    if not is_item or not is_name(index.value, loop.target.value):
+    if not isinstance(index, cst.Index) or not isinstance(loop.target, cst.Name):
+        return None
+    if not is_name(index.value, loop.target.value):
         return None
     return item.value if isinstance(item.value, (cst.Name, cst.Attribute)) else None
