@@ -18,11 +18,13 @@ from tcready.refactor.disable import disabled
 from tcready.refactor.fake_kernel import LACKS, registered
 from tcready.refactor.judgement import Judgement, compiled_again, spoiled, written_at
 from tcready.refactor.judgement import judged as judgement_of
+from tcready.refactor.style import tidied
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
 from tcready.schema.paths import display_path
 from tcready.schema.proof import (
+    ASSERTION_RAISES,
     FixChange,
     FunctionPlace,
     NoFix,
@@ -84,6 +86,8 @@ class Candidate:
     change: FixChange
     sources: Mapping[str, str]
     """Whole new text of each file that differs from the code before any change, by absolute path."""
+    asserts: bool = False
+    """Whether compiled code may raise RuntimeError in place of the exception of a check."""
 
 
 class Files:
@@ -132,14 +136,15 @@ class Files:
         return {path: LineMap(self.before(path).text, text) for path, text in self.now.items()}
 
     def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
-        """Every file that differs from what it was, once these are carried out on top of what was accepted.
+        """Every file that differs from what it was, once these are carried out on top of what was accepted, and tidied.
 
         Raises TcreadyError if two overlap.
         """
         texts = dict(self.now)
         for shown in dict.fromkeys(edit.path for edit in edits):
             path = str(self.path(shown))
-            texts[path] = applied(self.text(path), [edit for edit in edits if edit.path == shown])
+            made = applied(self.text(path), [edit for edit in edits if edit.path == shown])
+            texts[path] = tidied(self.before(path), made)
         return texts
 
     def changed(self) -> tuple[ChangedFile, ...]:
@@ -301,7 +306,7 @@ class Work:
                 change = dataclasses.replace(
                     base, how=how, edits=each.edits, unsafe=each.unsafe, rule=each.rule, settings=needed
                 )
-                yield Candidate(change, self.files.with_edits(change.edits))
+                yield Candidate(change, self.files.with_edits(change.edits), each.asserts)
             for name in [each for each in dict.fromkeys(named) if each not in offered]:
                 offered.add(name)
                 flags.append(dataclasses.replace(base, how=f"`{setting_line(name)}`", settings=(name,)))
@@ -479,7 +484,7 @@ class Work:
             place = (change.path, change.line)
             if change.called_before:
                 change = self._of_what_is_gone(change, before, trial.observation)
-            if not self._counts(change):
+            if not self._counts(change, candidate.asserts):
                 left.append(change)
                 if trial.difference is None and change.state == "refuted":
                     short.append((candidate, trial))
@@ -871,9 +876,13 @@ class Work:
     def _shown(self, path: str) -> str:
         return display_path(path, str(self.root))
 
-    def _counts(self, change: FixChange) -> bool:
-        """Whether a change is to be proposed, as far as it was shown to hold."""
+    def _counts(self, change: FixChange, asserts: bool = False) -> bool:
+        """Whether a change is to be proposed, as far as it was shown to hold; with `asserts` compiled code may raise
+        RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
-        if change.state == "one_side" or raises or change.condition is not None:
+        is_limited = change.condition is not None and not (
+            asserts and change.condition.startswith(ASSERTION_RAISES)
+        )
+        if change.state == "one_side" or raises or is_limited:
             return self.wanted.unsafe
         return change.state == "proved"

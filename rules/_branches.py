@@ -9,10 +9,12 @@ import libcst as cst
 from tcready.rules._cond import SHORT, as_cond, cond_of_expression, where_python
 from tcready.rules._conditions import (
     MIXED,
+    NO_DEVICE,
     as_tensor,
     asked,
     in_python,
     owner_of,
+    test_beside,
     tree_of,
     walk,
 )
@@ -54,7 +56,6 @@ def choosing_expression(place: Located) -> Ways:
         yield found
         return
     name, imports, python, tensors = found
-    test = as_tensor(place, name, tensors)
     yes, no = whole.body, whole.orelse
     if (text(yes), text(no)) in (("True", "False"), ("False", "True")):
         made = (
@@ -71,6 +72,10 @@ def choosing_expression(place: Located) -> Ways:
                 "a bool becomes a tensor",
                 imports,
             )
+        return
+    test = test_beside(place, name, tensors, yes, no)
+    if test is None:
+        yield Declined(NO_DEVICE)
         return
     try:
         made = Chooser(name, test, test, Shapes.at(place, whole)).choose(yes, no)
@@ -110,12 +115,16 @@ def choosing_statement(place: Located) -> Ways:
         yield found
         return
     name, imports, python, tensors = found
-    test = as_tensor(place, name, tensors)
+    sides = (branch.body, *([branch.orelse] if branch.orelse is not None else []), *rest_of(place, branch))
+    test = test_beside(place, name, tensors, *sides)
     try:
+        if test is None:
+            raise Refused(NO_DEVICE)
         yield from _as_where(place, branch, name, imports, python, test)
     except Refused as reason:
         yield Declined(str(reason))
-    yield from as_cond(place, branch, name, imports, python, test, in_python(tensors))
+    asked_alone = as_tensor(place, name, tensors)
+    yield from as_cond(place, branch, name, imports, python, asked_alone, in_python(tensors))
 
 
 def _as_where(

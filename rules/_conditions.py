@@ -174,18 +174,106 @@ def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
     )
 
 
-def as_tensor(place: Located, torch: str, tree: Tree) -> cst.BaseExpression:
-    """A test of tensors as one bool tensor."""
+def as_tensor(
+    place: Located, torch: str, tree: Tree, beside: cst.BaseExpression | None = None
+) -> cst.BaseExpression:
+    """A test of tensors as one bool tensor; operands that are made on the CPU go to the device of `beside`."""
     if isinstance(tree, Joined):
-        made = as_tensor(place, torch, tree.parts[0])
+        made = as_tensor(place, torch, tree.parts[0], beside)
         for part in tree.parts[1:]:
             name = "logical_and" if tree.every else "logical_or"
-            made = expression(f"{torch}.{name}(a, b)", a=made, b=as_tensor(place, torch, part))
+            made = expression(f"{torch}.{name}(a, b)", a=made, b=as_tensor(place, torch, part, beside))
         return made
-    node = kept_tensor(torch, tree.node)
+    made = kept_tensor(torch, tree.node)
     if tree.negated:
-        return expression(f"{torch}.logical_not(a)", a=node)
-    return node if is_mask(place, node) else expression("a.bool()", a=node)
+        made = expression(f"{torch}.logical_not(a)", a=made)
+    elif not is_mask(place, made):
+        made = expression("a.bool()", a=made)
+    if beside is not None and is_made_on_cpu(place, torch, tree.node):
+        made = expression("a.to(b.device)", a=made, b=beside)
+    return made
+
+
+FACTORIES = frozenset(
+    "arange empty eye full linspace normal ones rand randint randn randperm scalar_tensor tensor zeros".split()
+)
+"""Functions of torch that make a tensor on the CPU unless they are given a device."""
+STORED = (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr, cst.Element)
+NO_DEVICE = "the test is made on the CPU, and no tensor that it would meet has a name"
+
+
+def test_beside(place: Located, torch: str, tree: Tree, *nodes: cst.CSTNode) -> cst.BaseExpression | None:
+    """A test of tensors as one bool tensor on the device of the tensors in `nodes`, which it is to meet in an operator of
+    torch. None if it would have to be moved there, and these have no name."""
+    leaves = _leaves(tree)
+    on_cpu = [is_made_on_cpu(place, torch, leaf.node) for leaf in leaves]
+    if not any(on_cpu):
+        return as_tensor(place, torch, tree)
+    others = [leaf.node for leaf, made in zip(leaves, on_cpu, strict=True) if not made]
+    beside = next((name for node in (*nodes, *others) for name in _tensor_names(place, torch, node)), None)
+    return None if beside is None else as_tensor(place, torch, tree, beside)
+
+
+def _leaves(tree: Tree) -> list[Leaf]:
+    return [tree] if isinstance(tree, Leaf) else [leaf for part in tree.parts for leaf in _leaves(part)]
+
+
+def is_made_on_cpu(place: Located, torch: str, node: cst.BaseExpression, deep: int = 3) -> bool:
+    """Whether an expression makes its tensors itself, without a device: `torch.rand(1) < self.rate`."""
+    made = False
+    for each in walk(node):
+        if isinstance(each, cst.Name):
+            value = value_of(place, each.value) if deep else None
+            made = made or (value is not None and is_made_on_cpu(place, torch, value, deep - 1))
+        if not isinstance(each, cst.Call) or not isinstance(each.func, cst.Attribute):
+            continue
+        of_torch = isinstance(each.func.value, cst.Name) and each.func.value.value == torch
+        if of_torch and each.func.attr.value in FACTORIES:
+            if any(arg.keyword is not None and arg.keyword.value == "device" for arg in each.args):
+                return False
+            made = True
+        elif any(_is_of_name(part, torch) for part in (each.func.value, *(arg.value for arg in each.args))):
+            return False  # of a tensor that was there before
+    return made
+
+
+def _is_of_name(node: cst.BaseExpression, torch: str) -> bool:
+    """Whether it is a name or an attribute, but for torch and its modules."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return isinstance(node, cst.Name) and node.value != torch
+
+
+def _tensor_names(place: Located, torch: str, node: cst.CSTNode) -> Iterator[cst.Name]:
+    """The local names that are operands in a node and have a value before it, in order; none of numbers."""
+    begins = place.piece.positions[place.statement].start.line
+    known = {
+        each.value
+        for each, parent in place.piece.parents.items()
+        if isinstance(each, cst.Name)
+        and (
+            isinstance(parent, cst.Param)
+            or (isinstance(parent, STORED) and place.piece.positions[each].start.line < begins)
+        )
+    }
+    for each in _in_order(node):
+        parent = place.piece.parents.get(each)
+        if not isinstance(each, cst.Name) or each.value in (torch, "self"):
+            continue
+        is_word = isinstance(parent, cst.Arg) and parent.keyword is each
+        is_called = isinstance(parent, cst.Call) and parent.func is each
+        is_part = isinstance(parent, cst.Attribute) and parent.attr is each
+        if is_word or is_called or is_part or each.value not in known:
+            continue
+        value = value_of(place, each.value)
+        if value is None or not (_is_plain(value) or is_made_on_cpu(place, torch, value)):
+            yield each
+
+
+def _in_order(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _in_order(child)
 
 
 def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -195,6 +283,9 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
         return kept_tensor(torch, inner)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         name = node.func.attr.value
+        of_math = isinstance(node.func.value, cst.Name) and node.func.value.value == "math"
+        if of_math and name in OF_BOOL and len(node.args) == 1:
+            return expression(f"{torch}.{name}(a)", a=kept_tensor(torch, node.args[0].value))
         if name == "allclose":
             turned = node.with_changes(func=node.func.with_changes(attr=cst.Name("isclose")))
             return expression("a.all()", a=turned)
@@ -227,7 +318,7 @@ def _read_exactly(torch: str, number: int, values: Sequence[cst.BaseExpression])
     beside = [*values[max(number - 1, 0) : number], *values[number + 1 : number + 2]]
     if name == "int":
         return kept if _counts(kept) else expression("a.long()", a=kept)
-    if name == "bool" or all(_is_exact(each) or _is_read(each) for each in beside):
+    if name == "bool" or all(is_exact(each) or _is_read(each) for each in beside):
         return kept
     return expression("a.double()", a=kept)
 
@@ -237,10 +328,10 @@ def _is_read(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and _strips(node)
 
 
-def _is_exact(node: cst.BaseExpression) -> bool:
+def is_exact(node: cst.BaseExpression) -> bool:
     """Whether it is a number that every floating type holds as it is written: of eight bits, and not too large."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return _is_exact(node.expression)
+        return is_exact(node.expression)
     if not isinstance(node, (cst.Integer, cst.Float)):
         return False
     value = float(node.evaluated_value)

@@ -89,6 +89,15 @@ def raising(place: Located) -> Ways:
         yield alone
         return
     as_it_is = cst.If(test=in_python(bad) if negated else branch.test, body=body)
+    both = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=made), orelse=as_it_is)
+    yield Rewrite(
+        "Where it is compiled, the check becomes an assertion inside the graph",
+        (in_place_of(place, branch, (both, *after)),),
+        f"the compiled model raises RuntimeError in place of {kind}; {LATER}",
+        imports,
+        asserts=True,
+    )
+    yield alone
     operator = raising_operator(place, name, kind)
     if operator is not None:
         same = _required(
@@ -102,14 +111,6 @@ def raising(place: Located) -> Ways:
             "the compiled model writes no values into the message, and no backend looks into the operator",
             (*imports, *operator[1]),
         )
-    both = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=made), orelse=as_it_is)
-    yield Rewrite(
-        "Where it is compiled, the check becomes an assertion inside the graph",
-        (in_place_of(place, branch, (both, *after)),),
-        f"the compiled model raises RuntimeError in place of {kind}; {LATER}",
-        imports,
-    )
-    yield alone
 
 
 def asserting(place: Located) -> Ways:

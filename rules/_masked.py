@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._branches import UNSAFE, is_partial, is_private
 from tcready.rules._conditions import (
+    NO_DEVICE,
     Leaf,
     Tree,
-    as_tensor,
     asked,
     is_mask,
     kept_tensor,
     owner_of,
+    test_beside,
     value_of,
 )
 from tcready.rules._rewrites import Ways, expression, in_place_of
@@ -56,7 +57,10 @@ def unguarded(place: Located) -> Ways:
 class _Unguarded:
     def __init__(self, place: Located, branch: cst.If, torch: str, tensors: Tree) -> None:
         self.place, self.branch, self.torch = place, branch, torch
-        self.test = as_tensor(place, torch, tensors)
+        test = test_beside(place, torch, tensors, branch.body)
+        if test is None:
+            raise Refused(NO_DEVICE)
+        self.test = test
         self.off, self.on = _masks(place, torch, tensors)
         self.uses = 0
         self.named = condition_name(place, self.test)

@@ -11,7 +11,7 @@ from tcready.rules._conditions import value_of
 from tcready.rules._hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect, last_name
 from tcready.rules._module_methods import changes_module
 from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
-from tcready.rules._statements import assignments, text, values_given
+from tcready.rules._statements import assignments, block_of, text, values_given
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -106,22 +106,11 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
     """An `if` that does no more than print, log and warn, done only where nothing is compiled, so that its test is not
     asked either."""
     torch = torch_name(place)
-    parent = place.piece.parents[branch]
-    if (
-        torch is None
-        or branch.orelse is not None
-        or isinstance(parent, cst.If)
-        or not _only_messages(branch.body)
-    ):
+    if torch is None or branch.orelse is not None or not _only_messages(branch.body):
         return
     if unknown_call(branch) is not None:
         return
-    test = branch.test
-    if not isinstance(test, (cst.Comparison, cst.UnaryOperation)):
-        test = in_parentheses(test)
-    made = cst.BooleanOperation(
-        left=cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()"), operator=cst.And(), right=test
-    )
+    made = _with_guard(_not_compiling(torch[0]), branch.test)
     yield Rewrite(
         "The branch is asked where nothing is compiled, and left out of what is compiled",
         (Change((branch.test,), (made,)),),
@@ -129,6 +118,22 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         torch[1],
         silences=True,
     )
+
+
+def _not_compiling(torch: str) -> cst.BaseExpression:
+    return cst.parse_expression(f"not {torch}.compiler.is_compiling()")
+
+
+def _with_guard(guard: cst.BaseExpression, test: cst.BaseExpression) -> cst.BaseExpression:
+    """`guard and test`; the operands of a test that is an `and` itself are joined without parentheses."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        if len(test.lpar) == 1 and "\n" not in text(test):
+            test = test.with_changes(lpar=(), rpar=())
+        if not test.lpar:
+            return test.with_changes(left=_with_guard(guard, test.left))
+    if not isinstance(test, (cst.Comparison, cst.UnaryOperation)):
+        test = in_parentheses(test)
+    return cst.BooleanOperation(left=guard, operator=cst.And(), right=test)
 
 
 def _why_unsafe(place: Located, branch: cst.If) -> str | None:
@@ -240,18 +245,20 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     if call is not None:
         yield Declined(EFFECT.format(cst.Module([]).code_for_node(call)))
         return
-    test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
-    unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
-    if unsafe is None:
-        unsafe = why_kept(place, expr.value)
-    if unsafe is None and is_tried(place, expr):
-        unsafe = "it stands in a `try`, which would catch what working it out raises"
+    test = _not_compiling(torch[0])
+    unsafe = _why_needed(place, expr)
     if isinstance(line, cst.SimpleStatementSuite):
         whole = place.piece.parents[line]
         if len(line.body) != 1 or not isinstance(whole, cst.If) or whole.body is not line:
             yield Declined("it shares its line with what is compiled")
         return  # on a line of its own with its `if`: that is guarded
     assert isinstance(line, cst.SimpleStatementLine)
+    if unsafe is None and (lines := _neighbours(place, line, test)):
+        body = [each for one in lines for each in (block_of(one.body) if isinstance(one, cst.If) else [one])]
+        body[0] = body[0].with_changes(leading_lines=())
+        together = cst.If(test=test, body=cst.IndentedBlock(body=body))
+        yield Rewrite(GUARDED, (Change(lines, (together,)),), None, torch[1], silences=True)
+        return
     number = next(i for i, each in enumerate(line.body) if each is expr)
     only = cst.SimpleStatementLine(
         body=[expr.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)],
@@ -266,6 +273,52 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     if number + 1 < len(line.body):
         made.append(_line(line.body[number + 1 :]).with_changes(trailing_whitespace=line.trailing_whitespace))
     yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1], silences=True)
+
+
+def _why_needed(place: Located, expr: cst.Expr) -> str | None:
+    """Why a message that stands as a statement may be needed where it is compiled too."""
+    assert isinstance(expr.value, cst.Call)
+    if not _pure_arguments(expr.value):
+        return LOST.format("an argument")
+    if (reason := why_kept(place, expr.value)) is not None:
+        return reason
+    return (
+        "it stands in a `try`, which would catch what working it out raises"
+        if is_tried(place, expr)
+        else None
+    )
+
+
+def _neighbours(
+    place: Located, line: cst.SimpleStatementLine, guard: cst.BaseExpression
+) -> tuple[cst.BaseStatement, ...]:
+    """The messages next to the one on `line`, and the blocks below `guard`, that can share a guard with it; nothing if
+    there are none. A blank line or a comment separates them."""
+    block = place.piece.parents[line]
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        return ()
+
+    def is_joined(each: cst.CSTNode) -> bool:
+        if isinstance(each, cst.If):
+            is_block = isinstance(each.body, cst.IndentedBlock) and each.orelse is None
+            return is_block and text(each.test) == text(guard)
+        only = each.body[0] if isinstance(each, cst.SimpleStatementLine) and len(each.body) == 1 else None
+        call = only.value if isinstance(only, cst.Expr) else None
+        if not isinstance(only, cst.Expr) or not isinstance(call, cst.Call) or not is_message(call):
+            return False
+        return unknown_call(*call.args) is None and _why_needed(place, only) is None
+
+    body = [each for each in block.body if isinstance(each, cst.BaseStatement)]
+    first = last = body.index(line)
+    while first and not getattr(body[first], "leading_lines", ()) and is_joined(body[first - 1]):
+        first -= 1
+    while (
+        last + 1 < len(body)
+        and not getattr(body[last + 1], "leading_lines", ())
+        and is_joined(body[last + 1])
+    ):
+        last += 1
+    return tuple(body[first : last + 1]) if first < last and is_joined(line) else ()
 
 
 def _is_written_elsewhere(place: Located, call: cst.Call) -> bool:

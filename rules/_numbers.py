@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.rules._conditions import is_exact, walk
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.rules._statements import is_torch
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located, Piece
 
-CONVERSIONS = {"int": "long", "float": "float", "bool": "bool"}
+CONVERSIONS = {"int": "long", "float": "double", "bool": "bool"}
 """Python's conversion of a number, and the one of a tensor."""
 OF_FLOATS = frozenset(
     "sqrt exp expm1 exp2 log log2 log10 log1p sin cos tan sinh cosh tanh asinh acosh atanh erf erfc lgamma isnan "
@@ -21,7 +23,7 @@ OF_FLOATS = frozenset(
 )
 """Functions of `math` that torch has under the same name and with the same meaning, for one argument."""
 REDUCTIONS = frozenset(
-    "sum mean max min amax amin prod std var norm any all argmax argmin median count_nonzero".split()
+    "sum mean max min amax amin prod std var norm vector_norm any all argmax argmin median count_nonzero".split()
 )
 ELEMENTWISE = frozenset("abs sqrt exp log clamp clamp_min clamp_max ceil floor round square clone".split())
 SAME_TENSOR = frozenset("detach cpu to float double half long int bool contiguous".split())
@@ -55,6 +57,10 @@ SETTING = "which `torch._dynamo.config.capture_scalar_outputs` keeps in the grap
 NESTED = Declined("it is used in an index of an index")
 BRANCH = "a branch asks for it: it is the branch that has to be written anew"
 BOUND = f"it is a size or a bound, {SETTING}"
+ROUNDS = (
+    "it says how often a loop goes round: make all rounds that may be, and keep what was there by "
+    f"`torch.where(step < n, new, old)`; or it is a bound, {SETTING}"
+)
 INTO_TEXT = "the number is written into text: do that outside of what is compiled"
 
 
@@ -68,7 +74,7 @@ def keep_tensor(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    uses = Uses(place.piece, torch[0])
+    uses = Uses(place.piece, torch[0], branches=[])
     reason = uses.of(node)
     if reason:
         yield Declined(reason)
@@ -83,12 +89,38 @@ def keep_tensor(place: Located) -> Ways:
     if changes is None:
         yield NESTED
         return
-    yield Rewrite(
+    kept = Rewrite(
         HOW,
         changes,
         UNSAFE + (HANDED if uses.handed else ""),
         torch[1] if conversion in OF_FLOATS or uses.changes else (),
     )
+    yield from _with_branches(place, kept, uses.branches or ())
+
+
+def _with_branches(place: Located, kept: Rewrite, branches: Sequence[cst.If | cst.IfExp]) -> Ways:
+    """A number kept as a tensor, together with the branch that asks for it, in each way in which that is written anew."""
+    from tcready.rules._tests import written_anew
+
+    if not branches:
+        yield kept
+        return
+    (branch, *others) = branches
+    inside = {id(each) for each in walk(branch)}
+    if others or any(id(change.old[0]) in inside for change in kept.changes):
+        yield Declined(BRANCH)
+        return
+    for way in written_anew(replace(place, node=branch.test)):
+        if isinstance(way, Declined) or way.settings:
+            yield way
+            continue
+        yield replace(
+            way,
+            how=f"{kept.how}. {way.how}",
+            changes=(*kept.changes, *way.changes),
+            unsafe="; ".join(filter(None, (kept.unsafe, way.unsafe))),
+            imports=tuple(dict.fromkeys((*kept.imports, *way.imports))),
+        )
 
 
 def _reading(
@@ -176,7 +208,7 @@ def is_scalar(node: cst.BaseExpression) -> bool:
         return is_scalar(node.expression)
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
-    name, of_torch = node.func.attr.value, is_name(node.func.value, "torch")
+    name, of_torch = node.func.attr.value, is_torch(node.func.value)
     given = [arg for arg in node.args if arg.keyword is None]
     if name in REDUCTIONS:
         named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
@@ -247,6 +279,8 @@ class Uses:
     """Names that hold it."""
     indexed: dict[cst.Subscript, cst.Index] = field(default_factory=dict)
     """Where it says which item is meant."""
+    branches: list[cst.If | cst.IfExp] | None = None
+    """The branches that ask for it, if these may be written anew with it."""
 
     def of(self, node: cst.CSTNode) -> str | None:
         """Why the number that `node` gives has to be a number; None if a tensor does as well."""
@@ -264,6 +298,9 @@ class Uses:
             return self._compared(whole, node)
         if isinstance(parent, cst.IfExp) and parent.test is not node:
             return self.of(parent)
+        if isinstance(parent, (cst.If, cst.IfExp)) and self.branches is not None:
+            self.branches += [] if parent in self.branches else [parent]
+            return None
         if isinstance(parent, (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf, cst.BooleanOperation)):
             return BRANCH
         if isinstance(parent, cst.Index):
@@ -474,7 +511,7 @@ class Uses:
             if name in TEXT:
                 return INTO_TEXT
             if name == "range":
-                return BOUND
+                return ROUNDS
             if name == "abs" or (name in ("max", "min") and len(call.args) == 2):
                 return self.of(call)
             if name in ("int", "float", "bool", "complex", "round", "len", "isinstance", "sum", "sorted"):
@@ -657,8 +694,10 @@ def index_numbers(place: Located) -> Ways:
     if reason:
         yield Declined(reason)
         return
+    numbers = [each.value for each in values.elements]
+    dtype = "" if all(map(is_exact, numbers)) else f"dtype={torch[0]}.float64, "
     made = expression(
-        f"{torch[0]}.tensor(values, device=index.device)[index.reshape(1)].squeeze(0)",
+        f"{torch[0]}.tensor(values, {dtype}device=index.device)[index.reshape(1)].squeeze(0)",
         values=node.value,
         index=index.value,
     )

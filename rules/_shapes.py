@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from tcready.rules._conditions import (
     value_of,
     walk,
 )
-from tcready.rules._statements import assigned_in, block_of, else_of, is_torch, text
+from tcready.rules._statements import assigned_in, block_of, else_of, is_torch, text, values_given
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -33,7 +34,7 @@ OF_FIRST = frozenset("cumsum dropout log_softmax normalize softmax to type_as".s
 """Those whose other arguments do not make it larger."""
 
 
-TO_ONE = frozenset("sum mean max min prod norm std var numel item amax amin median".split())
+TO_ONE = frozenset("sum mean max min prod norm vector_norm std var numel item amax amin median".split())
 """Those that make one element of a tensor when nothing but the tensor is given."""
 
 
@@ -176,7 +177,7 @@ class Shapes:
         if self.is_number(call):
             return frozenset()
         if not isinstance(call.func, cst.Attribute):
-            return None
+            return frozenset() if text(call.func) in ("bool", "float", "int") else None
         name = call.func.attr.value
         of_torch = is_torch(call.func.value)
         first = [] if of_torch else [call.func.value]
@@ -206,6 +207,15 @@ class Shapes:
         versions = ", ".join(f"{n} {self.versions[n]}" for n in sorted(names & self.versions.keys()))
         return frozenset({f"{text(node)} {versions}"})
 
+    def _is_number_of_self(self, node: cst.Attribute) -> bool:
+        """Whether an attribute of self is given nothing but numbers in its class, by literals and by parameters that are
+        numbers by their defaults or annotations."""
+        around = self.place.class_around
+        if around is None or text(node.value) != "self":
+            return False
+        stores = list(values_given(ast.walk(around), text(node)))
+        return bool(stores) and all(_is_number_given(around, each) for each in stores)
+
     def is_number(self, node: cst.BaseExpression) -> bool:
         """Whether Python has it as a number by its form: sizes, limits of a dtype, numbers written down."""
         if isinstance(node, (cst.Integer, cst.Float)):
@@ -216,11 +226,15 @@ class Shapes:
             return self.is_number(node.left) and self.is_number(node.right)
         if isinstance(node, cst.Attribute):
             return (
-                node.attr.value in ("max", "min", "eps", "tiny", "smallest_normal")
-                and isinstance(node.value, cst.Call)
-                and isinstance(node.value.func, (cst.Attribute, cst.Name))
-                and text(node.value.func).rpartition(".")[2] in ("finfo", "iinfo")
-            ) or node.attr.value == "ndim"
+                self._is_number_of_self(node)
+                or (
+                    node.attr.value in ("max", "min", "eps", "tiny", "smallest_normal")
+                    and isinstance(node.value, cst.Call)
+                    and isinstance(node.value.func, (cst.Attribute, cst.Name))
+                    and text(node.value.func).rpartition(".")[2] in ("finfo", "iinfo")
+                )
+                or node.attr.value == "ndim"
+            )
         if isinstance(node, cst.Subscript):
             return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
         if isinstance(node, cst.Call):
@@ -234,6 +248,28 @@ class Shapes:
                 or text(node.func).startswith("math.")
             )
         return False
+
+
+def _is_number_given(around: ast.ClassDef, value: ast.expr) -> bool:
+    """Whether a value that a class gives an attribute is a number."""
+    if isinstance(value, ast.Name):
+        for each in ast.walk(around):
+            for arg, default in _parameters(each) if isinstance(each, ast.FunctionDef) else ():
+                if arg.arg == value.id:
+                    annotated = arg.annotation is not None and ast.unparse(arg.annotation) in ("int", "float")
+                    return annotated or (default is not None and _is_number_given(around, default))
+        return False
+    if isinstance(value, ast.UnaryOp):
+        return _is_number_given(around, value.operand)
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _parameters(function: ast.FunctionDef) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """The parameters of a function with their defaults."""
+    args = [*function.args.posonlyargs, *function.args.args]
+    missing = [None] * (len(args) - len(function.args.defaults))
+    yield from zip(args, [*missing, *function.args.defaults], strict=True)
+    yield from zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
 
 
 def is_pure(node: cst.CSTNode) -> bool:

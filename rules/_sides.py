@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 from tcready.rules._conditions import (
     MIXED,
-    as_tensor,
+    NO_DEVICE,
+    is_exact,
     is_of_python,
     is_of_tensor,
+    test_beside,
     tree_of,
 )
 from tcready.rules._rewrites import bare, expression, line_of
@@ -101,7 +103,9 @@ class Reader:
         if not (is_of_tensor(tree) or is_of_python(tree)):
             raise Refused(MIXED)
         of_tensor = is_of_tensor(tree)
-        test = as_tensor(self.place, self.torch, tree) if of_tensor else branch.test
+        test = test_beside(self.place, self.torch, tree, branch.body, *rest) if of_tensor else branch.test
+        if test is None:
+            raise Refused(NO_DEVICE)
         test = _filled(test, side.values)
         chooser = Chooser(self.torch, test, test, self.shapes)
         for name in dict.fromkeys([*yes.values, *no.values]):
@@ -230,12 +234,33 @@ class Chooser:
         a, b = (self.of_yes or self.shapes).of(yes), self.shapes.of(no)
         if a is None or b is None or a != b:
             raise Refused(OTHER_SHAPE)
-        return expression(
-            f"{self.torch}.where(test, yes, no)",
-            test=self.named,
-            yes=self.guarded(yes, True),
-            no=self.guarded(no, False),
+        scaled = self._scaled(yes, no, True) or self._scaled(no, yes, False)
+        if scaled is not None:
+            return scaled
+        yes, no = self.guarded(yes, True), self.guarded(no, False)
+        if not a and self.shapes.is_number(yes) and self.shapes.is_number(no):
+            yes = number_as_tensor(self.torch, yes, no)
+        return expression(f"{self.torch}.where(test, yes, no)", test=self.named, yes=yes, no=no)
+
+    def _scaled(
+        self, changed: cst.BaseExpression, plain: cst.BaseExpression, taken: bool
+    ) -> cst.BaseExpression | None:
+        """`x * torch.where(test, factor, 1)` in place of `x * factor`, on the side `taken`, and `x` on the other: what is
+        not chosen gives no NaN to a gradient. So with a quotient; None for another side, and for a factor of Python's."""
+        if not isinstance(changed, cst.BinaryOperation) or self.of_yes is not None:
+            return None
+        factor = changed.right
+        if (
+            not isinstance(changed.operator, (cst.Multiply, cst.Divide))
+            or text(changed.left) != text(plain)
+            or self.shapes.is_number(factor)
+        ):
+            return None
+        order = "factor, 1" if taken else "1, factor"
+        chosen = expression(
+            f"{self.torch}.where(test, {order})", test=self.named, factor=bare(self.guarded(factor, taken))
         )
+        return changed.with_changes(right=chosen)
 
     def guarded(self, node: Node, taken: bool) -> Node:
         """A side whose operands are harmless where it is not taken: no NaN or infinity reaches the gradient of the
@@ -257,6 +282,16 @@ class Chooser:
         if not asked:
             return made
         return [line_of(cst.Assign([cst.AssignTarget(self.named)], self.test)), *made]
+
+
+def number_as_tensor(
+    torch: str, number: cst.BaseExpression, *others: cst.BaseExpression
+) -> cst.BaseExpression:
+    """A number that becomes a tensor together with others, with all digits that Python has; the number itself if torch's
+    default dtype holds all of them exactly."""
+    if all(map(is_exact, (number, *others))):
+        return number
+    return expression(f"{torch}.tensor(a, dtype={torch}.float64)", a=number)
 
 
 Node = TypeVar("Node", bound=cst.CSTNode)

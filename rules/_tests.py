@@ -11,11 +11,34 @@ from tcready.rules._conditions import owner_of, python_first
 from tcready.rules._guards import asserting, raising
 from tcready.rules._masked import unguarded
 from tcready.rules._messages import message_branch
+from tcready.rules._statements import block_of, else_of
 from tcready.rules._truths import looping
 from tcready.static.rule import Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
+
+
+LEAVES_LOOP = (
+    "the test ends a loop, or a round of it: make all rounds, and keep what was there by `torch.where(done, old, new)` "
+    "with `done = done | test`, or call `torch._higher_order_ops.while_loop`"
+)
+
+
+def _leaves_loop(place: Located, branch: cst.If) -> bool:
+    """Whether a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
+    node: cst.CSTNode | None = branch
+    while node is not None and not isinstance(node, (cst.For, cst.While, cst.FunctionDef)):
+        node = place.piece.parents.get(node)
+    if not isinstance(node, (cst.For, cst.While)):
+        return False
+    last = [side[-1] for side in (block_of(branch.body), else_of(branch)) if side]
+    return any(
+        isinstance(part, (cst.Break, cst.Continue, cst.Return))
+        for statement in last
+        if isinstance(statement, cst.SimpleStatementLine)
+        for part in statement.body
+    )
 
 
 def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
@@ -31,6 +54,9 @@ def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
         alone = [*raising(place)] or [*message_branch(place, owner)]
         if alone:
             yield from alone
+            return
+        if _leaves_loop(place, owner):
+            yield Declined(LEAVES_LOOP)
             return
         found = [*unguarded(place), *choosing_statement(place), *python_first(owner)]
         yield from (each for each in found if isinstance(each, Rewrite))

@@ -42,8 +42,12 @@ def check(fact: Call) -> Claim | None:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._numbers import keep_tensor
+    from tcready.rules._sorts import sorting
     from tcready.rules._tests import written_anew
 
+    if found := [*sorting(place)]:
+        yield from found
+        return
     yield from written_anew(place)
     yield from keep_tensor(place)
 

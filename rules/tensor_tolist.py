@@ -39,7 +39,11 @@ def check(fact: Call) -> Claim | None:
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._numbers import keep_tensors
     from tcready.rules._parts import padded_parts
+    from tcready.rules._places import over_places
 
+    if found := [*over_places(place)]:
+        yield from found
+        return
     yield from padded_parts(place)
     yield from keep_tensors(place)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import libcst as cst
 from tcready.edits import applied
+from tcready.refactor.imports import line_of_import
 from tcready.schema.edit import Edit
 from tcready.schema.static import Finding
 from tcready.schema.words import TcreadyError
@@ -34,6 +35,8 @@ class Proposal:
     """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
     silences: bool = False
     """Whether what is printed, logged or warned of is not where it is compiled."""
+    asserts: bool = False
+    """Whether a check of the user's becomes an assertion where it is compiled: it raises RuntimeError there."""
 
 
 def suggest(suspects: Iterable[Suspect]) -> list[tuple[Edit, ...]]:
@@ -90,7 +93,7 @@ def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Dec
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
             continue
-        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings, way.silences)
+        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings, way.silences, way.asserts)
 
 
 def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
@@ -182,7 +185,12 @@ def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> E
         after = last + 1 <= len(source.lines)
         end = (last + 1, 1) if after else (last, len(source.lines[last - 1]) + 1)
         return Edit(path, first, 1, *end, "")
-    new_text = source.line_end(first).join(written).removeprefix(margin)
+    line_end = source.line_end(first)
+    new_text = line_end.join(written).removeprefix(margin)
+    above = source.lines[first - 2].strip() if first > 1 else ""
+    if isinstance(new[0], cst.FunctionDef) and above and not above.endswith(":"):
+        new_text = f"{line_end}{margin}{new_text}"
+        return Edit(path, first, 1, last, len(source.lines[last - 1]) + 1, new_text)
     return Edit(path, first, len(margin) + 1, last, len(source.lines[last - 1]) + 1, new_text)
 
 
@@ -217,8 +225,14 @@ def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
 
 
 def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
-    """Import statements behind the imports that the file begins with, else above its first statement."""
-    needed = tuple(imports)
+    """Import statements among those of packages that the file begins with, in their order, else behind the imports, or
+    above the first statement; what else is needed, definitions, behind the imports."""
+    needed = list(imports)
+    while needed and (module := needed[0].removeprefix("import ")) != needed[0]:
+        line = line_of_import(source, module)
+        if line is None or line > len(source.lines):
+            break
+        yield Edit(path, line, 1, line, 1, f"{needed.pop(0)}{source.line_end(line)}")
     if not needed:
         return
     last, first = 0, 1

@@ -33,6 +33,12 @@ def setting_line(text: str) -> str:
     return f"{f'import {module}; ' if dot else ''}torch._dynamo.config.{name}.add({value})"
 
 
+COMPILED_RAISES = "that compiled code raises "
+"""Begins the condition of a change after which compiled code raises another type of exception than eager code."""
+ASSERTION_RAISES = f"{COMPILED_RAISES}RuntimeError "
+"""The same, of an assertion in the graph."""
+
+
 @dataclass(frozen=True)
 class Span:
     """An expression of a file; lines and columns count from 1, the end is one past the last."""

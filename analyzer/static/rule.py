@@ -65,6 +65,8 @@ class Rewrite:
     """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
     silences: bool = False
     """Whether what is printed, logged or warned of is not where it is compiled."""
+    asserts: bool = False
+    """Whether a check of the user's becomes an assertion where it is compiled: it raises RuntimeError there."""
 
 
 @dataclass(frozen=True)

@@ -410,3 +410,34 @@ def test_a_name_of_torch_that_the_file_deletes_is_none(tmp_path: Path) -> None:
     )
     after = change(tmp_path, "import torch as th\n" + text + "\n\ndel torch\n")
     assert "if not th.compiler.is_compiling():" in after
+
+
+JOINED = [
+    (
+        "if x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)",
+        "if not {c} and x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)",
+    ),
+    (
+        "if x.shape[0] > 9:\n    x = x[0]\nelif x.shape[0] > 2:\n    print(x.shape)",
+        "if x.shape[0] > 9:\n    x = x[0]\nelif not {c} and x.shape[0] > 2:\n    print(x.shape)",
+    ),
+    ("print(1)\nprint(2)", "if not {c}:\n    print(1)\n    print(2)"),
+    (
+        "print(1)\nif not {c}:\n    print(2)\nprint(3)",
+        "if not {c}:\n    print(1)\n    print(2)\n    print(3)",
+    ),
+    ("print(1)\n\nprint(2)", "if not {c}:\n    print(1)\n\nprint(2)"),
+    ("print(1)\nif not {c}:\n    print(2)\nelse:\n    x = x + 1", None),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), JOINED)
+def test_a_guard_is_joined_with_what_is_there(before: str, after: str | None, tmp_path: Path) -> None:
+    def text(body: str) -> str:
+        return forward(f"{body}\nreturn x + 1".replace("{c}", "torch.compiler.is_compiling()"))
+
+    made = change(tmp_path, text(before))
+    if after is not None:
+        assert made == text(after)
+    else:
+        assert made.count("is_compiling") == 2

@@ -55,11 +55,17 @@ KEPT = {
 DECLINED = {
     "a size": ("return x.new_zeros(x.sum().long().item()).sum() + x", "a size or a bound"),
     "a bound": ("n = (x > 0).sum().item()\nreturn x[:, :n]", "a size or a bound"),
-    "a bound of a loop": ("for _ in range(int(x.sum())):\n    x = x + 1\nreturn x", "a size or a bound"),
+    "a bound of a loop": (
+        "for _ in range(int(x.sum())):\n    x = x + 1\nreturn x",
+        "how often a loop goes round",
+    ),
     "given back": ("return x.sum().item()", "given back"),
     "a key": ("k = x.long().sum().item() * 2654435761 % 7\nreturn x * k", "would wrap"),
     "a shift": ("k = x.long().sum().item() << 8\nreturn x * k", "would wrap"),
-    "a branch": ("n = x.sum().item()\nreturn x + 1 if n > 0 else x", "a branch asks for it"),
+    "two branches": (
+        "n = x.sum().item()\ny = x + 1 if n > 0 else x\nreturn y if n > 1 else x",
+        "a branch asks for it",
+    ),
     "text": ("n = x.sum().item()\ns = f'{n}'\nreturn x * len(s)", "written into text"),
     "a running total": ("total = 0.0\ntotal += x.sum().item()\nreturn x * total", "Python number"),
     "a list": ("seen = []\nseen.append(x.sum().item())\nreturn x * seen[0]", "a container"),

@@ -90,7 +90,16 @@ from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema.proof import SLOWER, Differs, FunctionPlace, ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.proof import (
+    COMPILED_RAISES,
+    SLOWER,
+    Differs,
+    FunctionPlace,
+    ProofRequest,
+    ProofResult,
+    Trial,
+    Variant,
+)
 from tcready.schema.words import Mode
 from torch import nn
 
@@ -564,7 +573,10 @@ def _eager(
                 continue
             if found is None and expected.warned != actual.warned:
                 warned = next(iter({*expected.warned} ^ {*actual.warned}), "").strip()
-                conditions.setdefault(key.only, f"torch warns otherwise: {warned[:MOST]}")
+                if {*actual.warned} <= {*expected.warned}:
+                    notice = notice or f"torch does not warn any more: {warned[:MOST]}"
+                else:
+                    conditions.setdefault(key.only, f"torch warns otherwise: {warned[:MOST]}")
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
@@ -769,7 +781,7 @@ def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behavio
     what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
     if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
-    text = f"that compiled code raises {compiled.error} where eager code raises {eager.error} ({key.words})"
+    text = f"{COMPILED_RAISES}{compiled.error} where eager code raises {eager.error} ({key.words})"
     return replace(trial, condition=trial.condition or text)
 
 

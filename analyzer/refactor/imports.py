@@ -1,0 +1,155 @@
+"""Imports of a file that a change makes unused, or needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+from tcready.edits import applied
+from tcready.schema.edit import Edit
+from tcready.schema.words import lines_of
+from tcready.static.source import Source, nodes_in
+
+DYNAMIC = frozenset({"__getattr__", "eval", "exec", "globals", "locals", "vars"})
+"""What may read a name that is written nowhere."""
+_WORD = re.compile(r"\w+")
+
+
+def remove_unused(before: str, after: str, file: str) -> str:
+    """The changed text of a file without the imports at its top level that `before` uses and `after` does not.
+
+    An `__init__.py` keeps all of them, for others import from it; so do names in texts (`__all__`, annotations), names
+    that the file gives a value elsewhere, `import a as a`, and lines with a `noqa`.
+    """
+    if before == after or file.rpartition("/")[2] == "__init__.py":
+        return after
+    old, new = ast.parse(before), ast.parse(after)
+    used, bound = _used(new), _bound(new)
+    if used & DYNAMIC:
+        return after
+    candidates = _used(old) - used
+    edits: list[Edit] = []
+    lines = lines_of(after)
+    for statement, following in zip(new.body, [*new.body[1:], None], strict=True):
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            continue
+        last = statement.end_lineno or statement.lineno
+        kept = [
+            alias
+            for alias in statement.names
+            if (name := _name(alias)) not in candidates or bound.count(name) > 1 or alias.asname == alias.name
+        ]
+        shares = following is not None and following.lineno == last
+        has_noqa = any("noqa" in line for line in lines[statement.lineno - 1 : last])
+        if len(kept) == len(statement.names) or shares or statement.col_offset or has_noqa:
+            continue
+        edits += _without(statement, kept) if kept else [_gone(statement, lines)]
+    return applied(after, edits)
+
+
+def _used(tree: ast.Module) -> set[str]:
+    """The names that are read in a file, and the words in its texts, but for docstrings."""
+    found: set[str] = set()
+    texts: set[int] = set()
+    for node in nodes_in(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            texts.add(id(node.value))
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef) and node.name in DYNAMIC:
+            found.add(node.name)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            found.update(node.names)
+    for node in nodes_in(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+            found.update(_WORD.findall(node.value))
+    return found
+
+
+def _bound(tree: ast.Module) -> list[str]:
+    """The names that imports and assignments of a file give a value, each as often as they do."""
+    found: list[str] = []
+    for node in nodes_in(tree):
+        if isinstance(node, ast.alias):
+            found.append(_name(node))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.append(node.id)
+    return found
+
+
+def _name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _without(statement: ast.Import | ast.ImportFrom, kept: Sequence[ast.alias]) -> Iterator[Edit]:
+    """Some names of an import taken out, with the commas behind them."""
+    names = statement.names
+    for number, alias in enumerate(names):
+        if alias in kept:
+            continue
+        if number + 1 < len(names):
+            follows = names[number + 1]
+            yield _cut(alias.lineno, alias.col_offset, follows.lineno, follows.col_offset)
+        else:
+            last = next(each for each in reversed(names) if each in kept)
+            begin = last.col_offset + len(ast.unparse(last))
+            yield _cut(last.lineno, begin, alias.end_lineno, alias.end_col_offset)
+
+
+def _cut(line: int, column: int, end_line: int | None, end_column: int | None) -> Edit:
+    """Nothing in place of what stands there, by the places of ast."""
+    assert end_line is not None
+    assert end_column is not None
+    return Edit("", line, column + 1, end_line, end_column + 1, "")
+
+
+def _gone(statement: ast.Import | ast.ImportFrom, lines: Sequence[str]) -> Edit:
+    """The lines of an import; with a blank line below it if one stands above it, with all of them if it comes first."""
+    last = statement.end_lineno or statement.lineno
+    is_first = statement.lineno == 1
+    if is_first or not lines[statement.lineno - 2].strip():
+        while last + 1 < len(lines) and not lines[last].strip():
+            last += 1
+            if not is_first:
+                break
+    return Edit("", statement.lineno, 1, last + 1, 1, "")
+
+
+def line_of_import(source: Source, module: str) -> int | None:
+    """The line above which `import module` belongs, among the imports of packages that a file begins with; None if it
+    has none."""
+    groups: list[list[ast.Import | ast.ImportFrom]] = []
+    last = 0
+    for number, statement in enumerate(source.tree.body):
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            if number or not is_text:
+                break
+            continue
+        if statement.lineno == last + 1 and groups:
+            groups[-1].append(statement)
+        else:
+            groups.append([statement])
+        last = statement.end_lineno or statement.lineno
+    of_packages = [group for group in groups if any(map(_is_of_package, group))]
+    if not of_packages:
+        return None
+    group = of_packages[0]
+    plain = [each for each in group if isinstance(each, ast.Import)]
+    later = next((each for each in plain if each.names[0].name > module), None)
+    if later is not None:
+        return later.lineno
+    if plain:
+        return (plain[-1].end_lineno or plain[-1].lineno) + 1
+    return group[0].lineno
+
+
+def _is_of_package(statement: ast.Import | ast.ImportFrom) -> bool:
+    """Whether it imports from a package that is neither in the standard library nor relative."""
+    if isinstance(statement, ast.ImportFrom):
+        names = [statement.module or ""] if not statement.level else []
+    else:
+        names = [alias.name for alias in statement.names]
+    return any(name.partition(".")[0] not in sys.stdlib_module_names for name in names)

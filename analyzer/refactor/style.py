@@ -1,0 +1,93 @@
+"""Changed text in the style of its project: lines as long as they may be, and no unused imports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from tcready.refactor.imports import remove_unused
+from tcready.refactor.layout import wrap
+from tcready.schema.paths import is_installed
+from tcready.static.source import Source
+
+DEFAULT = 88
+"""The line length of Black and Ruff if nothing else is set."""
+KEYS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        ".ruff.toml": {"": "line-length"},
+        "ruff.toml": {"": "line-length"},
+        "pyproject.toml": {"tool.ruff": "line-length", "tool.black": "line-length"},
+        ".flake8": {"flake8": "max-line-length"},
+        "setup.cfg": {"flake8": "max-line-length", "pycodestyle": "max-line-length"},
+        "tox.ini": {"flake8": "max-line-length", "pycodestyle": "max-line-length"},
+        ".editorconfig": {"*.py": "max-line-length", "*": "max-line-length"},
+    }
+)
+"""The sections, and the key in them, that set the line length in each file of settings."""
+_SECTION = re.compile(r"\s*\[([^\]]*(?:\{[^}]*\}[^\]]*)?)\]\s*(?:[#;].*)?")
+_NUMBER = re.compile(r"\s*([\w-]+)\s*=\s*(\d{2,3})\s*(?:[#;].*)?")
+
+
+def tidied(before: Source, after: str) -> str:
+    """The changed text of a file without imports that became unused, and with long new lines wrapped; as it is if it does
+    not parse, or is a notebook."""
+    if before.cells or after == before.text:
+        return after
+    try:
+        made = remove_unused(before.text, after, before.path.name)
+        return wrap(before.text, made, before.derive(_line_length), before.derive(_step))
+    except (SyntaxError, ValueError, RecursionError):
+        return after
+
+
+def _line_length(source: Source) -> int:
+    return line_length(source.path)
+
+
+def _step(source: Source) -> str:
+    """One level of indentation, as the first indented line has it."""
+    first = next(
+        (re.match(r"[ \t]+", line) for line in source.lines if line[:1] in (" ", "\t") and line.strip()), None
+    )
+    return first[0] if first else "    "
+
+
+def line_length(path: Path) -> int:
+    """The line length that the project around a file sets: the nearest file of settings that names one counts."""
+    if is_installed(str(path)):
+        return DEFAULT
+    for folder in path.resolve().parents:
+        for name, keys in KEYS.items():
+            if (found := _length_in(folder / name, keys)) is not None:
+                return found
+        if (folder / ".git").exists():
+            break
+    return DEFAULT
+
+
+def _length_in(file: Path, keys: Mapping[str, str]) -> int | None:
+    """What a file of settings says, in TOML or as an INI file; None if it is not there or says nothing."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    found: dict[str, int] = {}
+    section = ""
+    for line in text.splitlines():
+        if header := _SECTION.fullmatch(line):
+            section = header[1].strip()
+        elif entry := _NUMBER.fullmatch(line):
+            for wanted, key in keys.items():
+                if _is_section(section, wanted) and entry[1].replace("_", "-") == key:
+                    found.setdefault(wanted, int(entry[2]))
+    return next((found[wanted] for wanted in keys if wanted in found), None)
+
+
+def _is_section(section: str, wanted: str) -> bool:
+    """Whether a section is the one that is wanted; of .editorconfig `[*.{js,py}]` speaks of `*.py`."""
+    if section == wanted:
+        return True
+    suffix = wanted.removeprefix("*.")
+    return suffix != wanted and section.startswith("*.{") and suffix in re.split(r"[{},\s]+", section)

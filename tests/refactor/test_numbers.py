@@ -1,0 +1,81 @@
+"""Numbers read from tensors, with the branch, the sort or the loop that asks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rewriting import assert_same, change, forward, proposed
+from tcready.static.rule import Declined
+
+MASK = "mask = x.sum(1) > 0\n"
+WRITTEN = {
+    "a norm clip": (
+        "n = x.norm().item()\nif n > 1:\n    x = x / n\nreturn x + 1",
+        "x = x / torch.where(n > 1, n, 1)",
+    ),
+    "a norm clip that multiplies": (
+        "total = torch.linalg.vector_norm(x).item()\nif total > 2.0:\n    x = x * (2.0 / total)\nreturn x",
+        "x = x * torch.where(condition, 2.0 / torch.where(condition, total, 1), 1)",
+    ),
+    "a peak of two tensors": (
+        "y = x + 1\npeak = float(x.abs().max())\nif peak > 0.5:\n    x = x * 0.5\n    y = y - peak\nreturn x + y",
+        "torch.where(condition, y - peak, y)",
+    ),
+    "sorted": (
+        "scores = x.sum(1)\norder = sorted(range(len(scores)), key=lambda i: scores[i].item())\nreturn x[order]",
+        "order = scores.argsort(stable=True)",
+    ),
+    "sorted from the largest": (
+        "scores = x.sum(1)\norder = sorted(range(x.size(0)), key=lambda i: float(scores[i]), reverse=True)\n"
+        "return x[torch.tensor(order)]",
+        "return x[order]",
+    ),
+    "sorted by the negative": (
+        "scores = x.sum(1)\norder = sorted(range(4), key=lambda i: -scores[i].item())\n"
+        "return torch.stack([x[i] for i in order])",
+        "scores[:4].argsort(descending=True, stable=True)",
+    ),
+    "a loop over a mask": (
+        f"{MASK}out = x.clone()\nfor i in mask.nonzero():\n    out[i] = torch.sqrt(x[i].abs()) + 1\nreturn out",
+        "out.copy_(torch.where(chosen,",
+    ),
+    "a loop over places": (
+        "mask = x > 0\nout = x.clone()\nfor b, t in torch.nonzero(mask).tolist():\n    out[b, t] = x[b, t] * 2\nreturn out",
+        "out.copy_(torch.where(chosen, torch.where(chosen, x, 1) * 2, out))",
+    ),
+}
+DECLINED = {
+    "order = sorted(range(4), key=lambda i: x[i].sum().item())\nreturn x[order]": "is more than an item of one tensor",
+    "s = x.sum(1)\norder = sorted([0, 1], key=lambda i: s[i].item())\nreturn x[order]": "sorts more than indices",
+    f"{MASK}for i in mask.nonzero():\n    x[i] = x[i].sum()\nreturn x": "reduces a row to one number",
+    f"{MASK}for i in mask.nonzero():\n    x[i] = self.f(x[i])\nreturn x": "calls what may be a module",
+    f"{MASK}for i in mask.nonzero():\n    x = x + i\nreturn x": "the loop does more at each place",
+    "for _ in range(3):\n    if x.norm() < 1:\n        break\n    x = x / 2\nreturn x": "ends a loop",
+    "for _ in range(3):\n    if x.norm() < 1:\n        return x\n    x = x / 2\nreturn x": "ends a loop",
+    "for i in range(x.argmax().item()):\n    x = x + i\nreturn x": "how often a loop goes round",
+}
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(("body", "written"), WRITTEN.values(), ids=WRITTEN)
+def test_it_is_written_with_tensors(body: str, written: str, tmp_path: Path) -> None:
+    import torch
+
+    before = forward(body)
+    after = change(tmp_path, before)
+    assert written in after
+    for scale in (0.01, 1.0, 100.0):
+
+        def inputs() -> tuple[Any, ...]:
+            made = torch.randn(4, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * scale  # noqa: B023
+            return (made.requires_grad_(),)
+
+        assert_same(before, after, inputs)
+
+
+@pytest.mark.parametrize("body", DECLINED)
+def test_it_is_declined_with_a_reason(body: str, tmp_path: Path) -> None:
+    reasons = [each.reason for each in proposed(tmp_path, forward(body)) if isinstance(each, Declined)]
+    assert any(DECLINED[body] in reason for reason in reasons), reasons
