@@ -6,9 +6,9 @@
 
 The kinds of patches are in tests/wrong_patches.py and tests/right_patches.py. They take turns. A wrong patch counts if
 tests/witness.py finds a call that shows the difference, a right one if it finds none; it shares no code with the prover.
-All other patches are set aside. Each case is one line of FOLDER/patches.jsonl: its kind, patch, witness and verdict. A run
-that was interrupted continues. A patch is accepted if `prove` says that it does the same. Whether the patch removes a
-break of the model is another question and does not count.
+Every other wrong patch has to agree on the inputs as given. All other patches are set aside. Each case is one line of
+FOLDER/patches.jsonl: its kind, patch, witness and verdict. A run that was interrupted continues. A patch is accepted if
+`prove` says that it does the same. Whether the patch removes a break of the model is another question and does not count.
 
 Exits 1 if more than 2 % of the wrong patches are accepted, or less than 95 % of the right ones.
 """
@@ -42,8 +42,10 @@ KINDS = {"wrong": wrong_patches.KINDS, "right": right_patches.KINDS}
 WORST_WRONG, LEAST_RIGHT = 0.02, 0.95
 TRIES = 12
 """Patches that are made for one case, until one counts."""
+PATIENCE = 15
+"""Seconds after which no further patch is searched for one case."""
 AGREES_WHEN_GIVEN = frozenset({"pin a size", "pin a type"})
-"""Kinds that count only where the inputs as given show nothing: a value is pinned as somebody saw it."""
+"""Kinds that count only if the inputs as given show no difference: they pin a value that somebody saw."""
 
 
 def index(out: Path, sample: dict[str, Model]) -> dict[str, dict[str, list[str]]]:
@@ -72,6 +74,31 @@ def made_patches(
             new = carried_out(site, other)
             if new is not None:
                 yield model, new
+
+
+def one_case(
+    sample: dict[str, Model], names: list[str], key: tuple[str, str, int, int], known: set[str]
+) -> dict[str, Any]:
+    """Makes patches of one kind until one counts, and proves that one. `known` patches are left out."""
+    side, kind, number, seed = key
+    entry: dict[str, Any] = {"side": side, "kind": kind, "number": number, "seed": seed, "set_aside": 0}
+    agrees_when_given = side == "wrong" and (number % 2 == 1 or kind in AGREES_WHEN_GIVEN)
+    choose = random.Random(f"{seed}:{side}:{kind}:{number}")
+    until = time.monotonic() + PATIENCE
+    for model, new in made_patches(sample, names, kind, KINDS[side][kind], choose):
+        patch = patch_between(model.text, new)
+        if patch in known:
+            continue
+        verdict, why = witness.search(
+            model.text, new, agreeing_when_given=agrees_when_given, all_lines_run=side == "right"
+        )
+        if verdict == ("differs" if side == "wrong" else "same"):
+            known.add(patch)
+            return entry | {"model": model.name, "patch": patch, "witness": why, **judge(model, patch)}
+        entry["set_aside"] += 1
+        if time.monotonic() > until:
+            break
+    return entry
 
 
 def judge(model: Model, patch: str) -> dict[str, Any]:
@@ -115,7 +142,7 @@ def carry_out(args: argparse.Namespace) -> None:
     log = args.out / "patches.jsonl"
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
     done = {(each["side"], each["kind"], each["number"], each["seed"]) for each in lines}
-    patches = {each.get("patch") for each in lines}
+    patches = {each["patch"] for each in lines if "patch" in each}
     ends = time.monotonic() + 60 * args.minutes
     count, number = 0, 0
     with one_server():
@@ -127,28 +154,8 @@ def carry_out(args: argparse.Namespace) -> None:
                     continue
                 if time.monotonic() >= ends or count >= args.limit:
                     break
-                choose = random.Random(f"{args.seed}:{side}:{kind}:{number}")
-                entry: dict[str, Any] = {
-                    "side": side,
-                    "kind": kind,
-                    "number": number,
-                    "seed": args.seed,
-                    "set_aside": 0,
-                }
-                for model, new in made_patches(sample, known[side][kind], kind, KINDS[side][kind], choose):
-                    patch = patch_between(model.text, new)
-                    if patch in patches:
-                        continue
-                    verdict, why = witness.search(
-                        model.text, new, agreeing_when_given=kind in AGREES_WHEN_GIVEN
-                    )
-                    if verdict != ("differs" if side == "wrong" else "same"):
-                        entry["set_aside"] += 1
-                        continue
-                    patches.add(patch)
-                    entry |= {"model": model.name, "patch": patch, "witness": why, **judge(model, patch)}
-                    count += 1
-                    break
+                entry = one_case(sample, known[side][kind], key, patches)
+                count += "state" in entry
                 with log.open("a", encoding="utf-8") as lines_out:
                     lines_out.write(json.dumps(entry) + "\n")
             number += 1

@@ -346,7 +346,7 @@ IN_PLACE = ("relu", "add", "mul", "sub", "div", "clamp", "sigmoid", "tanh", "exp
 
 def work_in_place(site: Site) -> Texts:
     call = call_of(site)
-    if call is not None and call.name in IN_PLACE and (call.module or "") != "F":
+    if call is not None and call.name in IN_PLACE and call.module != "F" and call.subject.isidentifier():
         yield f"({call.subject}).{call.name}_({', '.join(call.arguments)})"
     node = site.node
     if isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Assign):

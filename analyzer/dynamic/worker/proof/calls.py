@@ -49,6 +49,7 @@ from tcready.dynamic.worker.proof.variations import (
     LOGGED,
     OF_MODULES,
     OF_PYTHON,
+    ON_META,
     OTHER_MODE_INSIDE,
     OTHER_WEIGHTS,
     RETYPED,
@@ -166,6 +167,7 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
     found += [FROZEN] if mode == "train" else []
     found += ENVIRONMENT if request.environment else []
     found += [IN_INFERENCE_MODE] if mode == "infer" else []
+    found += [ON_META] if mode == "infer" else []
     found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
     return tuple(found)
 
@@ -265,6 +267,8 @@ def called(
         if gradients:  # what is passed on is no leaf in a model, and work in place on a leaf raises
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
         stack.enter_context(setting(key.variation))
+        if key.variation == ON_META:
+            function = _on_meta(model)
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
         called_once = functools.partial(
@@ -286,6 +290,24 @@ def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
     except Exception:  # whatever the user's own objects raise
         return model, function
     return double, double if function is model else MethodType(function.__func__, double)
+
+
+def _on_meta(model: Any) -> Callable[..., Any]:
+    """Call a copy of a model on the meta device, and return the types of its outputs. What cannot be copied raises."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        moved = model
+        if isinstance(model, nn.Module):
+            if sum(each.numel() for each in model.parameters()) > COPIED:
+                raise NotImplementedError("the model is too large to be copied")
+            moved = copy.deepcopy(model).to("meta")
+        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, kwargs))
+        outputs = drained(moved(*args, **kwargs))
+        return pytree.tree_map_only(
+            torch.Tensor, lambda each: f"{each.dtype} {[*each.shape]} {each.device}", outputs
+        )
+
+    return call
 
 
 def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[str, ...]:
@@ -327,13 +349,8 @@ def _fitting(
 ) -> tuple[str, ...]:
     """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
     retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
-    known, last = fitting((args, kwargs), numbers), late(numbers)
-    return (
-        *(name for name in known if name not in last),
-        *more,
-        *retyped,
-        *(name for name in known if name in last),
-    )
+    names, last = (*fitting((args, kwargs), numbers), *more, *retyped), late(numbers)
+    return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
 
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")

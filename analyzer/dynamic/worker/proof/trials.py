@@ -74,6 +74,7 @@ from tcready.dynamic.worker.proof.variations import (
     OF_OTHER_STRIDES,
     OF_PYTHON,
     OF_SETTINGS,
+    ON_META,
     ONE_TRUE,
     ONES,
     OTHER_NUMBERS,
@@ -582,7 +583,7 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
     """Whether a call raised since the code as it stands does not take such arguments, or torch not such a setting."""
     may_not_fit = key.variation in MAY_NOT_FIT or key.variation in integers_at(key.numbers)
-    may_not_fit |= key.variation == UNDER_AUTOCAST and not seen.raised
+    may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META) and not seen.raised
     return may_not_fit and seen.error is not None
 
 

@@ -500,6 +500,9 @@ GRADIENTS_TURNED = {
 IN_INFERENCE_MODE = "given, in inference mode"
 UNDER_AUTOCAST = "given, under autocast"
 """Of such a call the types of what it gives are compared: values have fewer digits."""
+ON_META = "given, on the meta device"
+"""Of such a call the types of the outputs are compared: there are no values. A device that is written in the code is
+another one than that of the inputs."""
 DOUBLE_BY_DEFAULT = "given, with float64 as the default dtype"
 OTHER_MODE_INSIDE = "given, with the modules inside in the other mode"
 FROZEN = "given, with every other parameter frozen"
@@ -513,6 +516,7 @@ OF_SETTINGS = (
     *GRADIENTS_TURNED.values(),
     IN_INFERENCE_MODE,
     UNDER_AUTOCAST,
+    ON_META,
     DOUBLE_BY_DEFAULT,
     OTHER_MODE_INSIDE,
     FROZEN,
@@ -618,7 +622,7 @@ def of_other_sizes(numbers: tuple[float, ...]) -> frozenset[str]:
 
 def late(numbers: tuple[float, ...]) -> frozenset[str]:
     """The names of variations that may spoil what a model keeps: they are tried behind the others."""
-    return of_other_sizes(numbers) | LAST.keys()
+    return of_other_sizes(numbers) | LAST.keys() | {ON_META}
 
 
 def _one(number: float, way: int) -> Vary:
