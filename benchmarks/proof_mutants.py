@@ -42,6 +42,8 @@ KINDS = {"wrong": wrong_patches.KINDS, "right": right_patches.KINDS}
 WORST_WRONG, LEAST_RIGHT = 0.02, 0.95
 TRIES = 12
 """Patches that are made for one case, until one counts."""
+OF_BREAKS = ("the break is still there", "it breaks in what was written anew")
+"""Reasons for which a patch that does the same is refused: they are about breaks."""
 PATIENCE = 15
 """Seconds after which no further patch is searched for one case."""
 AGREES_WHEN_GIVEN = frozenset({"pin a size", "pin a type"})
@@ -114,7 +116,7 @@ def judge(model: Model, patch: str) -> dict[str, Any]:
     seconds = round(time.monotonic() - began, 2)
     if isinstance(change, str):
         return {"state": "not_run", "reason": change, "accepted": None, "seconds": seconds}
-    agrees = api.holds(change) or change.reason == "the break is still there"
+    agrees = api.holds(change) or (change.reason or "").startswith(OF_BREAKS)
     return {
         "state": change.state,
         "reason": change.reason or change.unsafe,

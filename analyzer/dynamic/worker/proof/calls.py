@@ -29,7 +29,7 @@ from tcready.dynamic.worker.proof.altered import (
     setting,
     weights_of,
 )
-from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_types
+from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_outputs, of_types
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
@@ -37,13 +37,14 @@ from tcready.dynamic.worker.proof.variations import (
     AS_NUMPY,
     AS_PYTHON,
     DOUBLE_BY_DEFAULT,
+    DTYPES,
     EACH_APART,
     EMPTY,
     ENVIRONMENT,
     FROZEN,
     GIVEN,
     GRADIENTS_TURNED,
-    IN_DOUBLE,
+    IN_BFLOAT16,
     IN_INFERENCE_MODE,
     LEFT_OUT,
     LOGGED,
@@ -240,8 +241,8 @@ def called(
 ) -> Behaviour:
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
     counted where it `counts`. With `widening`, in a wide dtype."""
-    if key.variation == IN_DOUBLE:
-        model, function = _in_double(model, function)
+    if dtype := DTYPES.get(key.variation):
+        model, function = _converted(model, function, dtype)
     if key.variation == TWICE:
         function = _twice(function)
     draw = torch.Generator().manual_seed(key.seed)
@@ -274,6 +275,8 @@ def called(
         called_once = functools.partial(
             behaviour, model, watched=watched, leaves=leaves, gradients=gradients, counts=counts
         )
+        if key.variation == IN_BFLOAT16:
+            return of_outputs(called_once(function, args, kwargs))
         if key.variation != UNDER_AUTOCAST:
             return called_once(function, args, kwargs)
         whole = called_once(function, *pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs)))
@@ -281,15 +284,15 @@ def called(
         return of_types(called_once(cast, args, kwargs), whole)
 
 
-def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
-    """A copy of a module whose floats have 64 bits, and the function as a method of that; what cannot be copied stays."""
+def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Return a copy of a module with floats of a dtype, and the function as its method. What cannot be copied stays."""
     if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
         return model, function
     try:
-        double = copy.deepcopy(model).double()
+        converted = copy.deepcopy(model).to(dtype)
     except Exception:  # whatever the user's own objects raise
         return model, function
-    return double, double if function is model else MethodType(function.__func__, double)
+    return converted, converted if function is model else MethodType(function.__func__, converted)
 
 
 def _on_meta(model: Any) -> Callable[..., Any]:

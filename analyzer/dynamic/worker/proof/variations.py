@@ -381,6 +381,10 @@ def _on_cpu(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.T
     return lambda tensor: change(tensor) if tensor.device.type == "cpu" and tensor.dtype.is_signed else tensor
 
 
+def _converted(dtype: torch.dtype) -> Vary:
+    return _floats(lambda tensor: tensor.to(dtype) if tensor.dtype == torch.float32 else tensor)
+
+
 def _some_integers(number: int) -> Vary:
     return lambda value, draw: _some(_kinds(_same, _on_cpu(_all(number)), _same))(value, draw)
 
@@ -405,9 +409,14 @@ FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LO
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
 """Floats of 32 bits, and the parameters of models, have 64: a type that is written in the code is another than theirs."""
+IN_BFLOAT16 = "in bfloat16"
+"""The same with 16 bits: code may treat types of few bits in its own way. Of such a call a few digits of the outputs are
+compared."""
+DTYPES = MappingProxyType({IN_DOUBLE: torch.float64, IN_BFLOAT16: torch.bfloat16})
+"""The type that replaces float32 in inputs and parameters, by variation."""
 OTHERWISE_KEPT: dict[str, Vary] = {
     OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
-    IN_DOUBLE: _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
+    **{name: _converted(dtype) for name, dtype in DTYPES.items()},
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
@@ -479,6 +488,7 @@ OF_OTHER_RANK: dict[str, Vary] = {
 }
 MAY_NOT_FIT = frozenset(
     {
+        IN_BFLOAT16,
         *RETYPED,
         AS_NUMPY,
         *OF_OTHER_RANK,
