@@ -72,6 +72,18 @@ def in_few_digits(expected: Behaviour, actual: Behaviour) -> Behaviour:
     return _with_values(actual, close)
 
 
+def with_dtypes_of(expected: Behaviour, actual: Behaviour) -> Behaviour:
+    """The `actual` one with its floats in the types of those of `expected`."""
+
+    def converted(one: Any, other: Any) -> Any:
+        both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        floats = both and one.is_floating_point() and other.is_floating_point()
+        return other.to(one.dtype) if floats else other
+
+    pairs = zip(expected.outputs, actual.outputs, strict=False)
+    return _with_values(actual, {("outputs", str(at)): converted(*pair) for at, pair in enumerate(pairs)})
+
+
 def _with_values(seen: Behaviour, values: Mapping[tuple[str, str], Any]) -> Behaviour:
     """A behaviour with other values of some leaves, by field and name."""
     return replace(
