@@ -7,6 +7,7 @@ of one expression, statement or function, or a `Whole` file.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,13 +43,12 @@ def models() -> Iterator[Model]:
             text = path.read_text("utf-8")
             if "def get_inputs" in text and "class Model" in text:
                 yield Model(f"{folder}/{path.stem}", text)
-    for folder in sorted((FIXTURES / "prove").iterdir()):
-        patched = applying.patched(
-            (folder / "change.patch").read_text("utf-8"), folder.name, lambda name, at=folder: at / name
-        )
-        yield Model(f"prove/{folder.name}", patched[0].before)
-        if folder.name.startswith("r"):
-            yield Model(f"prove/{folder.name} after", patched[0].after)
+    for case in sorted((FIXTURES / "prove").iterdir()):
+        patch = (case / "change.patch").read_text("utf-8")
+        (file,) = applying.patched(patch, case.name, case.joinpath)
+        yield Model(f"prove/{case.name}", file.before)
+        if re.match(r"r[_\d]", case.name):
+            yield Model(f"prove/{case.name} after", file.after)
     for number, sample in enumerate(construct_samples.samples()):
         if not {"config", "mode", "like"} & sample.keys.keys() and "# expect" not in sample.text:
             inputs = sample.keys.get("inputs", "(torch.randn(4, 8),)")

@@ -437,7 +437,7 @@ def _gradients(model: Any, results: Any, leaves: list[torch.Tensor]) -> Any:
         each.float().sum() for each in _tensors_in(results) if each.requires_grad and not each.is_complex()
     ]
     if total:
-        sum(total).backward()  # type: ignore[union-attr]
+        sum(total).backward()
     named = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     return [
         *(("input", None if leaf.grad is None else shown(leaf.grad)) for leaf in leaves),
@@ -664,7 +664,7 @@ def search(before: str, after: str, **options: bool) -> tuple[str, str]:
     process.start()
     theirs.close()
     try:
-        return ours.recv() if ours.poll(SECONDS + 5) else ("unknown", "it took too long")  # type: ignore[no-any-return]
+        return ours.recv() if ours.poll(SECONDS + 5) else ("unknown", "it took too long")
     except EOFError:
         return "unknown", "the process ended"
     finally:

@@ -65,7 +65,7 @@ def in_few_digits(expected: Behaviour, actual: Behaviour) -> Behaviour:
             return False
         if one.is_floating_point() and one.layout == torch.strided:
             return _share(one, other) <= FEW_DIGITS
-        return one.dtype == other.dtype and one.shape == other.shape
+        return bool(one.dtype == other.dtype and one.shape == other.shape)
 
     pairs = zip(expected.outputs, actual.outputs, strict=False)
     close = {("outputs", str(at)): one for at, (one, other) in enumerate(pairs) if is_close(one, other)}
