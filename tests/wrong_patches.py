@@ -59,9 +59,6 @@ def _changed_argument(name: str, change: Callable[[str], str | None]) -> Rewrite
     return rewrite
 
 
-CHECKS = ("_assert", "_check", "check")
-
-
 def drop_check(site: Site) -> Texts:
     node = site.node
     if isinstance(node, cst.If) and node.orelse is None and len(node.body.body) == 1:
