@@ -175,9 +175,10 @@ class ProofResult:
 
 NOT_COMPARED = (
     "most compiled calls of functions alone",
-    "types of fewer bits, and sizes of a fifth dimension and those behind it",
+    "more than a few digits of outputs in bfloat16, and other types of fewer bits than 32",
+    "sizes of a fifth dimension and those behind it",
     "other buffers of several values, numbers in containers, and other texts",
-    "arguments that are None by default and left out, and another device",
+    "arguments that are None by default and left out, and values on another device",
     "compiled code in another mode than that of the run, but for training steps with the inputs as given, and calls in "
     "training where `torch.cond` was written",
     "code that Inductor generates, and gradients of gradients that a training loop takes",

@@ -187,6 +187,11 @@ def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
     return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
 
 
+def of_outputs(seen: Behaviour) -> Behaviour:
+    """What a call gives or raises alone."""
+    return Behaviour(seen.error, seen.message, seen.outputs, seen.structure, raised=seen.raised)
+
+
 def _in_autograd(leaf: Any) -> tuple[bool, bool]:
     return (leaf.requires_grad, leaf.is_inference()) if isinstance(leaf, torch.Tensor) else (False, False)
 

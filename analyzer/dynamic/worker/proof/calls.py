@@ -29,7 +29,7 @@ from tcready.dynamic.worker.proof.altered import (
     setting,
     weights_of,
 )
-from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_types
+from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_outputs, of_types
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
@@ -37,18 +37,20 @@ from tcready.dynamic.worker.proof.variations import (
     AS_NUMPY,
     AS_PYTHON,
     DOUBLE_BY_DEFAULT,
+    DTYPES,
     EACH_APART,
     EMPTY,
     ENVIRONMENT,
     FROZEN,
     GIVEN,
     GRADIENTS_TURNED,
-    IN_DOUBLE,
+    IN_BFLOAT16,
     IN_INFERENCE_MODE,
     LEFT_OUT,
     LOGGED,
     OF_MODULES,
     OF_PYTHON,
+    ON_META,
     OTHER_MODE_INSIDE,
     OTHER_WEIGHTS,
     RETYPED,
@@ -166,6 +168,7 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
     found += [FROZEN] if mode == "train" else []
     found += ENVIRONMENT if request.environment else []
     found += [IN_INFERENCE_MODE] if mode == "infer" else []
+    found += [ON_META] if mode == "infer" else []
     found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
     return tuple(found)
 
@@ -238,8 +241,8 @@ def called(
 ) -> Behaviour:
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
     counted where it `counts`. With `widening`, in a wide dtype."""
-    if key.variation == IN_DOUBLE:
-        model, function = _in_double(model, function)
+    if dtype := DTYPES.get(key.variation):
+        model, function = _converted(model, function, dtype)
     if key.variation == TWICE:
         function = _twice(function)
     draw = torch.Generator().manual_seed(key.seed)
@@ -265,11 +268,15 @@ def called(
         if gradients:  # what is passed on is no leaf in a model, and work in place on a leaf raises
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
         stack.enter_context(setting(key.variation))
+        if key.variation == ON_META:
+            function = _on_meta(model)
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
         called_once = functools.partial(
             behaviour, model, watched=watched, leaves=leaves, gradients=gradients, counts=counts
         )
+        if key.variation == IN_BFLOAT16:
+            return of_outputs(called_once(function, args, kwargs))
         if key.variation != UNDER_AUTOCAST:
             return called_once(function, args, kwargs)
         whole = called_once(function, *pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs)))
@@ -277,15 +284,33 @@ def called(
         return of_types(called_once(cast, args, kwargs), whole)
 
 
-def _in_double(model: Any, function: Any) -> tuple[Any, Any]:
-    """A copy of a module whose floats have 64 bits, and the function as a method of that; what cannot be copied stays."""
+def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Return a copy of a module with floats of a dtype, and the function as its method. What cannot be copied stays."""
     if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
         return model, function
     try:
-        double = copy.deepcopy(model).double()
+        converted = copy.deepcopy(model).to(dtype)
     except Exception:  # whatever the user's own objects raise
         return model, function
-    return double, double if function is model else MethodType(function.__func__, double)
+    return converted, converted if function is model else MethodType(function.__func__, converted)
+
+
+def _on_meta(model: Any) -> Callable[..., Any]:
+    """Call a copy of a model on the meta device, and return the types of its outputs. What cannot be copied raises."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        moved = model
+        if isinstance(model, nn.Module):
+            if sum(each.numel() for each in model.parameters()) > COPIED:
+                raise NotImplementedError("the model is too large to be copied")
+            moved = copy.deepcopy(model).to("meta")
+        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, kwargs))
+        outputs = drained(moved(*args, **kwargs))
+        return pytree.tree_map_only(
+            torch.Tensor, lambda each: f"{each.dtype} {[*each.shape]} {each.device}", outputs
+        )
+
+    return call
 
 
 def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[str, ...]:
@@ -327,13 +352,8 @@ def _fitting(
 ) -> tuple[str, ...]:
     """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
     retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
-    known, last = fitting((args, kwargs), numbers), late(numbers)
-    return (
-        *(name for name in known if name not in last),
-        *more,
-        *retyped,
-        *(name for name in known if name in last),
-    )
+    names, last = (*fitting((args, kwargs), numbers), *more, *retyped), late(numbers)
+    return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
 
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")

@@ -54,8 +54,10 @@ from tcready.dynamic.worker.proof.rounding import (
     UnsettledError,
     WideCalls,
     as_rounded,
+    in_few_digits,
     judge_values,
     rounding,
+    with_dtypes_of,
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
@@ -63,16 +65,18 @@ from tcready.dynamic.worker.proof.surroundings import environment_read
 from tcready.dynamic.worker.proof.variations import (
     BY_CHANCE,
     DOUBLE_BY_DEFAULT,
+    DTYPES,
     EACH_APART,
     EMPTY,
     FINITE,
     GIVEN,
-    IN_DOUBLE,
+    IN_BFLOAT16,
     LONGER_COMPILED,
     MAY_NOT_FIT,
     OF_OTHER_STRIDES,
     OF_PYTHON,
     OF_SETTINGS,
+    ON_META,
     ONE_TRUE,
     ONES,
     OTHER_NUMBERS,
@@ -169,6 +173,9 @@ class Trace:
     ) -> tuple[Behaviour, tuple[Differs, str] | None]:
         """What differs first in a call after a change, and the call without what is rounding."""
         otherwise = functools.partial(difference, ignored=self.restless)
+        if key.variation == IN_BFLOAT16:
+            actual = in_few_digits(expected, actual)
+            return actual, otherwise(expected, actual)
         judged = judge_values(key, expected, actual, self.wide, otherwise, self.restless)
         found = judged.mistake or otherwise(expected, judged.actual)
         if found is not None and judged.why:
@@ -611,13 +618,15 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
         return True
     if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
+    if key.variation == IN_BFLOAT16:  # `model.to` converts a buffer that is new, and not what it was before
+        return trace.differing(key, expected, with_dtypes_of(expected, actual))[1] is None
     return key.variation in CONDITIONAL
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
     """Whether a call raised since the code as it stands does not take such arguments, or torch not such a setting."""
     may_not_fit = key.variation in MAY_NOT_FIT or key.variation in integers_at(key.numbers)
-    may_not_fit |= key.variation == UNDER_AUTOCAST and not seen.raised
+    may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META) and not seen.raised
     return may_not_fit and seen.error is not None
 
 
@@ -707,7 +716,7 @@ def _compiled(
     telling |= {key for key in calls if key.variation in variations}
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
-    keys = [key for key in calls if key in chosen and key.variation != IN_DOUBLE]
+    keys = [key for key in calls if key in chosen and key.variation not in DTYPES]
     numbers = request.numbers
     not_compiled = EAGER | (of_other_sizes(numbers) - {LONGER_COMPILED}) | integers_at(numbers).keys()
     first = [
@@ -718,7 +727,7 @@ def _compiled(
     raising = {replace(key, mode=mode) for key in trace.raising}
     # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(
-        (key for key in first if key.variation != IN_DOUBLE),
+        (key for key in first if key.variation not in DTYPES),
         key=lambda key: (key not in raising, key.variation in (*RESIZED, LONGER_COMPILED)),
     )
     until: float | None = None
@@ -767,7 +776,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     if not wanted:
         return trial
     compiling = _compiling(models, request, trace, "train")
-    taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation != IN_DOUBLE]
+    taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation not in DTYPES]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
         expected, actual = compiling.called(key)
         if found := trace.compiled_differing(key, expected, actual, compiling.ignored):
@@ -819,7 +828,7 @@ def _chosen_alone(
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Some of the `telling` calls of functions alone in the mode of the run, as they are `made`."""
     mode = models.context.work.options.mode
-    wanted = {replace(key, mode=mode) for key in telling if key.variation != IN_DOUBLE}
+    wanted = {replace(key, mode=mode) for key in telling if key.variation not in DTYPES}
     left = dict.fromkeys(functions, COMPILED)
     for key, call in alone(models, replace(request, modes=(mode,)), functions, made):
         if key in wanted and key.function is not None and left[key.function]:

@@ -413,6 +413,10 @@ def _on_cpu(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.T
     return lambda tensor: change(tensor) if tensor.device.type == "cpu" and tensor.dtype.is_signed else tensor
 
 
+def _converted(dtype: torch.dtype) -> Vary:
+    return _floats(lambda tensor: tensor.to(dtype) if tensor.dtype == torch.float32 else tensor)
+
+
 def _some_integers(number: int) -> Vary:
     return lambda value, draw: _some(_kinds(_same, _on_cpu(_all(number)), _same))(value, draw)
 
@@ -437,9 +441,14 @@ FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LO
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
 """Floats of 32 bits, and the parameters of models, have 64: a type that is written in the code is another than theirs."""
+IN_BFLOAT16 = "in bfloat16"
+"""The same with 16 bits: code may treat types of few bits in its own way. Of such a call a few digits of the outputs are
+compared."""
+DTYPES = MappingProxyType({IN_DOUBLE: torch.float64, IN_BFLOAT16: torch.bfloat16})
+"""The type that replaces float32 in inputs and parameters, by variation."""
 OTHERWISE_KEPT: dict[str, Vary] = {
     OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
-    IN_DOUBLE: _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
+    **{name: _converted(dtype) for name, dtype in DTYPES.items()},
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
@@ -511,6 +520,7 @@ OF_OTHER_RANK: dict[str, Vary] = {
 }
 MAY_NOT_FIT = frozenset(
     {
+        IN_BFLOAT16,
         *RETYPED,
         AS_NUMPY,
         *OF_OTHER_RANK,
@@ -532,6 +542,9 @@ GRADIENTS_TURNED = {
 IN_INFERENCE_MODE = "given, in inference mode"
 UNDER_AUTOCAST = "given, under autocast"
 """Of such a call the types of what it gives are compared: values have fewer digits."""
+ON_META = "given, on the meta device"
+"""Of such a call the types of the outputs are compared: there are no values. A device that is written in the code is
+another one than that of the inputs."""
 DOUBLE_BY_DEFAULT = "given, with float64 as the default dtype"
 OTHER_MODE_INSIDE = "given, with the modules inside in the other mode"
 FROZEN = "given, with every other parameter frozen"
@@ -545,6 +558,7 @@ OF_SETTINGS = (
     *GRADIENTS_TURNED.values(),
     IN_INFERENCE_MODE,
     UNDER_AUTOCAST,
+    ON_META,
     DOUBLE_BY_DEFAULT,
     OTHER_MODE_INSIDE,
     FROZEN,
@@ -650,7 +664,7 @@ def of_other_sizes(numbers: tuple[float, ...]) -> frozenset[str]:
 
 def late(numbers: tuple[float, ...]) -> frozenset[str]:
     """The names of variations that may spoil what a model keeps: they are tried behind the others."""
-    return of_other_sizes(numbers) | LAST.keys()
+    return of_other_sizes(numbers) | LAST.keys() | {ON_META}
 
 
 def _one(number: float, way: int) -> Vary:
