@@ -10,8 +10,8 @@ import torch
 from tcready.dynamic.worker.proof.behaviour import user_loggers
 from tcready.dynamic.worker.proof.kept import is_plain
 from tcready.dynamic.worker.proof.variations import (
+    APART_BY_FIRST,
     DOUBLE_BY_DEFAULT,
-    EACH_APART,
     FROZEN,
     IN_MODULES,
     LOGGED,
@@ -32,8 +32,8 @@ COPIED = 50_000_000
 
 def changes_to_arguments(variation: str, numbers: tuple[float, ...]) -> VaryOne | None:
     """What becomes of numbers and flags among the arguments; None if they stay what they are."""
-    if variation == EACH_APART:
-        return each_apart()
+    if variation in APART_BY_FIRST:
+        return each_apart(APART_BY_FIRST[variation])
     at = integers_at(numbers).get(variation) if not variation.endswith(IN_MODULES) else None
     return OF_PYTHON.get(variation) or at
 
@@ -51,7 +51,7 @@ def altered(
         if variation in OF_PYTHON and change is not None:
             own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
             stack.enter_context(other_numbers(kept_numbers(model, float, own=own), change))
-        if variation == EACH_APART and change is not None:
+        if variation in APART_BY_FIRST and change is not None:
             stack.enter_context(other_numbers(kept_numbers(model, int, bool, float), change))
         if of_modules := OF_MODULES.get(variation):
             stack.enter_context(other_numbers(kept_numbers(model, int, bool), of_modules))

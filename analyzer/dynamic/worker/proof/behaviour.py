@@ -103,13 +103,14 @@ def behaviour(
     leaves: Sequence[torch.Tensor] = (),
     *,
     gradients: bool = False,
+    second: bool = False,
     counts: bool = True,
 ) -> Behaviour:
     """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
 
     `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
-    are, or are computed from. With `gradients`, their gradients and those of parameters are compared. Calls of modules
-    are counted where it `counts`: by a hook, which is not for compiled calls.
+    are, or are computed from. With `gradients`, their gradients and those of parameters are compared, and with `second`
+    those of their squares. Calls of modules are counted where it `counts`: by a hook, which is not for compiled calls.
     """
     seed_generators()
     before = _names(watched)
@@ -134,7 +135,7 @@ def behaviour(
                     finally:
                         set_after = surroundings()
             if gradients:
-                grads = _gradients(model, leaves, output)
+                grads = _gradients(model, leaves, output, second=second)
         except Exception as raised:
             error = raised
     found, structure = flatten(output)
@@ -184,7 +185,11 @@ def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
 
     pairs = itertools.zip_longest(seen.outputs, whole.outputs)
     outputs = [written(one, other) for one, other in pairs]
-    return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
+    state = {
+        name: f"<{value.dtype if isinstance(value, torch.Tensor) else type(value).__name__}>"
+        for name, value in seen.state.items()
+    }
+    return Behaviour(seen.error, seen.message, outputs, seen.structure, state=state, raised=seen.raised)
 
 
 def of_outputs(seen: Behaviour) -> Behaviour:
@@ -352,8 +357,16 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
         logging.Logger.isEnabledFor = known  # type: ignore[method-assign]
 
 
-def _gradients(model: Any, tensors: Sequence[torch.Tensor], output: Any) -> dict[str, Any]:
-    """The gradients of parameters and of the inputs that require them; none where nothing is to be trained."""
+GRADIENT_SCALE = -64.0
+"""The gradient of the loss: a backward of the user's own may ignore what it is given, or clamp it. A power of two changes
+no digit."""
+
+
+def _gradients(
+    model: Any, tensors: Sequence[torch.Tensor], output: Any, *, second: bool = False
+) -> dict[str, Any]:
+    """The gradients of parameters and of the inputs that require them, and which gradients of outputs were written to;
+    none where nothing is to be trained. With `second`, also the gradients of the sum of their squares."""
     wanted = (
         {f"parameter {n}": p for n, p in model.named_parameters()} if isinstance(model, nn.Module) else {}
     )
@@ -361,14 +374,25 @@ def _gradients(model: Any, tensors: Sequence[torch.Tensor], output: Any) -> dict
     wanted = {name: tensor for name, tensor in wanted.items() if tensor.requires_grad}
     for tensor in wanted.values():
         tensor.grad = None
+    passed: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     try:
-        loss_of(output)(output).backward()
+        loss = loss_of(output)(output) * GRADIENT_SCALE
+        for number, each in enumerate(flatten(output)[0]):
+            if isinstance(each, torch.Tensor) and each.grad_fn is not None:
+                each.register_hook(lambda given, number=number: passed.append((number, given, given.clone())))
+        if second:
+            given = torch.autograd.grad(loss, [*wanted.values()], create_graph=True, allow_unused=True)
+            squares = [(each**2).sum() for each in given if each is not None and each.requires_grad]
+            torch.stack(squares).sum().backward() if squares else None
+        else:
+            loss.backward()
     except NotTrainedError:
         return {}
     found = {name: None if t.grad is None else t.grad.detach().clone() for name, t in wanted.items()}
     for tensor in wanted.values():
         tensor.grad = None
-    return found
+    written = {number for number, given, before in passed if not torch.equal(given, before)}
+    return found | {f"output {number}, which its backward writes to,": torch.ones(()) for number in written}
 
 
 def state_of(model: Any) -> dict[str, Any]:
@@ -389,6 +413,7 @@ def state_of(model: Any) -> dict[str, Any]:
             found[f"module {name}"] = f"<{type(module).__name__}>"
         for key in module._non_persistent_buffers_set:
             found[f"{name}.{key}".lstrip(".") + NOT_SAVED] = True
+    found["order of parameters"] = ", ".join(name for name, _ in model.named_parameters())
     for name, parameter in model.named_parameters():
         found[f"parameter {name}, trained"] = parameter.requires_grad
         if parameter.grad is not None:

@@ -34,11 +34,11 @@ from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import (
+    APART_BY_FIRST,
     AS_NUMPY,
     AS_PYTHON,
     DOUBLE_BY_DEFAULT,
     DTYPES,
-    EACH_APART,
     EMPTY,
     ENVIRONMENT,
     FROZEN,
@@ -46,6 +46,7 @@ from tcready.dynamic.worker.proof.variations import (
     GRADIENTS_TURNED,
     IN_BFLOAT16,
     IN_INFERENCE_MODE,
+    IN_TURN,
     LEFT_OUT,
     LOGGED,
     OF_MODULES,
@@ -54,10 +55,12 @@ from tcready.dynamic.worker.proof.variations import (
     OTHER_MODE_INSIDE,
     OTHER_WEIGHTS,
     RETYPED,
+    SECOND_ORDER,
     SEEDED,
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
+    drawn,
     every,
     fitting,
     integers_at,
@@ -119,8 +122,8 @@ def of_model(
             model = models.built(mode, seed)
             more = (OTHER_WEIGHTS,) if weights_of(model) else ()
             if mode == "train" and _trains(model):
-                more = (WITH_GRADIENTS, TWICE, *more)
-            more = (*more, *_settings_for(context, mode, request))
+                more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
+            more = (IN_TURN, *more, *_settings_for(context, mode, request))
             fits = [
                 _fitting(
                     model,
@@ -245,6 +248,8 @@ def called(
         model, function = _converted(model, function, dtype)
     if key.variation == TWICE:
         function = _twice(function)
+    if key.variation == IN_TURN:
+        function = _in_turn(function)
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
@@ -257,7 +262,9 @@ def called(
         if change := changes_to_arguments(key.variation, key.numbers):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
         stack.enter_context(altered(model, key.variation, key.numbers, draw, change))
-        asks = key.function is not None or key.variation == WITH_GRADIENTS or not _trains(model)
+        asks = (
+            key.function is not None or key.variation in (WITH_GRADIENTS, SECOND_ORDER) or not _trains(model)
+        )
         if gradients and asks:
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
         function = _cast(context, function)
@@ -273,7 +280,13 @@ def called(
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
         called_once = functools.partial(
-            behaviour, model, watched=watched, leaves=leaves, gradients=gradients, counts=counts
+            behaviour,
+            model,
+            watched=watched,
+            leaves=leaves,
+            gradients=gradients,
+            second=key.variation == SECOND_ORDER,
+            counts=counts,
         )
         if key.variation == IN_BFLOAT16:
             return of_outputs(called_once(function, args, kwargs))
@@ -323,7 +336,7 @@ def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[s
     return (
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
         *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
-        *([EACH_APART] if len(leaves) + len(kept) > 1 else []),
+        *(APART_BY_FIRST if len(leaves) + len(kept) > 1 else ()),
         *(integers_at(numbers) if integers else ()),
     )
 
@@ -345,6 +358,16 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
 
 def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: [drained(function(*args, **kwargs)) for _ in range(2)]
+
+
+def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Call with the given arguments and with other values twice. Return the outputs as they are after the last call."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        inputs = [(args, kwargs), *(drawn((args, kwargs), seed) for seed in (1, 2))]
+        return [drained(function(*given, **named)) for given, named in inputs]
+
+    return call
 
 
 def _fitting(

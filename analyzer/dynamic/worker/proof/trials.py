@@ -63,14 +63,16 @@ from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.surroundings import environment_read
 from tcready.dynamic.worker.proof.variations import (
+    APART_BY_FIRST,
     BY_CHANCE,
     DOUBLE_BY_DEFAULT,
     DTYPES,
-    EACH_APART,
     EMPTY,
     FINITE,
     GIVEN,
     IN_BFLOAT16,
+    IN_TURN,
+    LOGGED,
     LONGER_COMPILED,
     MAY_NOT_FIT,
     OF_OTHER_STRIDES,
@@ -115,7 +117,7 @@ SLOW = 10
 """Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
-EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, EACH_APART} - {*OTHER_NUMBERS})
+EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, *APART_BY_FIRST} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
 CONDITIONAL = frozenset({EMPTY, DOUBLE_BY_DEFAULT})
 """Variations with which a difference is a condition of the change, and does not refute it."""
@@ -281,7 +283,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         overlay.unmark()
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
-        trace.restless = restless(first, again)
+        trace.restless = restless(first, again) | _restless_if_logged(context, request)
         if context.work.options.device != "cpu" or not same_digits(first, again):
             trace.rounding = _rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
@@ -307,6 +309,16 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         seconds=trace.seconds,
         not_run=sides.not_run,
     )
+
+
+def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[str]:
+    """What two first calls of the model do otherwise with other levels of loggers: they may log the time."""
+    request = replace(request, seeds=request.seeds[:1])
+    one, other = (
+        {key: call() for key, call in of_model(Models(context), request) if key.variation in LOGGED}
+        for _ in range(2)
+    )
+    return frozenset(name for key in one for name in restless(one[key], other[key]))
 
 
 def _first_call(context: Context, request: ProofRequest) -> None:
@@ -369,7 +381,7 @@ def _rounding(
     found: dict[FunctionPlace | None, dict[tuple[str, str], float]] = {}
     for calls in (of_model(models, first), alone(models, first, request.functions)):
         for key, call in calls:
-            if key not in known or key.variation not in (GIVEN, WITH_GRADIENTS, TWICE):
+            if key not in known or key.variation not in (GIVEN, WITH_GRADIENTS, TWICE, IN_TURN):
                 continue
             of = found.setdefault(key.function, {})
             for name, share in rounding(known[key], call()).items():

@@ -361,8 +361,14 @@ NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
 }
 """Code that compares one part of an input with another may see it there alone."""
 MASKED_OUT = {
-    f"masks turned, {floats}": _then(VARIATIONS["masks turned"], change)
-    for floats, change in NO_NUMBERS.items()
+    **{
+        f"masks turned, {floats}": _then(VARIATIONS["masks turned"], change)
+        for floats, change in NO_NUMBERS.items()
+    },
+    **{
+        f"{masks}, with some NaN": _then(OF_MASKS[masks], NO_NUMBERS_ELSEWHERE["with some NaN"])
+        for masks in ("masks in part", "masks of padding")
+    },
 }
 """For inputs that hold masks: what is no number stands where it is left out; times zero it is none either."""
 EMPTY = "empty"
@@ -425,6 +431,8 @@ WITH_NUMBERS: dict[str, Vary] = {
     "with a large number": _kinds(_same, _with_a_large_number, _same),
     "with some -1": _some_integers(-1),
     "with some -100": _some_integers(-100),
+    "with -1 alone": _kinds(_same, _on_cpu(_all(-1)), _same),
+    "with -100 alone": _kinds(_same, _on_cpu(_all(-100)), _same),
 }
 """For inputs that hold integers: labels and indices out of range are what checks refuse, and what losses ignore."""
 WITH_BOTH = {
@@ -433,6 +441,45 @@ WITH_BOTH = {
     for floats, change in APART.items()
 }
 """For inputs that hold integers and floats: a test of integers goes each way with such floats."""
+LEFT_OUT_BY_NUMBER = {
+    f"{name}, with some NaN": _then(change, NO_NUMBERS_ELSEWHERE["with some NaN"])
+    for name, change in {
+        "integers 1": _kinds(_same, _all(1), _same),
+        **{name: WITH_NUMBERS[name] for name in ("with some -1", "with some -100")},
+    }.items()
+}
+"""The same: a length or a label leaves out what is no number."""
+
+
+def _each_apart(value: Any, _draw: torch.Generator) -> Any:
+    """Changes each tensor in another way: floats by sign and size, flags of every other one."""
+    order = itertools.count()
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        number = next(order)
+        if tensor.is_floating_point():
+            return tensor * (-1.0, 2.0, -0.5, 3.0)[number % 4]
+        return tensor.logical_not() if tensor.dtype == torch.bool and number % 2 else tensor
+
+    return _mapped(value, change)
+
+
+def _same_twice(value: Any, _draw: torch.Generator) -> Any:
+    """Gives a tensor again in place of the next one of its shape and dtype."""
+    leaves, tree = pytree.tree_flatten(value)
+    known: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
+    found = [
+        known.setdefault((leaf.dtype, leaf.shape), leaf) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf in leaves
+    ]
+    return pytree.tree_unflatten(found, tree)
+
+
+OF_SEVERAL: dict[str, Vary] = {
+    "with each tensor apart": _each_apart,
+    "with the same tensor again": _same_twice,
+}
+"""For inputs of several tensors: what is taken for another shows where they differ, or are one object."""
 RESIZED = ("of length one", EMPTY)
 OTHER_WEIGHTS = "given, with other weights"
 """Parameters are moved away from what they are built with: zeros and ones hide what is done with them."""
@@ -452,8 +499,13 @@ OTHERWISE_KEPT: dict[str, Vary] = {
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
+SECOND_ORDER = "given, with gradients of their gradients"
+"""In training: a backward of the user's own may not have a gradient itself."""
 TWICE = "given, twice before their gradients"
 """In training: what a call changes in place spoils the gradients of the call before."""
+IN_TURN = "given, and then other inputs"
+"""Three calls, of which the outputs are compared after the last: what a call keeps shows in the next ones, and what it
+gave may be written to by them."""
 OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
     {"given, with other numbers": _more(1.25, 1), "given, with numbers other than those": _more(1.5, 2)}
 )
@@ -485,13 +537,15 @@ OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
 )
 """What becomes of integers and flags that modules keep: a counter after many calls is large."""
 EACH_APART = "given, with each number apart"
+OTHERS_APART = "given, with each number apart, and the other flags turned"
+APART_BY_FIRST: Mapping[str, int] = MappingProxyType({EACH_APART: 1, OTHERS_APART: 2})
 """Numbers and flags among the arguments, and those that modules keep, change each in another way: what is taken for
-another shows."""
+another shows. The numbers of the first one decide which flags are turned."""
 
 
-def each_apart() -> VaryOne:
-    """Changes the numbers and flags that it is called with each in another way, by their order."""
-    order = itertools.count(1)
+def each_apart(first: int) -> VaryOne:
+    """Changes the numbers and flags that it is called with each in another way, by their order, counted from `first`."""
+    order = itertools.count(first)
 
     def change(leaf: Any) -> Any:
         if type(leaf) is bool:
@@ -520,13 +574,14 @@ OF_OTHER_RANK: dict[str, Vary] = {
 }
 MAY_NOT_FIT = frozenset(
     {
+        SECOND_ORDER,
         IN_BFLOAT16,
         *RETYPED,
         AS_NUMPY,
         *OF_OTHER_RANK,
         *OF_MODULES,
         *OF_OTHER_TYPES,
-        EACH_APART,
+        *APART_BY_FIRST,
         LONGER_LISTS,
         *OF_ONE_TENSOR,
     }
@@ -569,11 +624,13 @@ OF_SETTINGS = (
 _UNCHANGED: dict[str, Vary] = dict.fromkeys(
     (
         WITH_GRADIENTS,
+        SECOND_ORDER,
         TWICE,
+        IN_TURN,
         OTHER_WEIGHTS,
         *OF_PYTHON,
         *OF_MODULES,
-        EACH_APART,
+        *APART_BY_FIRST,
         *OF_SETTINGS,
         *RETYPED,
         AS_NUMPY,
@@ -606,6 +663,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **WITH_MASKS,
             **WITH_NUMBERS,
             **WITH_BOTH,
+            **OF_SEVERAL,
             **at,
             **some,
             **one,
@@ -615,6 +673,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             LONGER_LISTS: _with_longer_lists,
             **_UNCHANGED,
             **LAST,
+            **LEFT_OUT_BY_NUMBER,
             **{each.name: each.vary for each in _of_lengths(numbers)},
             **OF_ONE_TENSOR,
             **OF_OTHER_RANK,
@@ -664,7 +723,7 @@ def of_other_sizes(numbers: tuple[float, ...]) -> frozenset[str]:
 
 def late(numbers: tuple[float, ...]) -> frozenset[str]:
     """The names of variations that may spoil what a model keeps: they are tried behind the others."""
-    return of_other_sizes(numbers) | LAST.keys() | {ON_META}
+    return of_other_sizes(numbers) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META}
 
 
 def _one(number: float, way: int) -> Vary:
@@ -781,7 +840,8 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
         if (masks or name not in MASKS)
         and (counts or name not in WITH_NUMBERS)
         and (name not in others or _is_another(value, others[name]))
-        and ((counts and floats) or name not in WITH_BOTH)
+        and ((counts and floats) or name not in (*WITH_BOTH, *LEFT_OUT_BY_NUMBER))
+        and (name not in OF_SEVERAL or len(tensors) > 1)
         and (name not in LONGER or name in sizes)
         and (name not in OF_ONE_TENSOR or len(tensors) > 1)
         and (name not in lengths or name in fitting_lengths)
