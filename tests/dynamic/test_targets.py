@@ -235,7 +235,18 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     assert {"__main__.py", "tcready/schema/codec.py", "tcready/dynamic/worker/main.py"} <= names
     rooms = ("tcready/dynamic/worker/", "tcready/events/", "tcready/schema/")
     rest = {name for name in names if not name.startswith(rooms)}
-    names = ("__init__", "arms", "bundle", "by_hand", "fork_server", "launch", "ranks", "schedule")
+    names = (
+        "__init__",
+        "arms",
+        "bundle",
+        "by_hand",
+        "fork_server",
+        "launch",
+        "left_behind",
+        "process",
+        "ranks",
+        "schedule",
+    )
     launcher = {f"tcready/dynamic/{name}.py" for name in names}
     assert rest == {
         "__main__.py",

@@ -297,7 +297,7 @@ class Study:
         seen = self._calls(mode).made(kind, self.seed)
         if seen.fails is None or (mode == "infer" and self._without_settings(mode, kind).fails):
             return trial
-        if mode == self.models.context.work.options.mode or seen.difference:
+        if mode == self.models.context.work.options.mode:
             text = f"with a backend that works on operators {seen.fails}, in {MODES[mode]}"
             return replace(trial, difference=text, differs="compiled")
         return replace(trial, notice=f"compiled in {MODES[mode]} {seen.fails}")
