@@ -389,6 +389,9 @@ def _gradients(
             loss.backward()
     except NotTrainedError:
         return {}
+    if second:  # where a formula has no second gradient, another one of the same function may give zeros
+        for tensor in wanted.values():
+            tensor.grad = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
     found = {name: None if t.grad is None else t.grad.detach().clone() for name, t in wanted.items()}
     for tensor in wanted.values():
         tensor.grad = None

@@ -252,9 +252,9 @@ class Study:
                     return trial
                 if trial.recompiled:
                     break  # what other inputs compile could not be told from that
-        if mode == "infer" or not self.usual:
-            return self._with_steps(trial, "train")
-        return self._with_steps(trial, "infer")
+        if not self.usual:
+            return trial
+        return self._with_steps(trial, "train" if mode == "infer" else "infer")
 
     def _kinds(self) -> Iterator[Kind]:
         yield same_inputs(self.models, self.seed)

@@ -35,9 +35,11 @@ from tcready.dynamic.worker.proof.behaviour import (
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import (
+    MODES,
     Key,
     Made,
     alone,
+    called,
     cost,
     numbers_of_callees,
     of_model,
@@ -293,7 +295,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace.threads = _threads(models, request, trace)
         trace.seconds = cost(models, request)
         trace.compiled_errors, trace.left = _compiled_errors(models, request, trace)
-        if "train" in request.modes:
+        if "train" in request.modes and any(each.settings for each in request.variants):
             watched = reached_modules({place.path for place in request.functions})
             trace.trained = trained(
                 models, watched, trace.restless, trace.differing_by_tolerance, request.seeds[0]
@@ -787,6 +789,8 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     wanted = [(k, seen) for k, seen in first if k.variation == GIVEN or k.variation in OTHER_NUMBERS]
     if not wanted:
         return trial
+    if error := _raised_below(models, "train", wanted):
+        return replace(trial, notice=f"compiled in {MODES['train']} it raises {error}")
     compiling = _compiling(models, request, trace, "train")
     taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation not in DTYPES]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
@@ -795,6 +799,20 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
             text = f"compiled code differs from eager code: {found} ({key.words})"
             return replace(trial, difference=text, differs="compiled")
     return trial
+
+
+def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behaviour]]) -> str | None:
+    """The first exception of calls of one seed where `aot_eager` compiles them, and eager code raises another or none."""
+    context, seed = models.context, calls[0][0].seed
+    dynamo.reset()
+    model = context.build_as(mode, seed)
+    compiled = compile_callable(model, backend="aot_eager")
+    for key, known in calls:
+        case = models.drawn(key.seed)[key.case]
+        error = called(context, model, compiled, case, key, counts=False).error
+        if error and error != known.error:
+            return error
+    return None
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
