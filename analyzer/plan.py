@@ -169,7 +169,8 @@ def refuse_no_file(option: str, named: str, root: Path) -> None:
 def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
     """Raises TcreadyError if no line of the file can bind the name. A file that cannot be parsed is left to the run."""
     import ast  # most checks name no other file
-    import difflib
+
+    from tcready.static.hints import near_name
 
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
@@ -187,9 +188,8 @@ def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
             return
     if name in bound or "*" in bound or "__getattr__" in bound:
         return
-    near = difflib.get_close_matches(name, bound, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise TcreadyError(f"{option} {named}: {path.name} does not define {name}{hint}")
+    hint = near_name(name, sorted(bound))
+    raise TcreadyError(f"{option} {named}: {path.name} does not define {name}{hint and '; '}{hint}")
 
 
 def unchecked(

@@ -91,7 +91,7 @@ def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[Com
     ]
     inside: set[ast.AST] = set()
     for function in (*functions, *_methods(module)):
-        for node in nodes_in(function.node):
+        for node in function.nodes:
             inside.add(node)
             if (subject := _subject(interpreter, module, node)) is not None:
                 yield CompileCall(subject, function)
