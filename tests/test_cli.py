@@ -406,6 +406,16 @@ def test_what_remains_is_told_only_where_something_says_so() -> None:
     assert after(5, "reading", known, 95, 100) == f"[100 s] {known}: 95 of 100, about 5 s left"
 
 
+def test_a_log_shows_a_step_that_began_right_after_another(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = Seconds()
+    with telling._Lines() as lines:
+        lines._clock = telling.Clock(seconds)
+        for step, waited in (("single calls", 1), ("profile", 1), ("outputs", 1), ("outputs", 4), ("outputs", 9)):
+            seconds.now += waited
+            lines.progress(Progress("bench", f"bench: {step}"))
+    assert capsys.readouterr().err.splitlines() == ["[1 s] bench: single calls", "[7 s] bench: outputs"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no pseudo-terminals")
 @pytest.mark.dynamo
 def test_on_a_terminal_one_line_shows_how_far_the_work_is(project: Path) -> None:

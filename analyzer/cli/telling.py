@@ -61,15 +61,14 @@ class Clock:
         """When `latest` was told."""
         self.latest = Progress("", "")
 
-    def put(self, progress: Progress) -> bool:
-        """Whether it is news, and no repetition in which nothing but the time is another."""
-        if replace(progress, left=None) == replace(self.latest, left=None):
-            return False
+    def put(self, progress: Progress) -> None:
+        """Take the current progress. A repetition, which differs in the time left at most, changes nothing."""
+        if without_time(progress) == without_time(self.latest):
+            return
         self._at = self._now()
         if (progress.stage, progress.of) != (self.latest.stage, self.latest.of):
             self._since, self._first = self._at, progress.done or 0
         self.latest = progress
-        return True
 
     @property
     def elapsed(self) -> float:
@@ -91,12 +90,19 @@ class Clock:
         return ", ".join(filter(None, [f"[{self.elapsed:.0f} s] {self.latest}", self.remaining]))
 
 
+def without_time(progress: Progress) -> Progress:
+    """The progress without the time that is left."""
+    return replace(progress, left=None)
+
+
 class _Lines:
     """Lines on stderr: one for each stage of each run, and every few seconds one of what goes on in it."""
 
     def __init__(self) -> None:
         self._clock = Clock()
         self._stage = ""
+        self._written: Progress | None = None
+        """The progress in the last line."""
         self._last = 0.0
         """Seconds at which the last line was written."""
         self._reading = threading.Timer(LONG, self._say_reading)
@@ -120,8 +126,10 @@ class _Lines:
             self.announce(f"[{self._clock.elapsed:.0f} s] {now.news}")
             return
         with self._lock:
-            if not self._clock.put(now):
+            self._clock.put(now)
+            if without_time(now) == self._written:
                 return
+            # A line that came too soon after the last one is written once it is repeated.
             waited = self._clock.elapsed - self._last
             if now.stage == "reading":
                 if waited >= LONG:
@@ -142,6 +150,7 @@ class _Lines:
 
     def _write(self) -> None:
         self._last = self._clock.elapsed
+        self._written = without_time(self._clock.latest)
         say(self._clock.line())
 
 

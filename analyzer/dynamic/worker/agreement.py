@@ -111,8 +111,8 @@ class Calls:
     cases: Sequence[Case] = ()
     """The cases whose tensors count towards the memory that is needed; empty: all cases of the run."""
     fused: bool = False
-    """Whether the compiled code has its own, fused kernels. Then its casts cannot be counted, compiling it again
-    takes long, and it may round differently anywhere."""
+    """Whether the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts cannot
+    be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in doubt."""
 
 
 @dataclass(frozen=True)

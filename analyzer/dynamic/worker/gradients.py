@@ -148,8 +148,11 @@ def judge_step(
     expected: Trained,
     actual: Trained,
     compiled: Callable[[Any], Callable[..., Any]],
+    *,
+    fused: bool = False,
 ) -> Agreement:
-    """Compare gradients and buffers of a step of eager code with those of what `compiled` makes of a model."""
+    """Compare gradients and buffers of a step of eager code with those of what `compiled` makes of a model. `fused`: see
+    `Calls`."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         if is_compiled:
@@ -157,7 +160,9 @@ def judge_step(
         function = compiled(model) if is_compiled else model
         return outcome_of_step(train(context, model, function, prepare(case), expected.loss))
 
-    return judge(context, outcome_of_step(expected), outcome_of_step(actual), Calls(run, cases=(case,)))
+    return judge(
+        context, outcome_of_step(expected), outcome_of_step(actual), Calls(run, cases=(case,), fused=fused)
+    )
 
 
 class TrainingLog:

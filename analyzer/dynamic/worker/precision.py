@@ -39,7 +39,7 @@ LOW_PRECISION = (1e-2, 2e-2)
 keeps float32, while eager code rounds."""
 
 
-SMALL = 1 << 30
+SMALL = 1 << 28
 """A float64 copy of up to this many bytes is allowed even if it takes more than twice the memory of the model."""
 KEPT_VALUES = 1 << 26
 """All repeated calls are kept if one call returns at most this many values; otherwise only the last call is."""

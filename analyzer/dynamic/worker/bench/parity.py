@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
@@ -93,8 +94,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     def answer() -> BenchAnswer:
         return BenchAnswer("parity", tuple(found.values()))
 
-    # Inductor's own generator gives other numbers: for a comparison, it must draw the same as eager code.
-    with compiler(context, request) as missing, inductor.eager_random():
+    with compiler(context, request) as missing:
         until, first = math.inf, 0.0
         kept: dict[str, Running] = {}
         for number, (seed, layout) in enumerate(_rounds(request)):
@@ -107,7 +107,8 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
-                    _arm(seeded, arm, wanted, found, kept)
+                    with _same_generator(references):
+                        _arm(seeded, arm, wanted, found, kept)
                 except Exception as error:
                     why = error_of(error, context, missing)
                     for each in wanted:
@@ -116,11 +117,20 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if number == 0:
                 first = time.monotonic() - began
             if number == 0 and context.work.options.mode == "train":
-                _train(seeded, arms, references, request.steps, found)
+                with _same_generator(references):
+                    _train(seeded, arms, references, request.steps, found)
                 keep(answer())
             if number == 0:
                 until = time.monotonic() + request.seconds
     return answer()
+
+
+def _same_generator(references: Sequence[_Reference]) -> contextlib.AbstractContextManager[None]:
+    """Make compiled code draw the random numbers of eager code, if that draws any. Inductor's own generator gives other
+    numbers. Otherwise the code in the compile caches, which was compiled with that one, serves."""
+    if any(each.eager.draws for each in references):
+        return inductor.eager_random()
+    return contextlib.nullcontext()
 
 
 def _rounds(request: BenchRequest) -> Iterator[tuple[int, str | None]]:
