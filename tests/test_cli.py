@@ -410,7 +410,13 @@ def test_a_log_shows_a_step_that_began_right_after_another(capsys: pytest.Captur
     seconds = Seconds()
     with telling._Lines() as lines:
         lines._clock = telling.Clock(seconds)
-        for step, waited in (("single calls", 1), ("profile", 1), ("outputs", 1), ("outputs", 4), ("outputs", 9)):
+        for step, waited in (
+            ("single calls", 1),
+            ("profile", 1),
+            ("outputs", 1),
+            ("outputs", 4),
+            ("outputs", 9),
+        ):
             seconds.now += waited
             lines.progress(Progress("bench", f"bench: {step}"))
     assert capsys.readouterr().err.splitlines() == ["[1 s] bench: single calls", "[7 s] bench: outputs"]
