@@ -55,7 +55,7 @@ class Options:
     """The outputs must be those of eager code."""
     rtol: float | None = None
     atol: float | None = None
-    """Tolerances of parity, both or neither; by default those of `torch.testing.assert_close` for the dtype."""
+    """Fixed tolerances of parity; give both or neither. Without them, outputs must agree up to rounding."""
     third_party: bool = False
     """Count what happens in installed packages too."""
     own: str | Sequence[str] | None = ()

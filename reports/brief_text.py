@@ -132,12 +132,14 @@ class BriefText(LongText):
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
         if single:
             name = self.names[(loud or notes)[0].fingerprint]
-            more = f"`tcready explain {name}{visible(self.stored)}` tells all of that finding, `-v` all of the report."
+            more = f"`tcready explain {name}{visible(self.stored)}` explains that finding; `-v` shows the full report."
             if self.of_a_result:
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
         if read and not ran and not self.stored and not self.of_a_result:
-            more = "Nothing was run: `--run` runs a model, with inputs made up unless `--inputs` names some."
+            more = (
+                "Nothing was run: `--run` runs a model, with generated inputs unless `--inputs` names some."
+            )
             self.wrapped("", more, "dim")
         self.counts()
 

@@ -496,7 +496,7 @@ def _speedup(
 def _of_single_calls(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Figure | None:
-    """Return the speedup of single calls, each waited for, in the processes that timed both arms.
+    """Return the speedup of single calls, with a synchronization after each, in the processes that timed both arms.
 
     Return None for several cases together, and for a single process, which has one ratio without bounds.
     """

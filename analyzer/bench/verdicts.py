@@ -33,6 +33,8 @@ _BEST_FIRST: tuple[SpeedVerdict, ...] = (
     "likely_regression",
     "regression",
 )
+SLOW = ("no_gain", "regression", "likely_no_gain", "likely_regression")
+"""Verdicts whose reason names the causes."""
 GAINS = ("real_gain", "likely_gain")
 """Verdicts for which an arm is recommended, the more certain one first."""
 FAR_APART = 100.0
@@ -66,7 +68,7 @@ class Evidence:
     within: tuple[Figure, ...] = ()
     """The ratio to eager in each of these processes alone."""
     single: Figure | None = None
-    """The ratio of single calls, each waited for."""
+    """The ratio of single calls, with a synchronization after each."""
     error: str = ""
     untimed: str = ""
     """Why the arm was not timed, if the time limit of its process ended it."""
@@ -121,7 +123,7 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
         bounds = f"{speedup.low:.3f} to {speedup.high:.3f} in this process"
         times = f"{speedup.median:.3f} times as fast as eager ({bounds})"
         causes = _causes(seen, limits) if probable == "likely_gain" else ()
-        if probable in ("likely_regression", "likely_no_gain"):
+        if probable in SLOW:
             causes = slowness(seen, limits.min_effect)
         return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
     bounds = (
@@ -133,18 +135,21 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     verdict = shown(speedup, limits.min_effect)
     alike = seen.noise.ratio if seen.noise is not None else None
     if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
-        return "inconclusive", f"{times}, but eager differs from itself as much: repeat on a quiet machine"
+        return (
+            "inconclusive",
+            f"{times}, but two measurements of eager differ as much: repeat on a quiet machine",
+        )
     if verdict == "inconclusive" and probable != "inconclusive":
         return probable, f"{times}; {seen.processes} processes agree, but they are too few to be sure"
     if verdict == "inconclusive" and speedup.high > _UNSTEADY * speedup.low:
-        return verdict, f"{times}: the machine was too unsteady: repeat when it is quiet"
+        return verdict, f"{times}; timings were too noisy: repeat on a quiet machine"
     if verdict == "inconclusive":
         more = more_needed(speedup, seen.processes, limits.min_effect)
         many = "more than 100 more" if more is None else f"{more} more"
         return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably decide"
-    if verdict in ("no_gain", "regression"):
+    if verdict in SLOW:
         causes = slowness(seen, limits.min_effect)
-        what = [f"not faster by {limits.min_effect:.1%}"] if verdict == "no_gain" else []
+        what = [f"less than {limits.min_effect:.1%} faster"] if verdict == "no_gain" else []
         return verdict, f"{times}{': ' if what or causes else ''}{', '.join([*what, *causes])}"
     if seen.profile is None or seen.eager_profile is None:
         return "likely_gain", f"{times}, but no profile was made to explain it"
@@ -214,7 +219,7 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
         found.append(f"{seen.breaks} graph break{'' if seen.breaks == 1 else 's'}")
     if seen.recompiles:
         found.append(
-            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} while it was timed"
+            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} after the first three calls"
         )
     if arm is not None and eager is not None and arm.kernels is not None and eager.kernels is not None:
         fewer = arm.kernels * (1 + min_effect) < eager.kernels
@@ -243,8 +248,8 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
         alone, slack = seen.speedup.p50, 1 + limits.min_effect
         if not seen.speedup.low / slack <= alone <= seen.speedup.high * slack:
             bounds = f" ({seen.single.low:.3f} to {seen.single.high:.3f})" if seen.single else ""
-            found.append(f"{alone:.3f} times{bounds} if each call is waited for")
-    if seen.recompiles:
+            found.append(f"{alone:.3f} times{bounds} if the device is synchronized after each call")
+    if seen.recompiles and verdict not in SLOW:  # there it is one of the causes
         found.append(
             f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} after the first three calls"
         )
@@ -310,7 +315,7 @@ def overall(
         if verdict in GAINS and gain < 1 + limits.min_effect:
             return (
                 "no_gain",
-                f"the loop that feeds the model would be {gain:.3f} times as fast; {reason}",
+                f"with data loading included, the speedup would be {gain:.3f} times; {reason}",
                 EAGER,
             )
     if verdict not in GAINS:

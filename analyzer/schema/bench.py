@@ -195,7 +195,7 @@ class ParityMeasured:
     """What differs first, or why nothing is compared; empty if all agree."""
     seeds: int = 0
     error: float | None = None
-    """The largest difference from float64, over the largest value of its tensor."""
+    """The largest error against the wider dtype: the RMS of the difference, relative to the RMS of the tensor."""
     eager_error: float | None = None
     """The same of eager code."""
     eager_differs: bool | None = None
@@ -384,9 +384,10 @@ class ArmBench:
     """Of one call; in training of one step."""
     reason: str = ""
     speedup: Figure | None = None
-    """Eager over this arm: above 1 is faster. Its p50: the same of single calls, each waited for."""
+    """Eager over this arm: above 1 is faster. Its p50: the same for single calls, with a synchronization
+    after each."""
     speedup_single: Figure | None = None
-    """The ratio of single calls, each waited for, with its own interval; None of a single process."""
+    """The ratio of single calls, with a synchronization after each and its own interval; None of a single process."""
     cold_seconds: Figure | None = None
     cold_warm_cache_seconds: Figure | None = None
     """The cold start of a second process that finds the first one's files."""

@@ -149,7 +149,7 @@ def test_a_lost_cast_is_a_mistake(call_bytes: int | None) -> None:
     assert compare(normed, normed_in_low_precision, "float32", call_bytes).verdict == "equal"
     found = compare(normed, normed_in_low_precision, "bfloat16", call_bytes)
     assert found.verdict == "mistake"
-    assert "lacks casts" in found.text
+    assert "omits casts" in found.text
     more_precise = compare(normed_in_low_precision, normed, "bfloat16", call_bytes)
     assert more_precise.verdict == "rounding"
 
@@ -175,7 +175,7 @@ def test_a_large_call_takes_at_most_twice_its_memory(
         (lambda layer, x: "a", lambda layer, x: "b", "'a' became 'b'"),
         (lambda layer, x: x, lambda layer, x: None, "Tensor in eager code, None in compiled code"),
         (lambda layer, x: x, lambda layer, x: x.double(), "torch.float32 (256, 64) became torch.float64"),
-        (lambda layer, x: x, lambda layer, x: (x, x), "another structure"),
+        (lambda layer, x: x, lambda layer, x: (x, x), "different structure"),
         (lambda layer, x: torch.eye(2).to_sparse(), lambda layer, x: torch.eye(2), "became torch.strided"),
         (
             lambda layer, x: torch.eye(2).to_sparse(),

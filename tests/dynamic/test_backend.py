@@ -189,7 +189,7 @@ def test_compiled_code_is_not_blamed_for_the_rounding_of_eager_code(
     seen = watch("Cancels", "rows_of_noise")
     found = stage(seen)
     assert found.state == "pass", found.detail
-    assert "which is rounding: from float64 it is" in found.detail
+    assert "(rounding): error against float64" in found.detail
     (item,) = seen.backend
     assert item.difference is not None
     assert item.difference > 1e-3

@@ -107,8 +107,8 @@ def test_a_stand_in_is_a_warning_with_its_line(tmp_path: Path) -> None:
     body = CLEAN.replace("return torch", "y = self.layer(x).sum().item()\n        return y, torch")
     (warning,) = run(tmp_path, body).warnings
     assert warning == (
-        "values are unknown on the device meta: a tensor that is read as a number at "
-        f"model.py:{line_of('y = ', body)} was taken as 1.0; what depends on it is not known"
+        "tensors on meta have no values: a tensor that is read as a number at "
+        f"model.py:{line_of('y = ', body)} was assumed to be 1.0; code that depends on it was not checked with real values"
     )
 
 
@@ -140,7 +140,7 @@ class Model(nn.Module):
         return x * view[0].item()
 """
     (warning,) = run(tmp_path, body).warnings
-    assert f"model.py:{line_of('return x *', body)} was taken as 1.0" in warning
+    assert f"model.py:{line_of('return x *', body)} was assumed to be 1.0" in warning
 
 
 def test_an_assertion_is_taken_to_hold(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_assertion_is_taken_to_hold(tmp_path: Path) -> None:
     )
     seen = run(tmp_path, body)
     assert stage(seen, "eager").state == "pass"
-    assert "was taken as True" in seen.warnings[0]
+    assert "was assumed to be True" in seen.warnings[0]
 
 
 NO_FAKE = """\
@@ -210,12 +210,12 @@ def test_a_shape_that_does_not_fit_says_from_where_on_nothing_is_known(tmp_path:
     last = line_of("return y[:3]", body)
     for name in ("eager", "capture"):
         assert (stage(seen, name).state, stage(seen, name).reason) == ("fail", "no_values")
-        assert stage(seen, name).detail.endswith(f"nothing is known from model.py:{last} on")
+        assert stage(seen, name).detail.endswith(f"nothing was checked from model.py:{last} on")
     assert {site.line for site in seen.break_sites} == {line_of("print", body), line_of("n = int", body)}
     assert seen.graphs
     (target,) = report_of(seen).targets
     assert target.verdict == "not_ready"
-    assert "nothing is known" in target.verdict_reason
+    assert "nothing was checked" in target.verdict_reason
 
 
 def test_nothing_is_ready_where_nothing_is_known(tmp_path: Path) -> None:

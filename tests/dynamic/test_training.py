@@ -388,7 +388,7 @@ def test_what_cannot_be_trained_is_not_run_and_no_failure(watch: Watch, name: st
 def test_without_a_comparison_of_outputs_the_loss_says_why(watch: Watch) -> None:
     seen = watch("Drawing")
     assert part(seen, "loss").detail == f"parity: {stage(seen, 'parity').detail}"
-    assert "eager differs from eager" in part(seen, "loss").detail
+    assert "two eager runs with the same seeds differ" in part(seen, "loss").detail
 
 
 def test_a_backward_in_a_run_without_gradients_names_the_mode(watch: Watch) -> None:

@@ -200,7 +200,7 @@ def test_several_targets_have_a_summary_each_and_many_a_short_one() -> None:
     assert render(read, "text").splitlines() == [
         "VERDICT UNKNOWN for 40 targets: nothing was run",
         "",
-        "Nothing was run: `--run` runs a model, with inputs made up unless `--inputs` names some.",
+        "Nothing was run: `--run` runs a model, with generated inputs unless `--inputs` names some.",
         "No findings in your code.",
     ]
 

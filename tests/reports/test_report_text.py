@@ -466,7 +466,7 @@ def test_a_report_on_a_process_names_no_command() -> None:
         assert "`to_text(verbose=True)` of this result" in text
         assert "tcready.check(model, inputs, plan=True)" in text
         stored = reports.render(ours, "text", width=200, stored="kept.json")
-        assert "kept.json` tells all of that finding, `-v` all of the report" in stored
+        assert "kept.json` explains that finding; `-v` shows the full report" in stored
         assert "to_text" not in stored + reports.render(ours, "text", verbose=True), (
             "a file has no such method"
         )

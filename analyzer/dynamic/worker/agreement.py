@@ -59,8 +59,7 @@ tensor. An error is the root mean square distance from the wide result; with few
 PyTorch's benchmark runner allows 2 to 3. For 17 models of transformers in bfloat16 and float16 whose traced code uses
 another attention kernel, the ratio was between 0.997 and 1.004 (H200, torch 2.11)."""
 EXCESS_OF_FUSED = 10.0
-"""The least such limit, for any number of values, for fused kernels that were found to compute the same in a wide
-dtype."""
+"""The minimum limit for fused kernels that agree with eager code in a wide dtype, for any number of values."""
 DOUBT = ((1000, 1.5), (32, 3.0), (0, 10.0))
 """The ratio of errors above which a difference is in doubt. Fused kernels then run again in a wide dtype, and eager
 code runs again with inputs and weights changed by one rounding."""
@@ -146,7 +145,7 @@ class Wide:
     eager: Outcome
     compiled: Outcome | None
     coarsest: torch.dtype
-    """The least precise dtype that eager code still computes in there: code may name a dtype."""
+    """The least precise dtype that the wide eager run still uses: code may name a dtype."""
     own: torch.dtype
     """The least precise dtype of the original calls."""
     lost_casts: bool = False
@@ -237,16 +236,17 @@ def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
     return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not equal_values(*pair))
 
 
-UNSTEADY_WORDS = "eager differs from eager under the same seeds"
+UNSTEADY_WORDS = "two eager runs with the same seeds differ"
 
 
 def rounding_words(compared: Compared) -> str:
     """Describe a rounding difference: its size, and what it is compared with."""
-    text = f"{compared.name} differs by {share(compared.difference)}, which is rounding"
+    text = f"{compared.name} differs by {share(compared.difference)} (rounding)"
     if compared.reference and compared.eager_error is not None and compared.compiled_error is not None:
-        text += f": {share(compared.compiled_error)} from {compared.reference}, eager code {share(compared.eager_error)}"
+        own, error = share(compared.eager_error), share(compared.compiled_error)
+        text += f": error against {compared.reference} {error}, eager {own}"
     elif compared.eager_error is not None:
-        text += f": one rounding of inputs and weights moves eager code by {share(compared.eager_error)}"
+        text += f": one rounding error in inputs and weights changes eager results by {share(compared.eager_error)}"
     return text
 
 
@@ -259,7 +259,7 @@ def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]
             side = "eager" if left[0] in labels_of(expected) else "compiled"
             return (f"{left[0]}: only {side} code writes to it",)
     if expected.structure != actual.structure or labels_of(expected) != labels_of(actual):
-        return ("the compiled output has another structure than the eager one",)
+        return ("the compiled output has a different structure from the eager one",)
     found = []
     for (label, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
@@ -403,7 +403,7 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
     """Yield a wider dtype for which there is enough memory, and a function that returns models in it. Raises
     NotWideError if there is none."""
     build = calls.build or context.build
-    gc.collect()  # earlier models are in cycles, and share the memory of parameters, which widening would not free
+    gc.collect()  # earlier models are in cycles, and share parameter memory, which widening could not free otherwise
     # Widen the model that all others are copied from: a separate wide one would need three times its memory.
     lent = context.lent() if calls.build is None and context.lent is not None else contextlib.nullcontext()
     with lent as kept, contextlib.ExitStack() as stack:
@@ -424,8 +424,8 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
 
 
 def _is_large_and_shared(context: Context, model: Any) -> bool:
-    """Whether a model shares its parameters with the original of all copies, and both and a wide one take more memory
-    than is allowed."""
+    """Whether a model shares its parameters with the original of all copies and is too large to keep these beside a wide
+    copy."""
     if context.lent is None or bytes_of(model) <= SMALL // 4:
         return False
     with context.lent() as lent:
@@ -446,7 +446,7 @@ def _by_wide(
             actual,
             unequal,
             calls,
-            f"in {_name(wide.dtype)} the output has another structure",
+            f"in {_name(wide.dtype)} the output has a different structure",
         )
     moved = functools.cache(lambda: [] if context.work.options.processes else _moved(context, calls))
     return judge_by_wide(expected, actual, unequal, wide, moved, fused=calls.fused)
@@ -561,7 +561,7 @@ def _figures(
 
 def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
     """What a difference is divided by: the root mean square of the wide result, or of the eager result if that is larger.
-    If the exact result is zero, the eager result holds nothing but rounding."""
+    If the exact result is zero, the eager result is rounding noise."""
     return max(_rms(exact), _rms(one), floor) or 1.0
 
 
@@ -603,10 +603,10 @@ def _beyond(
     first, second = wide.names
     least = eps_of(dtype) / (8 if values >= EXCESS[0][0] else 2)
     if wide.lost_casts and error > _times(LESS, values) * max(own, least):
-        return f"{_errors(compared, first)}: {second} lacks casts to a more precise dtype that {first} makes"
+        return f"{_errors(compared, first)}: {second} omits casts to a more precise dtype that {first} makes"
     chance = own > TOO_FAR or values < EXCESS[1][0]
     if spread is not None and chance and compared.difference > SENSITIVITY * max(spread, least):
-        how = f"one rounding of inputs and weights moves {first} by {share(spread)}"
+        how = f"one rounding error in inputs and weights changes {first} by {share(spread)}"
         return f"differs by {share(compared.difference)}: {how}"
     times = max(_times(EXCESS, values), EXCESS_OF_FUSED if fused else 0.0)
     if error > times * max(own, least, (spread or 0.0) if flips else 0.0):
@@ -751,7 +751,11 @@ def _by_sensitivity(
         compared = Compared(label, _name(one.dtype), difference, "", spread or None, None, None, why)
         worst = compared if worst is None or difference > worst.difference else worst
         if difference > SENSITIVITY * max(spread, eps_of(one.dtype) / 2):
-            how = f"one rounding of inputs and weights moves eager code by {share(spread)}" if own else why
+            how = (
+                f"one rounding error in inputs and weights changes eager results by {share(spread)}"
+                if own
+                else why
+            )
             mistakes.append(f"{label} differs by {share(difference)}: {how}")
     return _agreement(mistakes, worst)
 
@@ -759,10 +763,10 @@ def _by_sensitivity(
 def _unless_unsteady(
     context: Context, expected: Outcome, actual: Outcome, calls: Calls, found: Agreement
 ) -> Agreement:
-    """Drop the differences that two runs of eager code show as well; if none is left, nothing can be compared.
+    """Drop differences that two eager runs also show; if none remain, the outcomes are not comparable.
 
-    The first eager call ran under dispatch modes, and torch's fused attention is not used under one. If calls without
-    a mode agree in structure with each other but not with the first, they are what to compare with.
+    The first eager call ran under dispatch modes, which disable torch's fused attention. If two calls without a mode
+    agree in structure with each other but not with the first, compare with those.
     """
 
     def run_eager() -> Outcome:
@@ -790,7 +794,7 @@ def _unless_unsteady(
         return found
     if steady:
         return replace(found, differences=steady)
-    # A model may note the time, or whatever differs in each call, beside what it computes.
+    # A model may also store state that differs on every call, such as the time.
     only_state = all(kind_of(text) in STATE for text in found.differences)
     return EQUAL if only_state else replace(found, verdict="not_comparable")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import random
 import sys
 from dataclasses import dataclass
@@ -24,9 +26,13 @@ class Generators:
         legacy = numpy.random.get_state() if numpy else ()
         on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ()
         return Generators(
-            tuple(bytes(state.numpy()) for state in (torch.get_rng_state(), *on_devices)),
+            tuple(bytes(state.tolist()) for state in (torch.get_rng_state(), *on_devices)),
             (
                 random.getstate(),
                 *(part.tobytes() if hasattr(part, "tobytes") else part for part in legacy),
             ),
         )
+
+    def digest(self) -> str:
+        """A hash of the states."""
+        return hashlib.sha256(pickle.dumps((self.torch, self.others))).hexdigest()

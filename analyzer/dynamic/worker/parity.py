@@ -38,7 +38,7 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
 def by_tolerance(expected: Outcome, actual: Outcome, tolerance: tuple[float, float] | None = None) -> str:
     """The first difference of two outcomes, in one line; empty if there is none."""
     if expected.structure != actual.structure or len(expected.leaves) != len(actual.leaves):
-        return "the compiled output has another structure than the eager one"
+        return "the compiled output has a different structure from the eager one"
     for (label, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
             difference = _tensors(one, other, tolerance)

@@ -118,7 +118,7 @@ def called(
         own += [(name, gradient.detach().clone()) for name, gradient in gradients.items()]
         if how.after:
             arguments, others = flatten(given)
-            keep = _copied if how.in_a_row else _detached  # else of this call alone: nobody else has them
+            keep = _copied if how.in_a_row else _detached  # else a copy made for this call only
             own += [(f"argument {index}", keep(leaf)) for index, leaf in enumerate(arguments)]
             buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
             own += [(f"buffer {name}", buffer.detach().clone()) for name, buffer in buffers]
@@ -174,8 +174,8 @@ def _detached(leaf: Any) -> Any:
 
 
 def _written(value: Any) -> list[Any]:
-    """What tells whether a value was changed meanwhile: its structure, which tensors are in it, how often each was
-    written to, and every other leaf."""
+    """Return a fingerprint that changes if the value is modified: its structure, the identity and write count of each
+    tensor, and all other leaves."""
     leaves, structure = flatten(value)
     return [
         structure,
@@ -233,8 +233,8 @@ def case_in_float64(case: Case) -> Case:
 
 
 def case_in(case: Case, dtype: torch.dtype) -> Case:
-    """Copies of the inputs, their floating tensors in a wider dtype; those in objects too, as in a cache of keys and
-    values. Raises what copying them raises."""
+    """Copy the inputs with floating tensors in a wider dtype, also inside objects such as a KV cache. Raises if copying
+    fails."""
     tensors: list[torch.Tensor] = []
     list(seen((case.args, case.kwargs), DEPTH, set(), tensors.append))
 
@@ -318,8 +318,8 @@ class NotWideError(Exception):
 def widen_in_place(model: Any, dtype: torch.dtype, *, set_aside: bool = False) -> Iterator[None]:
     """Convert the floating tensors of a model to a wider dtype within the context. No value is lost.
 
-    `set_aside`: the memory of its parameters, which other models share, is moved to the host meanwhile. None of them may
-    be called until then.
+    `set_aside`: move the original parameter memory to the host within the context. Models that share it must not be
+    called there.
     """
     owner = getattr(model, "__self__", model)
     tensors = [
@@ -390,7 +390,7 @@ def wide_dtype(
 
 
 def computed_in(context: Context, dtypes: Collection[torch.dtype]) -> torch.dtype:
-    """The least precise of the dtypes of a model and its inputs, and of that of autocast."""
+    """The least precise dtype of a model, its inputs and autocast."""
     autocast = context.work.options.autocast
     every = {*dtypes, dtype_of(autocast)} if autocast else {*dtypes}
     return max(every or {torch.float32}, key=eps_of)

@@ -125,14 +125,14 @@ class StandIns:
             if (line, what) not in self.reported:
                 self.reported.add((line, what))
                 journal.warn(
-                    f"values are unknown on the device meta: {what} at {self.place(line)} was taken as {value}; "
-                    "what depends on it is not known"
+                    f"tensors on meta have no values: {what} at {self.place(line)} was assumed to be {value}; "
+                    "code that depends on it was not checked with real values"
                 )
 
     def unknown_from(self, line: _Line | None) -> str:
         """The message that nothing is known of the code from a failing line on."""
         where = f" from {self.place(line)} on" if line else ""
-        return f"{NO_VALUES}, and nothing is known{where}"
+        return f"{NO_VALUES}; nothing was checked{where}"
 
 
 def tried(device: str) -> contextlib.AbstractContextManager[None]:

@@ -35,13 +35,13 @@ class Ending:
 def none_because(device: str) -> str:
     """Why nothing on this device can be measured in copies of this process; empty if it can. One copy is tried."""
     if sys.platform != "linux":
-        return "a copy of a process that has used torch is sure to work on Linux alone"
+        return "forking a process that has used torch is reliable only on Linux"
     if torch.device(device).type != "cpu":
         return f"the object is on {device}, which a copy of this process cannot use"
     if torch.cuda.is_initialized():
-        return "this process has used CUDA, which a copy of it cannot"
+        return "this process has initialized CUDA, which a forked process cannot use"
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return "this process is one of several of torch.distributed, and a copy of it is none of them"
+        return "this process belongs to a torch.distributed group, which a forked process cannot join"
     why = ran(_compute, PATIENCE).why
     return f"a copy of this process could not compute: {why}" if why else ""
 
@@ -59,7 +59,7 @@ def ran(work: Callable[[], None], seconds: float) -> Ending:
     try:
         while (status := _ended(child)) is None:
             if time.monotonic() > until:
-                return Ending(f"ended after {seconds:.0f} s, which was all there was for it", late=True)
+                return Ending(f"stopped after {seconds:.0f} s: the time limit was reached", late=True)
             time.sleep(POLL)
     finally:  # Ctrl-C, too
         with contextlib.suppress(OSError):

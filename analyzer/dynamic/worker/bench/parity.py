@@ -45,7 +45,7 @@ from tcready.schema.bench import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, Be
 SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 """The seeds for weights, and for inputs if they are drawn."""
 TIMES = 10.0
-"""The distance from float64 that a loss may have in addition to the tolerance, as a multiple of that of eager code."""
+"""A loss may differ from eager code by the tolerance plus this multiple of eager code's own error against float64."""
 TOO_FAR = 0.1
 """The share of the largest loss above which losses are not called equal, however far eager code is from float64."""
 LEARNING_RATE = 1e-3
@@ -126,8 +126,8 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _same_generator(references: Sequence[_Reference]) -> contextlib.AbstractContextManager[None]:
-    """Make compiled code draw the random numbers of eager code, if that draws any. Inductor's own generator gives other
-    numbers. Otherwise the code in the compile caches, which was compiled with that one, serves."""
+    """If eager code draws random numbers, make compiled code draw the same: Inductor's own generator gives others.
+    Otherwise keep Inductor's, so that code in the compile caches can be used."""
     if any(each.eager.draws for each in references):
         return inductor.eager_random()
     return contextlib.nullcontext()
@@ -173,7 +173,7 @@ def _raises(found: Found, arm: Arm, index: int, why: str) -> None:
 def _references(
     context: Context, seeded: Context, seed: int, layout: str | None, found: Found, seconds: float
 ) -> list[_Reference]:
-    """Return references for cases that eager code accepts. With the first seed, its errors are those of all arms."""
+    """Return references for cases that eager code accepts. If it raises with the first seed, every arm gets the error."""
     drawn = [case for case in context.draw(seed) if case.name not in context.work.leave_out]
     references = []
     for index, case in enumerate(drawn):
@@ -334,7 +334,7 @@ def _joined(
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
     why = ""
     if reference.eager.draws and not _same_draws(reference.eager, actual):
-        why = "not comparable: it draws random numbers, but different ones when compiled"
+        why = "not comparable: compiled code draws different random numbers"
     elif judged.verdict == "not_comparable":
         why = f"not comparable: {UNSTEADY_WORDS}"
     if why:

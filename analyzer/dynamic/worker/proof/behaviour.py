@@ -9,7 +9,6 @@ import linecache
 import logging
 import math
 import os
-import random
 import re
 import sys
 import warnings
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.calling import seed_generators
 from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare, flatten
 from tcready.dynamic.worker.proof.kept import (
@@ -120,7 +120,8 @@ def behaviour(
     containers: frozenset[Pair] = frozenset()
     grads: dict[str, Any] = {}
     with heard() as (printed, warned), writes().noted() as process:
-        set_before = set_after = surroundings()
+        set_before: dict[str | bytes, Any] = {}
+        set_after: dict[str | bytes, Any] = {}
         called: Counter[str] = Counter()
         by_position: Counter[str] = Counter()
         written_to: Counter[str] = Counter()
@@ -159,7 +160,7 @@ def behaviour(
         dict(written_to),
         error is not None and _is_raised(error),
         printed.getvalue(),
-        _drawn(),
+        Generators.now().digest(),
         [*map(_strides, found)],
         tuple(warned),
     )
@@ -266,15 +267,6 @@ def _type_of(error: BaseException) -> str:
     kind = type(error)
     known = kind.__module__.partition(".")[0] in ("builtins", "torch")
     return kind.__name__ if known else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _drawn() -> str:
-    """How far they were drawn, in a few letters."""
-    state = [torch.get_rng_state().tolist(), random.getstate()]
-    if numpy := sys.modules.get("numpy"):
-        _, keys, *place = numpy.random.get_state()
-        state.append((keys.tolist(), place))
-    return digest(state)
 
 
 class _Labelled(io.TextIOBase):

@@ -502,20 +502,26 @@ def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
     ]
 
 
-def _modules(paths: Set[str]) -> list[ModuleType]:
+def _modules(paths: Set[str]) -> Sequence[ModuleType]:
     """The modules that were made of these files."""
+    return _modules_among(frozenset(paths), len(sys.modules))
+
+
+@functools.lru_cache(maxsize=64)
+def _modules_among(paths: frozenset[str], _imported: int) -> Sequence[ModuleType]:
+    """Search all modules for those of these files. The number of imported modules only tells whether to search again."""
     wanted = {os.path.realpath(path) for path in paths}
     names = {os.path.basename(path) for path in wanted | paths}
     found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]
     # The name is asked first: the real path takes a while for thousands of modules.
     near = [(path, module) for path, module in found if path and os.path.basename(path) in names]
-    return [module for path, module in near if os.path.realpath(path) in wanted]
+    return tuple(module for path, module in near if os.path.realpath(path) in wanted)
 
 
 def reached_modules(paths: Set[str]) -> list[ModuleType]:
     """The modules made of these files, and the user's own ones that they name, or take something of, and so on."""
     found: dict[str, ModuleType] = {}
-    pending = _modules(paths)
+    pending = [*_modules(paths)]
     while pending:
         module = pending.pop()
         if module.__name__ in found:

@@ -20,10 +20,11 @@ LARGE = 50_000_000
 """Bytes of a file beyond which its size alone is compared."""
 
 
-def surroundings() -> dict[str, Any]:
-    """What is set for a whole process, or thread, by its name."""
-    found: dict[str, Any] = {f"os.environ[{name!r}]": value for name, value in os.environ.items()}
-    found |= {
+def surroundings() -> dict[str | bytes, Any]:
+    """Return the settings of the process and the thread by name. Environment variables stay encoded: decoding all of
+    them takes longer than most calls."""
+    found: dict[str | bytes, Any] = {
+        **os.environ._data,  # type: ignore[attr-defined]
         "the default dtype": str(torch.get_default_dtype()),
         "the default device": str(torch.get_default_device()),
         "whether gradients are on": torch.is_grad_enabled(),
@@ -55,10 +56,16 @@ def surroundings() -> dict[str, Any]:
     return found
 
 
-def left_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call changed, by name, with the values that it left."""
-    names = dict.fromkeys([*before, *after])
-    return {name: after.get(name, "gone") for name in names if before.get(name) != after.get(name)}
+def left_otherwise(before: Mapping[str | bytes, Any], after: Mapping[str | bytes, Any]) -> dict[str, Any]:
+    """Return the settings that a call changed, with the values that it left."""
+    names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
+    left = {name: after.get(name, "gone") for name in names}
+    return {
+        name if isinstance(name, str) else f"os.environ[{os.fsdecode(name)!r}]": os.fsdecode(value)
+        if isinstance(value, bytes)
+        else value
+        for name, value in left.items()
+    }
 
 
 @contextlib.contextmanager
