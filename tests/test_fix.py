@@ -928,6 +928,7 @@ def test_what_dynamo_would_print_otherwise_is_not_put_behind_the_graph(tmp_path:
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_printing_behind_the_graph_is_proved_by_what_is_printed(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(SPEAKING)
     found = api.fix("model.py", root=tmp_path, verify=True, keep_output=True).result
@@ -985,6 +986,7 @@ DISABLED = "@torch.compiler.disable\ndef note(x):\n    return x + 0\n\n\nclass B
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(COUNTING)
     found = api.fix("model.py", root=tmp_path, verify=True).result
@@ -999,6 +1001,7 @@ def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path:
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_integers_that_differ_by_layer_are_no_constants_with_a_setting(tmp_path: Path) -> None:
     text = COUNTING.replace("class Block", DISABLED).replace("self.lin(x) *", "self.lin(note(x)) *")
     (tmp_path / "model.py").write_text(text.replace("        self.step += 1\n", ""))
@@ -1044,6 +1047,7 @@ def get_inputs():
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_operators_that_end_the_capture_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(OPERATORS)
     found = api.fix("model.py", root=tmp_path, verify=True).result
@@ -1122,6 +1126,7 @@ def test_changes_of_one_line_are_written_one_after_the_other(tmp_path: Path) -> 
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_a_file_of_a_folder_that_cannot_be_read_is_told(project: Path) -> None:
     (project / "broken.py").write_text("import torch\n\n\ndef f(:\n")
     done = tcready(project, "fix", ".", "--verify", "--output-format", "json")

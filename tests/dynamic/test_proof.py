@@ -28,6 +28,7 @@ from tcready.schema.progress import Progress
 from tcready.schema.proof import ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.schema.words import Mode
 from tcready.static import source
+from tiers import one_in
 
 MODEL = """\
 import logging
@@ -363,6 +364,7 @@ OF_CASES = {
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_each_side_is_compiled_in_the_mode_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(CASES)
@@ -436,7 +438,7 @@ IN_PLACE = {
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("name", one_in(4, IN_PLACE))
 def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path) -> None:
     """What is passed must be no leaf, and masks, integers and values go every way together."""
     old, new, (differs_in, how) = IN_PLACE[name]
@@ -538,7 +540,7 @@ def test_what_the_first_call_makes_is_there_when_it_is_compiled(
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize("name", NOT_AT_THE_FIRST_CALL_ALONE)
+@pytest.mark.parametrize("name", one_in(4, NOT_AT_THE_FIRST_CALL_ALONE))
 def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: Path) -> None:
     old, new = NOT_AT_THE_FIRST_CALL_ALONE[name]
     assert FIRST.count(old) == 1
@@ -649,6 +651,7 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(TRANSLATED)
@@ -691,15 +694,18 @@ def get_inputs():
 @pytest.mark.dynamo
 @pytest.mark.parametrize(
     ("body", "refused"),
-    [
-        ("y = (x[:, 0] > -9).nonzero().squeeze()", True),
-        ("y = torch.squeeze(x[x > -9])", True),
-        ("y = torch.zeros(int(count * 1), 8).squeeze(dim=0)", True),
-        ("y = x[None, x[:, 0] > -9].squeeze((0, 1))", True),
-        ("y = (x[:, 0] > -9).nonzero().squeeze(1)", False),
-        ("y = torch.zeros(1, int(count * 1)).squeeze(0)", False),
-        ("y = x[x > -9].sum().squeeze()", False),
-    ],
+    one_in(
+        4,
+        [
+            ("y = (x[:, 0] > -9).nonzero().squeeze()", True),
+            ("y = torch.squeeze(x[x > -9])", True),
+            ("y = torch.zeros(int(count * 1), 8).squeeze(dim=0)", True),
+            ("y = x[None, x[:, 0] > -9].squeeze((0, 1))", True),
+            ("y = (x[:, 0] > -9).nonzero().squeeze(1)", False),
+            ("y = torch.zeros(1, int(count * 1)).squeeze(0)", False),
+            ("y = x[x > -9].sum().squeeze()", False),
+        ],
+    ),
 )
 def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
     body: str, refused: bool, tmp_path: Path
@@ -719,11 +725,14 @@ def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
 @pytest.mark.dynamo
 @pytest.mark.parametrize(
     ("body", "mode", "difference", "notice"),
-    [
-        ("y = x[x > 0].std()", "train", "with a backend that works on operators it raises", None),
-        ("y = x[x > 0].std()", "infer", None, "compiled in training it raises"),
-        ("y = x[x > 0].sum()", "infer", None, None),
-    ],
+    one_in(
+        3,
+        [
+            ("y = x[x > 0].std()", "train", "with a backend that works on operators it raises", None),
+            ("y = x[x > 0].std()", "infer", None, "compiled in training it raises"),
+            ("y = x[x > 0].sum()", "infer", None, None),
+        ],
+    ),
 )
 def test_a_setting_works_with_a_backend_that_works_on_operators_too(
     body: str, mode: Mode, difference: str | None, notice: str | None, tmp_path: Path
@@ -841,6 +850,7 @@ def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_modules_that_a_first_call_makes_are_counted_by_their_names(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(REPLACED)
@@ -967,6 +977,7 @@ def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_numbers_are_others_and_what_does_not_end_is_left_out(tmp_path: Path) -> None:
     result = of_numbers(
         tmp_path,
@@ -1119,6 +1130,7 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_what_training_raises_alone_is_told_of_a_choice(tmp_path: Path) -> None:
     """In training a norm writes to its statistics, which `torch.cond` does not take."""
     before, after = (text.replace("y ** power", "self.norm(y)") for text in (BRANCH_OF_POWERS, CHOSEN))
@@ -1132,6 +1144,7 @@ def test_what_training_raises_alone_is_told_of_a_choice(tmp_path: Path) -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_what_counts_before_an_exception_is_no_difference_of_compiled_code(tmp_path: Path) -> None:
     """A norm refuses one row in training, and has counted the call by then."""
     result = of_numbers(tmp_path, NUMBERS, ("y * self.rate", "self.rate * y"), mode="train")
@@ -1308,6 +1321,7 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_what_each_call_rounds_otherwise_may_be_rounded_otherwise(tmp_path: Path) -> None:
     same = ("x = x * 2", "x = 2 * x")
     others = (

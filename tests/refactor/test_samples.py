@@ -47,10 +47,14 @@ def outcome(calls: Callable[[], Any]) -> Any:
         return error
 
 
-def samples() -> Iterator[object]:
+def samples(short: int | None = None) -> Iterator[object]:
+    """Every sample; those with more than `short` marked lines are `long`, because Dynamo resumes after each line."""
     for rule in REWRITING:
         for number, sample in enumerate(rule.bad):
-            yield pytest.param(rule, sample, id=f"{rule.code}-bad{number}")
+            is_long = short is not None and sample.source.count("# BAD") > short
+            yield pytest.param(
+                rule, sample, id=f"{rule.code}-bad{number}", marks=pytest.mark.long if is_long else ()
+            )
 
 
 @pytest.mark.dynamo
@@ -80,7 +84,7 @@ def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize(("rule", "sample"), [*samples()])
+@pytest.mark.parametrize(("rule", "sample"), [*samples(short=8)])
 def test_a_sample_written_anew_gives_the_same_on_both_sides_of_its_branches(
     rule: Rule, sample: Sample, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
