@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,18 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Programs of this interpreter (ninja) are found, by runs too; set here, all runs of a process have the same environment.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but one in N of the cases of a test with `sampled(N)` as long, before long tests are left out."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if (sampled := item.get_closest_marker("sampled")) is not None:
+            function = item.nodeid.partition("[")[0]
+            if seen[function] % sampled.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[function] += 1
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

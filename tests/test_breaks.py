@@ -106,6 +106,7 @@ def test_what_is_said_not_to_be_raised_stands_nowhere_in_torch() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("page", [page for page in PAGES if page.breaks], ids=lambda page: page.name)
+@pytest.mark.sampled(4)
 def test_examples_show_their_types(page: Page, tmp_path: Path) -> None:
     """BAD breaks at its line with that very id, or raises an error that names it; GOOD is captured whole, and equals eager."""
     torch = pytest.importorskip("torch")

@@ -69,6 +69,7 @@ def test_every_hazard_is_told_or_listed() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("sample", cases(told=True))
+@pytest.mark.sampled(4)
 def test_what_is_told_is_what_dynamo_does(sample: Construct, path: Path) -> None:
     seen = shown(sample, path)
     found = findings(sample, path)

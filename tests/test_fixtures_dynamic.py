@@ -66,6 +66,7 @@ COMPILES_CPP = "inline_cpp_extension"
         for number, model in enumerate(fixture_markers.models())
     ],
 )
+@pytest.mark.sampled(2)
 def test_the_run_shows_what_is_marked_and_nothing_else(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_clean_model_is_ready() -> None:
 
 
 @pytest.mark.parametrize("mode", ["infer", "train"])
+@pytest.mark.sampled(2)
 def test_everything_is_left_as_it_was(mode: Any) -> None:
     import random
 
@@ -563,6 +564,7 @@ def helper_of_it(x: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["infer", "train"])
 @pytest.mark.parametrize("kind", ["partial", "argument", "closure", "global"])
+@pytest.mark.sampled(4)
 def test_a_module_that_a_function_knows_is_left_as_it_was(kind: str, mode: Any) -> None:
     net = NAMED if kind == "global" else Keeps()
     value: Any = {

@@ -94,6 +94,7 @@ def test_gb_ids_exist() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize(("rule", "sample"), cases("bad"))
+@pytest.mark.sampled(3)
 def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> None:
     """What lint says of the sample (a claim may differ from its rule's default) is what Dynamo does."""
     if rule.recorded:
@@ -182,6 +183,7 @@ def show_wrong_result(sample: Sample, path: Path) -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize(("rule", "sample"), cases("good"))
+@pytest.mark.sampled(3)
 def test_good_sample_is_harmless(rule: Rule, sample: Sample, path: Path) -> None:
     import torch
 

@@ -102,6 +102,7 @@ def test_files_are_named_for_what_they_hold() -> None:
 @pytest.mark.dynamo
 @pytest.mark.slow
 @each_file
+@pytest.mark.sampled(5)
 def test_dynamo_breaks_where_it_is_marked_and_nowhere_else(tricky: Tricky, tmp_path: Path) -> None:
     if tricky.below is not None and sys.version_info >= tricky.below:
         pytest.skip("another Python breaks elsewhere")

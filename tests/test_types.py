@@ -106,6 +106,7 @@ def test_under_autocast_nothing_is_decided(model: Typed) -> None:
 @pytest.mark.slow
 @each_type
 @each_model
+@pytest.mark.sampled(4)
 def test_dynamo_breaks_where_it_is_marked(model: Typed, dtype: str) -> None:
     report = api.check(model.path.name, run=True, dtype=dtype)
     (target,) = report.targets

@@ -13,7 +13,6 @@ from tcready.refactor.changed import changed
 from tcready.schema.proof import ProofRequest, Trial, Variant
 from tcready.schema.words import Mode
 from tcready.static import source
-from tiers import one_in
 
 pytestmark = pytest.mark.dynamo
 
@@ -70,25 +69,23 @@ def tried(
     return found.trials[0]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("body", "calls", "guard"),
-    one_in(
-        4,
-        [
-            ("self.seen.append(x.sum().item())", "with the same inputs", "len(self.seen) == 4"),
-            (
-                "self.by_call[len(self.by_call)] = x.norm().item()",
-                "with the same inputs",
-                "len(self.by_call) == 4",
-            ),
-            (
-                "self.calls += 1; y = y * self.calls + x.sum().item()",
-                "with the same inputs",
-                "self.calls == 4",
-            ),
-            ("y = sum([y] * number.item())", "with other values", "number.item() == 7"),
-        ],
-    ),
+    [
+        ("self.seen.append(x.sum().item())", "with the same inputs", "len(self.seen) == 4"),
+        (
+            "self.by_call[len(self.by_call)] = x.norm().item()",
+            "with the same inputs",
+            "len(self.by_call) == 4",
+        ),
+        (
+            "self.calls += 1; y = y * self.calls + x.sum().item()",
+            "with the same inputs",
+            "self.calls == 4",
+        ),
+        ("y = sum([y] * number.item())", "with other values", "number.item() == 7"),
+    ],
 )
 def test_a_setting_is_refused_if_each_call_compiles_again(
     body: str, calls: str, guard: str, tmp_path: Path
@@ -100,23 +97,21 @@ def test_a_setting_is_refused_if_each_call_compiles_again(
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("body", "settings"),
-    one_in(
-        3,
-        [
-            ("self.last = x.sum().item()", (SCALARS,)),
-            ("y = y[:, : number.item()]", (SCALARS,)),
-            ("y = y + torch.zeros(int(mask.sum()), 8).sum()", (SCALARS,)),
-            ("index = mask.nonzero()[:, 0]; y = y[index] + torch.ones(index.shape[0], 8)", (SIZES,)),
-            ("self.calls += 1; y = y * self.calls + x.sum().item()", (SCALARS, INTEGERS)),
-            (
-                "key = y.detach(); self.keys = key if self.keys is None else torch.cat([self.keys, key]); "
-                "self.last = key.max().item(); y = y @ self.keys.t()",
-                (SCALARS,),
-            ),
-        ],
-    ),
+    [
+        ("self.last = x.sum().item()", (SCALARS,)),
+        ("y = y[:, : number.item()]", (SCALARS,)),
+        ("y = y + torch.zeros(int(mask.sum()), 8).sum()", (SCALARS,)),
+        ("index = mask.nonzero()[:, 0]; y = y[index] + torch.ones(index.shape[0], 8)", (SIZES,)),
+        ("self.calls += 1; y = y * self.calls + x.sum().item()", (SCALARS, INTEGERS)),
+        (
+            "key = y.detach(); self.keys = key if self.keys is None else torch.cat([self.keys, key]); "
+            "self.last = key.max().item(); y = y @ self.keys.t()",
+            (SCALARS,),
+        ),
+    ],
     ids=["last value", "slice", "zeros", "nonzero", "counter", "cache"],
 )
 def test_a_setting_holds_if_later_calls_use_what_is_compiled(
@@ -145,7 +140,8 @@ BACKWARD = (
 )
 
 
-@pytest.mark.parametrize("mode", one_in(2, ["train", "infer"]))
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("mode", ["train", "infer"])
 def test_a_setting_is_tried_in_training(mode: Mode, tmp_path: Path) -> None:
     trial = tried(tmp_path, model(*BACKWARD), SCALARS, SIZES, mode=mode)
     assert trial.observation.break_sites == ()

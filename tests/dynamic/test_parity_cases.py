@@ -131,6 +131,7 @@ def measured(case: ModuleType, dtype: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("path", CASES, ids=name_of)
+@pytest.mark.sampled(4)
 def test_each_case_is_what_it_says(path: Path) -> None:
     case = load(path)
     found = {dtype: measured(case, dtype) for dtype in dtypes_of(case)}

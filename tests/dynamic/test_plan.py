@@ -156,6 +156,7 @@ NAMES = (
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long) if name == "Caching" else name for name in NAMES]
 )
+@pytest.mark.sampled(3)
 def test_each_line_that_is_printed_captures_what_it_claims(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_each_line_that_is_printed_captures_what_it_claims(
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled(3)
 def test_the_plan_captures_at_least_what_the_plain_default_does(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,6 @@ from tcready.schema.progress import Progress
 from tcready.schema.proof import ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.schema.words import Mode
 from tcready.static import source
-from tiers import one_in
 
 MODEL = """\
 import logging
@@ -438,7 +437,8 @@ IN_PLACE = {
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize("name", one_in(4, IN_PLACE))
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", IN_PLACE)
 def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path) -> None:
     """What is passed must be no leaf, and masks, integers and values go every way together."""
     old, new, (differs_in, how) = IN_PLACE[name]
@@ -540,7 +540,8 @@ def test_what_the_first_call_makes_is_there_when_it_is_compiled(
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize("name", one_in(4, NOT_AT_THE_FIRST_CALL_ALONE))
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NOT_AT_THE_FIRST_CALL_ALONE)
 def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: Path) -> None:
     old, new = NOT_AT_THE_FIRST_CALL_ALONE[name]
     assert FIRST.count(old) == 1
@@ -692,20 +693,18 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("body", "refused"),
-    one_in(
-        4,
-        [
-            ("y = (x[:, 0] > -9).nonzero().squeeze()", True),
-            ("y = torch.squeeze(x[x > -9])", True),
-            ("y = torch.zeros(int(count * 1), 8).squeeze(dim=0)", True),
-            ("y = x[None, x[:, 0] > -9].squeeze((0, 1))", True),
-            ("y = (x[:, 0] > -9).nonzero().squeeze(1)", False),
-            ("y = torch.zeros(1, int(count * 1)).squeeze(0)", False),
-            ("y = x[x > -9].sum().squeeze()", False),
-        ],
-    ),
+    [
+        ("y = (x[:, 0] > -9).nonzero().squeeze()", True),
+        ("y = torch.squeeze(x[x > -9])", True),
+        ("y = torch.zeros(int(count * 1), 8).squeeze(dim=0)", True),
+        ("y = x[None, x[:, 0] > -9].squeeze((0, 1))", True),
+        ("y = (x[:, 0] > -9).nonzero().squeeze(1)", False),
+        ("y = torch.zeros(1, int(count * 1)).squeeze(0)", False),
+        ("y = x[x > -9].sum().squeeze()", False),
+    ],
 )
 def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
     body: str, refused: bool, tmp_path: Path
@@ -723,16 +722,14 @@ def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
 
 
 @pytest.mark.dynamo
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("body", "mode", "difference", "notice"),
-    one_in(
-        3,
-        [
-            ("y = x[x > 0].std()", "train", "with a backend that works on operators it raises", None),
-            ("y = x[x > 0].std()", "infer", None, "compiled in training it raises"),
-            ("y = x[x > 0].sum()", "infer", None, None),
-        ],
-    ),
+    [
+        ("y = x[x > 0].std()", "train", "with a backend that works on operators it raises", None),
+        ("y = x[x > 0].std()", "infer", None, "compiled in training it raises"),
+        ("y = x[x > 0].sum()", "infer", None, None),
+    ],
 )
 def test_a_setting_works_with_a_backend_that_works_on_operators_too(
     body: str, mode: Mode, difference: str | None, notice: str | None, tmp_path: Path

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from tcready import api
-from tiers import one_in
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "prove"
 pytestmark = [pytest.mark.dynamo, pytest.mark.slow]
@@ -23,7 +22,8 @@ CONDITIONS = {
 """What the right ones hold except for."""
 
 
-@pytest.mark.parametrize("case", one_in(3, sorted(path.name for path in FOLDER.iterdir())))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("case", sorted(path.name for path in FOLDER.iterdir()))
 def test_a_patch_is_judged_as_its_name_says(case: str, tmp_path: Path) -> None:
     shutil.copytree(FOLDER / case, tmp_path / case)
     patch = (tmp_path / case / "change.patch").read_text("utf-8")

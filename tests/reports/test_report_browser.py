@@ -89,6 +89,7 @@ def visit(browser: Browser, pages: dict[str, str]) -> Iterator[Opener]:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", sorted((*SAMPLES, *COMPARISONS)))
+@pytest.mark.sampled(2)
 def test_each_page_is_quiet_and_fits_the_window(visit: Opener, name: str, scheme: str) -> None:
     page, _ = visit(name, scheme=scheme)
     page.click("#expand")

@@ -65,6 +65,7 @@ def test_made_up_programs_give_the_same_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "count"), [pytest.param("grammar", 80, marks=pytest.mark.long), ("node", 20)]
 )
+@pytest.mark.long
 def test_hypothesmith_programs(kind: Literal["grammar", "node"], count: int, tmp_path: Path) -> None:
     """benchmarks/fuzz.py does the same thousands of times."""
     texts = hypothesmith_texts(kind, 20_000, count)
