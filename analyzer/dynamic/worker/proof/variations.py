@@ -671,6 +671,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **halves,
             **OF_OTHER_TYPES,
             LONGER_LISTS: _with_longer_lists,
+            **OF_DICTS,
             **_UNCHANGED,
             **LAST,
             **LEFT_OUT_BY_NUMBER,
@@ -760,6 +761,38 @@ def _with_longer_lists(value: Any, draw: torch.Generator) -> Any:
     return value
 
 
+def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
+    """Return a variation of every dict among arguments `(args, kwargs)`, but not of `kwargs` itself."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, list) or type(value) is tuple:
+            return type(value)(map(changed, value))
+        if type(value) is dict:
+            return change({key: changed(each) for key, each in value.items()})
+        return value
+
+    def vary(value: Any, _draw: torch.Generator) -> Any:
+        args, kwargs = value
+        return changed(args), {key: changed(each) for key, each in kwargs.items()}
+
+    return vary
+
+
+def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
+    """Return a dict with one more tensor, like its last one but for the values, if its keys are strings."""
+    key, last = next(reversed(items.items()), (None, None))
+    if not isinstance(key, str) or not isinstance(last, torch.Tensor):
+        return items
+    return {**items, f"{key}_2": _otherwise(last)}
+
+
+OF_DICTS: dict[str, Vary] = {
+    "with one more item in dicts": _in_dicts(_with_one_more),
+    "with dicts in reverse order": _in_dicts(lambda items: dict(reversed(items.items()))),
+}
+"""For inputs with dicts: code that writes down the keys, or their order, differs from code that iterates over them."""
+
+
 def _is_another(value: Any, change: Vary) -> bool:
     """Whether inputs have other types or sizes after a change."""
     one, other = (
@@ -818,6 +851,18 @@ def _at(number: float, way: int) -> Vary:
     return _kinds(floats, integers, _same)
 
 
+def _dicts_in(value: Any) -> bool:
+    """Whether a variation of dicts changes the arguments `(args, kwargs)`."""
+    found: list[bool] = []
+
+    def seen(items: dict[Any, Any]) -> dict[Any, Any]:
+        found.append(len(items) > 0)
+        return items
+
+    _in_dicts(seen)(value, torch.Generator())
+    return any(found)
+
+
 def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     """The names of those that inputs can be varied by; which can be of another type their function says."""
     tensors = [*_tensors(value)]
@@ -842,6 +887,7 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
         and (name not in others or _is_another(value, others[name]))
         and ((counts and floats) or name not in (*WITH_BOTH, *LEFT_OUT_BY_NUMBER))
         and (name not in OF_SEVERAL or len(tensors) > 1)
+        and (name not in OF_DICTS or _dicts_in(value))
         and (name not in LONGER or name in sizes)
         and (name not in OF_ONE_TENSOR or len(tensors) > 1)
         and (name not in lengths or name in fitting_lengths)
