@@ -329,6 +329,10 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
         raise TcreadyError(
             f"--min-effect {wanted.min_effect:g}: expected a share below 1, such as 2% or 0.02"
         )
+    if str(chosen.values.get("device", "")).partition(":")[0] == "meta":
+        raise TcreadyError(
+            "--device meta: nothing is computed there, so no times can be measured: use `check`"
+        )
     if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
         raise TcreadyError(f"--against {wanted.against}: the report contains no bench")
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):

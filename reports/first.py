@@ -235,4 +235,5 @@ def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str
     alone = sum(each.was_run for each in report.targets) == 1 and cover is not None and len(cover.cases) < 2
     whole = cover.seconds if alone and cover is not None else None
     share = f"{percent(min(lost / whole, 1.0))} of the time" if whole else duration(lost)
-    return f"it makes {number(count, 'operation')} ({share}) run eagerly"
+    is_timed = any(finding.cost.get("seconds") is not None for finding in group if finding.cost is not None)
+    return f"it makes {number(count, 'operation')}{f' ({share})' if is_timed else ''} run eagerly"

@@ -214,10 +214,12 @@ def watch_process(
         if state is not None and state.case != case:
             case, since = state.case, time.monotonic()
         if time.monotonic() >= deadline:
-            return ended(f"no answer within {options.timeout:g} s", "timeout")
+            return ended(f"no answer within {round(options.timeout, 1):g} s", "timeout")
         share = options.timeout / max(len(state.cases), 1) if state is not None else options.timeout
         if case is not None and time.monotonic() - since >= share:
-            return ended(f"no answer within {share:g} s, its share of {options.timeout:g} s", "timeout")
+            return ended(
+                f"no answer within {round(share, 1):g} s, its share of {options.timeout:g} s", "timeout"
+            )
         if watches_memory and options.memory_gb is not None:
             used = resident_bytes(mark, process.pid) / 1e9
             if used > options.memory_gb:
@@ -251,7 +253,7 @@ def open_server(request: RunRequest, root: str, benched: bool = False) -> Ending
         python = interpreter(request, root)
         request.server.open(python, _environment(request, _dropped(benched)), options.timeout)
     if time.monotonic() - began >= options.timeout:
-        words = f"no answer within {options.timeout:g} s, while torch is imported"
+        words = f"no answer within {round(options.timeout, 1):g} s, while torch is imported"
         return Ending(words, "timeout", limit=True)
     return None
 

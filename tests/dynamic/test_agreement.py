@@ -277,6 +277,39 @@ def test_float32_is_the_wider_dtype_where_float64_needs_too_much_memory(
     assert compare(plain, lambda layer, x: layer(x) * 1.03, "bfloat16").verdict == "mistake"
 
 
+def attention(layer: Any, x: torch.Tensor, is_precise: bool) -> Any:
+    scores = layer(x) @ x.t() / 8
+    return (scores.float() if is_precise else scores).softmax(-1).float() @ x.float()
+
+
+def variance(layer: Any, x: torch.Tensor, by_squares: bool) -> Any:
+    y = layer(x).float() + 8.0
+    mean = y.mean(-1, keepdim=True)
+    squares = (y * y).mean(-1, keepdim=True) - mean * mean
+    spread = squares if by_squares else (y - mean).square().mean(-1, keepdim=True)
+    return ((y - mean) * torch.rsqrt(spread + 1e-5)).to(x.dtype)
+
+
+def rotated(layer: Any, x: torch.Tensor, is_precise: bool) -> Any:
+    cos = torch.linspace(0, 3, 64).cos()
+    return (layer(x) * (cos if is_precise else cos.to(x.dtype))).float()
+
+
+def test_a_lost_cast_is_found_and_float32_within_a_model_is_no_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In float32 a cast to float32 is no operation, and what computes in float32 anyway gets no more precise."""
+
+    def of(function: Callable[..., Any], sides: tuple[bool, bool]) -> Agreement:
+        eager, compiled = (lambda layer, x, side=side: function(layer, x, side) for side in sides)
+        return compare(eager, compiled, "bfloat16")
+
+    assert "omits casts" in of(rotated, (True, False)).text
+    monkeypatch.setattr(precision, "SMALL", 0)
+    assert "omits casts" in of(attention, (True, False)).text
+    assert of(variance, (False, True)).verdict == "rounding"
+
+
 def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

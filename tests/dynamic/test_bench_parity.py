@@ -44,6 +44,32 @@ class WrongGradient(Model):
         return out + 0.1 * (out - out.detach()) if torch.compiler.is_compiling() else out
 
 
+class Noise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (0.5 + torch.rand_like(grad))
+
+
+class DrawsInBackward(Model):
+    def forward(self, x):
+        return Noise.apply(super().forward(x))
+
+
+class RestoresGenerator(Model):
+    def noisy(self, x):
+        return super().forward(x) + torch.rand_like(x)
+
+    def forward(self, x):
+        state = torch.get_rng_state()
+        out = self.noisy(x)
+        torch.set_rng_state(state)
+        return out
+
+
 class Remembers(Model):
     def __init__(self):
         super().__init__()
@@ -247,6 +273,27 @@ def test_a_compile_that_outlasts_its_time_leaves_an_answer(tools: Path) -> None:
     answer = measure("parity", "slow_compile.py", DEFAULT, tools=tools, timeout=10)
     assert answer.failure is not None
     assert "10 s" in answer.failure
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mode"), [("DrawsInBackward", "train"), ("RestoresGenerator", "infer")])
+def test_random_numbers_are_the_same_wherever_they_are_drawn(
+    name: str, mode: Any, trained: Path, tools: Path
+) -> None:
+    answer = measure(
+        "parity",
+        f"model.py::{name}",
+        DEFAULT,
+        tools=tools,
+        root=trained,
+        inputs="model.py::one",
+        mode=mode,
+        asked={"first_seed_only": True},
+    )
+    (found,) = answer.measured
+    assert found.parity is not None
+    assert found.parity.same is True, found.parity.detail
 
 
 @pytest.mark.dynamo

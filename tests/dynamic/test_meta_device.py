@@ -204,6 +204,35 @@ class Model(nn.Module):
 """
 
 
+SELECTS = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, lengths):
+        mask = torch.arange(8)[None] < lengths[:, None]
+        y = self.layer(x)
+        return y[mask].view(17, 4), torch.masked_select(y, mask[..., None]).view(17, 4)
+
+
+def get_inputs():
+    return torch.randn(4, 8, 4), torch.tensor([8, 3, 5, 1])
+"""
+
+
+def test_a_known_mask_selects_as_many_unknown_values_as_it_does(tmp_path: Path) -> None:
+    seen = run(tmp_path, SELECTS)
+    assert (stage(seen, "eager").state, stage(seen, "capture").state) == ("pass", "pass")
+    assert not [warning for warning in seen.warnings if "selects" in warning]
+    for finding in report_of(seen).findings:
+        assert "seconds" not in (finding.cost or {})
+
+
 def test_a_shape_that_does_not_fit_says_from_where_on_nothing_is_known(tmp_path: Path) -> None:
     body = DOES_NOT_FIT.replace("FIRST", "print(y)").replace("+ 2", "+ 4")
     seen = run(tmp_path, body)

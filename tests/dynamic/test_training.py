@@ -37,6 +37,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import is_fake
 
 
 class Mlp(nn.Module):
@@ -174,6 +175,47 @@ def wrong_when_compiled(ctx, grad):
 
 
 triple.register_autograd(wrong_when_compiled)
+
+
+def is_traced(tensor):
+    return is_fake(tensor) or type(tensor) not in (torch.Tensor, nn.Parameter)
+
+
+class Tempered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, t):
+        ctx.save_for_backward(x, t)
+        return x * t
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, t = ctx.saved_tensors
+        return grad * t, ((grad * x).sum() * (1.03 if is_traced(grad) else 1)).reshape(t.shape)
+
+
+@torch._dynamo.allow_in_graph
+def tempered(x, t):
+    return Tempered.apply(x, t)
+
+
+class ScaledGradient(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 64), nn.Linear(64, 4)
+        self.t = nn.Parameter(torch.tensor([0.7]))
+
+    def forward(self, x):
+        return self.down(tempered(torch.relu(self.up(x)), self.t))
+
+
+@torch._dynamo.allow_in_graph
+def shifted(x):
+    return x * 1.0 if is_traced(x) else x + 1.0
+
+
+class ShiftedOutput(Detached):
+    def forward(self, x):
+        return shifted(self.layer(x))
 
 
 class WrongBackward(Detached):
@@ -458,6 +500,24 @@ def test_gradients_that_only_aotautograd_changes_are_told(watch: Watch) -> None:
     assert stage(seen, "parity").state == "pass"
     assert part(seen, "backward").state == "fail"
     assert "gradient of parameter layer.weight" in part(seen, "backward").detail
+
+
+@torch_between((2, 13), (3, 0), "not measured on torch 2.11")
+@pytest.mark.parametrize(
+    ("name", "options", "difference"),
+    [
+        ("ScaledGradient", {"dtype": "bfloat16"}, "gradient of parameter t differs by 3"),
+        ("ShiftedOutput", {}, "output 0 differs by"),
+    ],
+)
+def test_a_small_mistake_that_only_aotautograd_makes_is_found(
+    name: str, options: dict[str, object], difference: str, watch: Watch
+) -> None:
+    """The gradient is less than ten times as far from float64 as that of eager code."""
+    seen = watch(name, optimizer=False, **options)
+    assert stage(seen, "parity").state == "pass"
+    assert part(seen, "backward").state == "fail"
+    assert part(seen, "backward").detail.startswith(f"AOTAutograd's step differs: {difference}")
 
 
 @pytest.mark.long

@@ -74,6 +74,8 @@ LONGEST = 200
 TOO_FAR = 0.1
 """The error of eager code above which the wide result is no measure of rounding: the wide run may have drawn other
 random numbers or taken another branch."""
+FAR_BELOW = 8
+"""A difference in float32 is no mistake if it is this many times smaller than the error of eager code."""
 UNSTEADY = 0.3
 """If two runs of eager code differ by this fraction of a difference or more, the difference means nothing."""
 MOVES = 2
@@ -335,16 +337,31 @@ def _is_further(
     return False
 
 
-def _casts(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) -> int:
-    """Count casts to a dtype more precise than `own` in calls that are not widened; -1 if they raise."""
+def _lost_precision(context: Context, calls: Calls, own: torch.dtype) -> bool:
+    """Whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in `own` that
+    eager code runs in a more precise dtype, in calls that are not widened. A cast to the dtype that a tensor has already
+    is no operation, so casts alone do not tell."""
+    eager, compiled = (_in_own_dtype(context, calls, own, compiled=each) for each in (False, True))
+    if eager is None or compiled is None:
+        return False
+    moved = any(
+        count > compiled.ran[name, True] and compiled.ran[name, False] > eager.ran[name, False]
+        for (name, is_precise), count in eager.ran.items()
+        if is_precise
+    )
+    return moved or compiled.casts < eager.casts
+
+
+def _in_own_dtype(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) -> WideningMode | None:
+    """Return what was counted in calls that are not widened; None if they raise."""
     mode = WideningMode(MORE_PRECISE, None, own)
     stance = contextlib.nullcontext() if compiled else torch.compiler.set_stance("force_eager")
     try:
         with stance, mode:
             calls.run((calls.build or context.build)(), lambda case: case, compiled)
-    except Exception:  # whatever the model raises: its casts are then not known
-        return -1
-    return mode.casts
+    except Exception:  # whatever the model raises
+        return None
+    return mode
 
 
 def _in_wide_dtype(
@@ -377,13 +394,10 @@ def _in_wide_dtype(
         with contextlib.suppress(Exception), seen_compiled:
             compiled = calls.run(model_of(), prepare, True)
         lost = compiled is not None and not calls.fused and seen_compiled.casts < seen.casts
-    if (
-        dtype not in (torch.float64, own)
-        and not calls.fused
-        and _is_further(expected, actual, eager, LESS, 1 / 8)
-    ):
-        # A cast to the dtype that tensors already have does nothing: count casts in calls that are not widened.
-        lost = 0 <= _casts(context, calls, own, compiled=True) < _casts(context, calls, own, compiled=False)
+    is_half = own not in (torch.float32, torch.float64)
+    if is_half and not calls.fused and _is_further(expected, actual, eager, LESS, 1 / 8):
+        # In float32, a cast to float32 does nothing.
+        lost = (lost and dtype == torch.float64) or _lost_precision(context, calls, own)
     return Wide(dtype, eager, compiled, coarsest, own, lost), ""
 
 
@@ -592,6 +606,9 @@ def _beyond(
         before = dtype if eps_of(dtype) > eps_of(wide.dtype) else wide.own
         kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(before), eps_of(wide.dtype))))
         noise = 64 * eps_of(wide.coarsest)
+        if wide.dtype == torch.float32:
+            # Code that computes in float32 in its own dtype too gets no more precise there.
+            noise = max(noise, min(compared.eager_error or 0.0, TOO_FAR) / FAR_BELOW)
         if compared.remaining > max(kept * compared.difference, noise if kept < 1.0 else math.inf):
             return (
                 f"differs by {share(compared.difference)}, and by {share(compared.remaining)} "

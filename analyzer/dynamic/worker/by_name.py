@@ -57,6 +57,8 @@ SMALL: Mapping[str, int] = {
 
 LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 """How configurations name the number of layers."""
+ROOM = 0.8
+"""The share of the free memory that a suggested model may take. Activations need the rest."""
 LARGE = 1e9
 """Bytes of parameters from which on `--tiny` is spoken of."""
 PROMPT, DECODED = 512, 128
@@ -117,8 +119,8 @@ def layers_that_fit(work: Work) -> str:
         one, two = sizes
         if one is None or two is None or two.bytes <= one.bytes or not memory.fits(one, work):
             continue
-        free = memory.free_bytes(work.options.device) or 0
-        return f"{key}={1 + (free // memory.times_needed(work) - one.bytes) // (two.bytes - one.bytes)}"
+        free = ROOM * (memory.free_bytes(work.options.device) or 0) / memory.times_needed(work)
+        return f"{key}={1 + max(0, int((free - one.bytes) // (two.bytes - one.bytes)))}"
     return ""
 
 

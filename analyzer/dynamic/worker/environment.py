@@ -35,7 +35,7 @@ def missing_device(name: str) -> str | None:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).split("\n")[0]
-        return f"device {name} is not available here: {first}"
+        return f"device {name} is not available here: {first}; --device auto takes one that is"
     return None
 
 

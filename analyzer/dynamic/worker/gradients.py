@@ -16,6 +16,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
 from tcready.dynamic.worker.outcome import Outcome
+from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema.run import Training, TrainingPart
@@ -135,11 +136,13 @@ def watched_step(
     return step.output
 
 
-def outcome_of_step(step: Trained) -> Outcome:
-    """Gradients (None where a leaf has none) and buffers of a step."""
-    named = [(f"gradient of {name}", gradient) for name, gradient in step.gradients.items()]
+def outcome_of_step(step: Trained, *, outputs: bool = False) -> Outcome:
+    """Return gradients (None where a leaf has none) and buffers of a step, with its outputs if asked for."""
+    leaves, structure = flatten(step.output) if outputs else ([], [])
+    named = [(f"output {index}", leaf) for index, leaf in enumerate(leaves)]
+    named += [(f"gradient of {name}", gradient) for name, gradient in step.gradients.items()]
     named += [(f"buffer {name}", buffer) for name, buffer in step.buffers.items()]
-    return Outcome(tuple(named), ())
+    return Outcome(tuple(named), tuple(structure))
 
 
 def judge_step(
@@ -149,20 +152,20 @@ def judge_step(
     actual: Trained,
     compiled: Callable[[Any], Callable[..., Any]],
     *,
-    fused: bool = False,
+    outputs: bool = False,
 ) -> Agreement:
-    """Compare gradients and buffers of a step of eager code with those of what `compiled` makes of a model. `fused`: see
-    `Calls`."""
+    """Compare gradients and buffers, and `outputs` if asked for, of a step of eager code with those of what `compiled`
+    makes of a model."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         if is_compiled:
             dynamo.reset()
         function = compiled(model) if is_compiled else model
-        return outcome_of_step(train(context, model, function, prepare(case), expected.loss))
+        step = train(context, model, function, prepare(case), expected.loss)
+        return outcome_of_step(step, outputs=outputs)
 
-    return judge(
-        context, outcome_of_step(expected), outcome_of_step(actual), Calls(run, cases=(case,), fused=fused)
-    )
+    one, other = (outcome_of_step(step, outputs=outputs) for step in (expected, actual))
+    return judge(context, one, other, Calls(run, cases=(case,)))
 
 
 class TrainingLog:

@@ -111,8 +111,8 @@ def called(
             return function(*given[0], **given[1])
 
         result = call(context, seeded, case)
-        after = _generators(context.work.options.device)
         loss, gradients = _gradients(context, model, result, given, loss)
+        after = _generators(context.work.options.device)
         leaves, shape = flatten(result)
         own = [(f"output {index}", _copied(leaf)) for index, leaf in enumerate(leaves)]
         own += [(name, gradient.detach().clone()) for name, gradient in gradients.items()]

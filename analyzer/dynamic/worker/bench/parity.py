@@ -107,8 +107,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
-                    with _same_generator(references):
-                        _arm(seeded, arm, wanted, found, kept)
+                    _with_generator(seeded, arm, wanted, found, kept)
                 except Exception as error:
                     why = error_of(error, context, missing)
                     for each in wanted:
@@ -117,7 +116,8 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if number == 0:
                 first = time.monotonic() - began
             if number == 0 and context.work.options.mode == "train":
-                with _same_generator(references):
+                draws = any(each.eager.draws for each in references)
+                with inductor.eager_random() if draws else contextlib.nullcontext():
                     _train(seeded, arms, references, request.steps, found)
                 keep(answer())
             if number == 0:
@@ -125,12 +125,27 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     return answer()
 
 
-def _same_generator(references: Sequence[_Reference]) -> contextlib.AbstractContextManager[None]:
-    """If eager code draws random numbers, make compiled code draw the same: Inductor's own generator gives others.
-    Otherwise keep Inductor's, so that code in the compile caches can be used."""
-    if any(each.eager.draws for each in references):
-        return inductor.eager_random()
-    return contextlib.nullcontext()
+def _with_generator(
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+) -> None:
+    """Compare an arm in all cases. If eager code draws random numbers, make compiled code draw the same: Inductor's own
+    generator gives others. Otherwise keep Inductor's, so that code in the compile caches can be used."""
+    if not any(each.eager.draws for each in references):
+        before = {key: measured for key, measured in found.items() if key[0] == arm.name}
+        _arm(context, arm, references, found, kept)
+        if all(_agreed(found[key]) or not _agreed(before[key]) for key in before):
+            return
+        # It may draw and then restore the state of the generator.
+        found.update(before)
+        kept.pop(arm.name, None)
+        inductor.forget_compiled()
+    with inductor.eager_random():
+        _arm(context, arm, references, found, kept)
+
+
+def _agreed(measured: ArmMeasured) -> bool:
+    """Whether no difference was found so far."""
+    return measured.parity is None or measured.parity.same is not False
 
 
 def _rounds(request: BenchRequest) -> Iterator[tuple[int, str | None]]:

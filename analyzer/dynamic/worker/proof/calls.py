@@ -504,12 +504,12 @@ def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
 
 def _modules(paths: Set[str]) -> Sequence[ModuleType]:
     """The modules that were made of these files."""
-    return _modules_among(frozenset(paths), len(sys.modules))
+    return _modules_among(frozenset(paths), tuple(map(id, sys.modules.values())))
 
 
-@functools.lru_cache(maxsize=64)
-def _modules_among(paths: frozenset[str], _imported: int) -> Sequence[ModuleType]:
-    """Search all modules for those of these files. The number of imported modules only tells whether to search again."""
+@functools.lru_cache(maxsize=16)
+def _modules_among(paths: frozenset[str], _imported: tuple[int, ...]) -> Sequence[ModuleType]:
+    """Search all modules for those of these files. The identities of the modules only tell whether to search again."""
     wanted = {os.path.realpath(path) for path in paths}
     names = {os.path.basename(path) for path in wanted | paths}
     found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.frames import is_user_file
 
+GONE = ("gone",)
+"""The value of a setting that a call removed. It equals no text."""
 LARGE = 50_000_000
 """Bytes of a file beyond which its size alone is compared."""
 
@@ -59,7 +61,7 @@ def surroundings() -> dict[str | bytes, Any]:
 def left_otherwise(before: Mapping[str | bytes, Any], after: Mapping[str | bytes, Any]) -> dict[str, Any]:
     """Return the settings that a call changed, with the values that it left."""
     names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
-    left = {name: after.get(name, "gone") for name in names}
+    left = {name: after.get(name, GONE) for name in names}
     return {
         name if isinstance(name, str) else f"os.environ[{os.fsdecode(name)!r}]": os.fsdecode(value)
         if isinstance(value, bytes)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.agreement import differs
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
@@ -24,6 +25,7 @@ from tcready.dynamic.worker.gradients import (
     forward,
     judge_step,
     judged,
+    outcome_of_step,
     step_of,
     train,
     wanted_parameters,
@@ -140,8 +142,9 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     notes: list[str] = []
     wrong: list[str] = []
     pending: list[tuple[Case, Trained, Trained]] = []
-    differs = any(part.phase == "gradients" and part.state == "fail" for part in log.training.parts)
-    for case, expected in zip(context.cases, context.eager_steps, strict=True):
+    wrong_as_captured = any(part.phase == "gradients" and part.state == "fail" for part in log.training.parts)
+    steps = zip(context.cases, context.eager_steps, context.compiled_steps, strict=True)
+    for case, expected, as_captured in steps:
         dynamo.reset()
         model = context.build()
         backend = _AotBackend()
@@ -170,16 +173,14 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         sites = narrate.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
         if actual.random and compare(expected.output, actual.output).difference:
             notes.append("AOTAutograd draws other random numbers, so its gradients were not compared")
-        elif differs:
+        elif wrong_as_captured:
             notes.append("gradients differ as captured already")
-        else:
+        elif differs(outcome_of_step(as_captured, outputs=True), outcome_of_step(actual, outputs=True)):
             pending.append((case, expected, actual))
         total, captured = total + in_all, captured + in_graphs
         log.add(graphs=tuple(graphs), aot_sites=sites)
     for case, expected, actual in pending:
-        # The captured graph was compared in a wide dtype already, and tracing it once more takes as long as the first
-        # time: only a difference that is in doubt runs in a wide dtype.
-        found = judge_step(context, case, expected, actual, _by_aot, fused=True)
+        found = judge_step(context, case, expected, actual, _by_aot, outputs=True)
         if not found.ok:
             state, why = judged(context, case, found)
             (wrong if state == "fail" else notes).append(why)
@@ -193,7 +194,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         log.add(backward=Coverage(total, captured, captured / total))
         detail += f", {captured} of {total} operations of a backward in them"
     details = "; ".join(
-        [*(f"AOTAutograd's gradients differ: {why}" for why in wrong), detail, *dict.fromkeys(notes)]
+        [*(f"AOTAutograd's step differs: {why}" for why in wrong), detail, *dict.fromkeys(notes)]
     )
     log.set("backward", "fail" if wrong else "pass", details)
 

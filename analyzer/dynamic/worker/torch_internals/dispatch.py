@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -99,7 +100,8 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
     """Operations that name one of the `narrow` dtypes compute in `wide` instead; None: they stay as they are.
 
     A model in float64 that casts to float32 for its softmax computes that in float64, too. `found` has the dtypes that
-    operations gave, `casts` counts those that named a narrow one more precise than `own`, the dtype of the model.
+    operations gave. `casts` counts those that named a narrow one more precise than `own`, the dtype of the model. `ran`
+    counts the operations on floating tensors by name, and by whether one of these is more precise than `own`.
     """
 
     supports_higher_order_operators = True
@@ -112,6 +114,7 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
         if wide == torch.float64:
             self.wider[torch.complex64] = torch.complex128
         self.found: set[torch.dtype] = set()
+        self.ran: Counter[tuple[str, bool]] = Counter()
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -119,6 +122,10 @@ class WideningMode(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        floating = [each for each in args if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        if floating:
+            is_precise = any(torch.finfo(each.dtype).eps < self.eps for each in floating)
+            self.ran[str(func), is_precise] += 1
         if func is not torch.ops.aten.view.dtype:  # reads the same bits as another type
             args = tuple(self._widened(each) for each in args)
             kwargs = {name: self._widened(each) for name, each in kwargs.items()}

@@ -153,10 +153,21 @@ def _nonzero(mode: StandInMode, _func: Any, args: Any, _kwargs: Any) -> torch.Te
     return torch.empty(count, args[0].dim(), dtype=torch.int64, device="meta")
 
 
-def _masked_select(mode: StandInMode, _func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
-    whole = torch.broadcast_shapes(args[0].shape, args[1].shape).numel()
+def _selected(mode: StandInMode, mask: torch.Tensor) -> int:
+    """The number of elements that a mask selects; assumed if the values of the mask are unknown."""
+    known = mode.known.of(mask) if mask.is_meta else mask
+    if known is not None:
+        return int(known.count_nonzero())
+    whole = mask.numel()
     mode.note(Taken("the number of elements that a mask selects", f"{_part(whole)} of {whole}"))
-    return args[0].new_empty(_part(whole))
+    return _part(whole)
+
+
+def _masked_select(mode: StandInMode, _func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
+    tensor, mask = args[0], args[1]
+    whole = torch.broadcast_shapes(tensor.shape, mask.shape)
+    count = _selected(mode, mask) * whole.numel() // max(mask.numel(), 1)
+    return tensor.new_empty(count, device="meta")
 
 
 def _index(mode: StandInMode, func: Any, args: Any, kwargs: Any) -> Any:
@@ -164,8 +175,7 @@ def _index(mode: StandInMode, func: Any, args: Any, kwargs: Any) -> Any:
     indices: list[Any] = []
     for index in args[1]:
         if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):
-            count = _part(index.numel())
-            mode.note(Taken("the number of elements that a mask selects", f"{count} of {index.numel()}"))
+            count = _selected(mode, index)
             indices += [torch.empty(count, dtype=torch.int64, device="meta") for _ in range(index.dim())]
         else:
             indices.append(index)
