@@ -40,7 +40,7 @@ from tcready.schema.fix import Fix
 from tcready.schema.observation import Observation
 from tcready.schema.paths import is_installed
 from tcready.schema.progress import Progressing
-from tcready.schema.proof import ASSERTION_RAISES, FixChange, FixResult, NoFix, setting_of
+from tcready.schema.proof import FixChange, FixResult, NoFix, setting_of
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, Skipped
 from tcready.schema.words import TcreadyError
@@ -155,9 +155,9 @@ def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool)
     reason = spoiled(before, trial)
     if reason is None and trial.raises is not None and not work.wanted.unsafe:
         reason = f"another exception is raised: {trial.raises}"
-    is_limited = trial.condition is not None and not trial.condition.startswith(ASSERTION_RAISES)
-    if reason is None and is_limited and not work.wanted.unsafe:
-        reason = f"it does not hold {trial.condition}"
+    may_assert = trial.only_asserts and any(change.only_asserts for change in result.changes)
+    if reason is None and trial.limits is not None and not may_assert and not work.wanted.unsafe:
+        reason = f"it does not hold {trial.limits}"
     if reason is not None:
         return reason
     seen = trial.observation

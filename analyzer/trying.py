@@ -24,7 +24,6 @@ from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
 from tcready.schema.paths import display_path
 from tcready.schema.proof import (
-    ASSERTION_RAISES,
     FixChange,
     FunctionPlace,
     NoFix,
@@ -734,7 +733,7 @@ class Work:
 
     def _does_as_much(self, seen: Observation, trial: Trial) -> bool:
         """Whether a trial shows no less than a run with more settings."""
-        loses = trial.not_lasting or (trial.condition and not self.wanted.unsafe)
+        loses = trial.not_lasting or (trial.limits and not self.wanted.unsafe)
         more = compiled_again(trial.observation) > compiled_again(seen)
         return not loses and not more and spoiled(seen, trial) is None
 
@@ -818,6 +817,7 @@ class Work:
             unsafe="; ".join(dict.fromkeys(why for why in (judgement.unsafe, change.unsafe) if why)) or None,
             proof=judgement.proof,
             condition=judgement.condition,
+            only_asserts=judgement.only_asserts,
         )
 
     def _not_run(
@@ -880,9 +880,7 @@ class Work:
         """Whether a change is to be proposed, as far as it was shown to hold; with `asserts` compiled code may raise
         RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
-        is_limited = change.condition is not None and not (
-            asserts and change.condition.startswith(ASSERTION_RAISES)
-        )
+        is_limited = change.condition is not None and not (asserts and change.only_asserts)
         if change.state == "one_side" or raises or is_limited:
             return self.wanted.unsafe
         return change.state == "proved"

@@ -20,7 +20,8 @@ from tcready import api
 from tcready.applying import Changed, changed_by, patched, write
 from tcready.refactor.changed import LineMap, changed
 from tcready.schema.edit import Edit
-from tcready.schema.proof import FixChange, Span
+from tcready.schema.observation import Observation
+from tcready.schema.proof import FixChange, Span, Trial
 from tcready.schema.words import TcreadyError
 from tcready.static import source
 from tcready.trying import Candidate, Files, next_ones, what_of
@@ -1135,3 +1136,21 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_told(project: Path) -> None:
     told = json.loads(done.stdout)
     assert [each["target"] for each in told["targets"]] == ["broken.py", "model.py::Model"]
     assert told["changes"] != []
+
+
+def test_an_assertion_in_the_graph_is_told_from_other_limits() -> None:
+    asserts = Trial(
+        "check",
+        Observation("model.py::Model", None, "infer", (), None),
+        compiled_raises=("RuntimeError",),
+        compiled_raises_text="that compiled code raises RuntimeError where eager code raises ValueError",
+    )
+    assert asserts.only_asserts
+    both = replace(asserts, condition="for empty inputs: another text is printed")
+    assert not both.only_asserts
+    assert both.limits == (
+        "for empty inputs: another text is printed; that compiled code raises RuntimeError where eager code raises "
+        "ValueError"
+    )
+    assert not replace(asserts, compiled_raises=("RuntimeError", "TypeError")).only_asserts
+    assert replace(asserts, compiled_raises=(), compiled_raises_text=None).limits is None

@@ -25,7 +25,9 @@ class Judgement:
     proof: Proof | None
     """None if it was not tried to its end."""
     condition: str | None = None
-    """With which inputs or settings alone it does something else, and what."""
+    """What it holds except for."""
+    only_asserts: bool = False
+    """Whether that is only that an assertion in the graph raises its own type of exception."""
 
 
 def judged(
@@ -92,10 +94,10 @@ def judged(
     if missing is not None:
         never = "true" if missing.false or not missing.true else "false"
         why = f"no inputs were found that make `{missing.text}` {never} (line {missing.line})"
-        return Judgement("one_side", why, unsafe, proof, trial.condition)
+        return Judgement("one_side", why, unsafe, proof, trial.limits, trial.only_asserts)
     if not_run is not None:
-        return Judgement("one_side", not_run, unsafe, proof, trial.condition)
-    return Judgement("proved", None, unsafe, proof, trial.condition)
+        return Judgement("one_side", not_run, unsafe, proof, trial.limits, trial.only_asserts)
+    return Judgement("proved", None, unsafe, proof, trial.limits, trial.only_asserts)
 
 
 def breaks(seen: Observation) -> int:

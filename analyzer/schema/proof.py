@@ -33,10 +33,8 @@ def setting_line(text: str) -> str:
     return f"{f'import {module}; ' if dot else ''}torch._dynamo.config.{name}.add({value})"
 
 
-COMPILED_RAISES = "that compiled code raises "
-"""Begins the condition of a change after which compiled code raises another type of exception than eager code."""
-ASSERTION_RAISES = f"{COMPILED_RAISES}RuntimeError "
-"""The same, of an assertion in the graph."""
+ASSERTION_ERROR = "RuntimeError"
+"""What an assertion in a graph raises."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +145,24 @@ class Trial:
     """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
     condition: str | None = None
     """With which inputs or settings alone it does something else, and what, in one line."""
+    compiled_raises: tuple[str, ...] = ()
+    """The types of exceptions that compiled code raises where a check of the user's own raises another one."""
+    compiled_raises_text: str | None = None
+    """The first of them, with the inputs, in one line."""
     recompiled: str | None = None
     """Functions that compile again at every call with the same inputs, with the guards that fail, in one line."""
     not_lasting: str | None = None
     """Why its settings gain nothing in later calls, in one line."""
+
+    @property
+    def limits(self) -> str | None:
+        """What the change holds except for, in one line; None if for nothing."""
+        return "; ".join(filter(None, (self.condition, self.compiled_raises_text))) or None
+
+    @property
+    def only_asserts(self) -> bool:
+        """Whether it holds except that an assertion in the graph raises its own type of exception."""
+        return self.condition is None and {*self.compiled_raises} == {ASSERTION_ERROR}
 
 
 @dataclass(frozen=True)
@@ -228,6 +240,9 @@ class FixChange:
     """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
     condition: str | None = None
     """Of one that is proved: what it holds except for, as the end of "holds, except ..."; None if for nothing."""
+    only_asserts: bool = False
+    """Whether `condition` is only that an assertion in the graph raises RuntimeError in place of a check's own
+    exception."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,6 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema.proof import (
-    COMPILED_RAISES,
     SLOWER,
     Differs,
     FunctionPlace,
@@ -825,8 +824,12 @@ def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behavio
     what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
     if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
-    text = f"{COMPILED_RAISES}{compiled.error} where eager code raises {eager.error} ({key.words})"
-    return replace(trial, condition=trial.condition or text)
+    text = f"that compiled code raises {compiled.error} where eager code raises {eager.error} ({key.words})"
+    return replace(
+        trial,
+        compiled_raises=tuple(dict.fromkeys((*trial.compiled_raises, compiled.error))),
+        compiled_raises_text=trial.compiled_raises_text or text,
+    )
 
 
 CAUGHT = "an exception that its caller catches"
