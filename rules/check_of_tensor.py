@@ -12,7 +12,8 @@ what stood around the call runs in two graphs.
 assertion inside the graph. `torch._check` is for sizes and other Python values.
 
 ## Limits
-`torch._check` refuses a tensor, eagerly too, so it is not reported here.
+`torch._check` refuses a tensor, eagerly too, so it is not reported here. On a GPU, a failed `torch._assert_async` is a
+device-side assertion: no further CUDA call of the process works.
 """
 
 from __future__ import annotations
