@@ -146,6 +146,8 @@ def _undecided(target: TargetReport) -> Step | None:
     bench = target.observation.bench
     if bench is None or bench.recommended is not None:
         return None
+    if bench.verdict == "not_run" and bench.cut:
+        return Step("nothing was measured within the budget: repeat it with more time (--budget SECONDS)")
     if bench.verdict == "not_run":
         return Step(f"get the bench to measure: {shortened(first_line(bench.reason))}")
     how = "with more time (--budget SECONDS)" if bench.cut else "on a quiet machine"
