@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tcready.static.engine.interpreter import Interpreter
@@ -13,6 +13,8 @@ from tcready.static.source import nodes_in
 
 COMPILE = "compile"
 TORCH_COMPILE = "torch.compile"
+MOST_ITEMS = 16
+"""The number of items of a loop that are followed."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +65,22 @@ def _values(
             assert method.owner is not None
             yield Function(method, built(method.owner))
     for call in _compile_calls(interpreter, module):
-        frame = interpreter.module_frame(module)
         function = call.function
         if owner is not None and (function is None or function.owner is not owner):
             continue
-        if function is not None:
-            frame = replace(frame, env={}, depth=0)
-            if function.owner is not None and (names := function.node.args.args):
+        nodes = function.nodes if function is not None else _loops(module)
+        for item in range(MOST_ITEMS):
+            frame = replace(interpreter.module_frame(module), env={}, depth=0)
+            if function is not None and function.owner is not None and (names := function.node.args.args):
                 frame.env[names[0].arg] = built(function.owner)
-        with interpreter.quietly():
-            if function is not None:
-                for assigned in _assignments_for(call.subject, function):
-                    frame.env[assigned[0]] = interpreter.eval(assigned[1], frame)
-            found = interpreter.eval(call.subject, frame)
-        yield found
+            assignments = _assignments_for(call.subject, nodes, item)
+            with interpreter.quietly():
+                for name, value in assignments:
+                    frame.env[name] = interpreter.eval(value, frame)
+                found = interpreter.eval(call.subject, frame)
+            yield found
+            if assignments == _assignments_for(call.subject, nodes, item + 1):
+                break  # no loop
 
 
 def _methods(module: ModuleInfo) -> Iterator[FunctionInfo]:
@@ -128,15 +132,19 @@ def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.ex
     return getattr(found, "name", None) == TORCH_COMPILE
 
 
-def _assignments_for(subject: ast.expr, function: FunctionInfo) -> list[tuple[str, ast.expr]]:
-    """Return the assignments to single names before a line of a function that its value depends on, in their order."""
+def _loops(module: ModuleInfo) -> Sequence[ast.AST]:
+    """Return the loops at module level: other assignments there are known by their names."""
+    return [node for node in module.source.tree.body if isinstance(node, ast.For)]
+
+
+def _assignments_for(subject: ast.expr, nodes: Iterable[ast.AST], item: int) -> list[tuple[str, ast.expr]]:
+    """Return the assignments to names in `nodes` that the value of an expression depends on, in their order. A loop
+    assigns the item with this number."""
     before = [
-        (node.lineno, node.targets[0].id, node.value)
-        for node in function.nodes
-        if isinstance(node, ast.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Name)
-        and node.lineno < subject.lineno
+        (node.lineno, name, value)
+        for node in nodes
+        if isinstance(node, (ast.Assign, ast.For)) and node.lineno < subject.lineno
+        for name, value in _bound_by(node, item)
     ]
     wanted, found = _names(subject), []
     for line, name, value in sorted(before, key=lambda each: -each[0]):
@@ -144,6 +152,23 @@ def _assignments_for(subject: ast.expr, function: FunctionInfo) -> list[tuple[st
             wanted |= _names(value)
             found.append((line, name, value))
     return [(name, value) for _, name, value in reversed(found)]
+
+
+def _bound_by(node: ast.Assign | ast.For, item: int) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(node, ast.Assign):
+        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+        return
+    items = ast.List([ast.Starred(node.iter, ast.Load())], ast.Load())
+    yield from _unpacked(node.target, ast.Subscript(items, ast.Constant(item), ast.Load()))
+
+
+def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for number, each in enumerate(target.elts):
+            yield from _unpacked(each, ast.Subscript(value, ast.Constant(number), ast.Load()))
 
 
 def _names(node: ast.expr) -> set[str]:

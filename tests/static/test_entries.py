@@ -723,19 +723,33 @@ class Net(nn.Module):
         ("def main(device):\n    net = Net(4)\n    net = net.to(device)\n    run = torch.compile(net)", "Net"),
         ("def main():\n    return torch.compile(model=Net(4), backend='eager')", "Net"),
         ("net = Net(4)\nif __name__ == '__main__':\n    net.compile()", "Net"),
+        ("def main():\n    for net in nn.ModuleList([Net(4)]):\n        net.compile()", "Net"),
+        ("def main():\n    for number, net in enumerate([Net(4)]):\n        run = torch.compile(net)", "Net"),
+        ("def main():\n    for name, net in nn.Sequential(Net(4)).named_children():\n        net.compile()", "Net"),
+        ("for net in [Net(4)]:\n    net.compile()", "Net"),
         ("from torch import compile as fast\ndef step(x):\n    return x if x.sum() > 0 else -x\nfast_step = fast(step)", "step"),
     ],
 )  # fmt: skip
 def test_what_a_file_compiles_is_a_target(source: str, target: str, tmp_path: Path) -> None:
     run = "    def _run(self, x):\n        return x if x.sum() > 0 else -x"
     (tmp_path / "net.py").write_text(OTHER_FILE)
-    (tmp_path / "serve.py").write_text(f"import torch\nfrom net import Net\n{source.format(run=run)}\n")
+    (tmp_path / "serve.py").write_text(
+        f"import torch\nfrom torch import nn\nfrom net import Net\n{source.format(run=run)}\n"
+    )
     options = ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")
     found = read(["serve.py"], options)
     assert [each.target for each in found.targets] == [f"serve.py::{target}"]
     assert [finding.rule for finding in found.findings] in (["TCR101"], ["TCR104"])
     if source.startswith("class"):
         assert read(["serve.py::A"], options).targets == found.targets
+
+
+def test_every_item_of_a_loop_that_compiles_is_a_target(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(OTHER_FILE + OTHER_FILE.replace("Net", "Other"))
+    text = "from torch import nn\nfrom net import Net, Other\ndef main():\n    parts = nn.Sequential(Net(4), nn.ReLU(), Other(4))\n"
+    (tmp_path / "serve.py").write_text(f"{text}    for part in parts:\n        part.compile()\n")
+    found = read(["serve.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer"))
+    assert {each.target for each in found.targets} == {"serve.py::Net", "serve.py::Other"}
 
 
 def test_what_another_compile_takes_is_no_target(tmp_path: Path) -> None:
