@@ -13,6 +13,7 @@ from tcready.static.source import nodes_in
 
 COMPILE = "compile"
 TORCH_COMPILE = "torch.compile"
+PARTIAL = "partial"
 MOST_ITEMS = 16
 """The number of items of a loop that are followed."""
 
@@ -93,27 +94,60 @@ def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[Com
     functions = [
         each for found in module.bound().values() for each in found if isinstance(each, FunctionInfo)
     ]
+    partials = _names_of_partials(interpreter, module)
     inside: set[ast.AST] = set()
     for function in (*functions, *_methods(module)):
         for node in function.nodes:
             inside.add(node)
-            if (subject := _subject(interpreter, module, node)) is not None:
+            if (subject := _subject(interpreter, module, partials, node)) is not None:
                 yield CompileCall(subject, function)
     for node in nodes_in(module.source.tree):
-        if node not in inside and (subject := _subject(interpreter, module, node)) is not None:
+        if node not in inside and (subject := _subject(interpreter, module, partials, node)) is not None:
             yield CompileCall(subject, None)
 
 
-def _subject(interpreter: Interpreter, module: ModuleInfo, node: ast.AST) -> ast.expr | None:
-    """Return what a call compiles; None if it is not a call that compiles. Whether the receiver of `.compile()` is a
-    module shows when it is evaluated."""
+def _subject(
+    interpreter: Interpreter, module: ModuleInfo, partials: frozenset[str], node: ast.AST
+) -> ast.expr | None:
+    """Return what a call compiles, by `torch.compile` or a name in `partials`; None if it compiles nothing. Whether the
+    receiver of `.compile()` is a module shows when it is evaluated."""
     if not isinstance(node, ast.Call):
         return None
-    if _is_torch_compile(interpreter, module, node.func):
+    function = node.func
+    if (
+        (isinstance(function, ast.Name) and function.id in partials)
+        or _is_torch_compile(interpreter, module, function)
+        or _is_partial(interpreter, module, function)
+    ):
         named = [each.value for each in node.keywords if each.arg == "model"]
         return next(iter([*node.args[:1], *named]), None)
     is_method = isinstance(node.func, ast.Attribute) and node.func.attr == COMPILE
     return node.func.value if is_method and isinstance(node.func, ast.Attribute) else None
+
+
+def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozenset[str]:
+    """Return the names that are assigned `functools.partial(torch.compile, ...)`, and nothing else."""
+    if PARTIAL not in module.source.text:
+        return frozenset()
+    found: dict[str, bool] = {}
+    for node in nodes_in(module.source.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    known = found.get(target.id, True)
+                    found[target.id] = known and _is_partial(interpreter, module, node.value)
+    return frozenset(name for name, is_partial in found.items() if is_partial)
+
+
+def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
+    """Whether an expression is `functools.partial(torch.compile, ...)`."""
+    if not (
+        isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])
+    ):
+        return False
+    with interpreter.quietly():
+        made = interpreter.eval(node.func, interpreter.module_frame(module))
+    return getattr(made, "name", None) == f"functools.{PARTIAL}"
 
 
 def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:

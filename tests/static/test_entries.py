@@ -727,6 +727,8 @@ class Net(nn.Module):
         ("def main():\n    for number, net in enumerate([Net(4)]):\n        run = torch.compile(net)", "Net"),
         ("def main():\n    for name, net in nn.Sequential(Net(4)).named_children():\n        net.compile()", "Net"),
         ("for net in [Net(4)]:\n    net.compile()", "Net"),
+        ("import functools\nrun = functools.partial(torch.compile, dynamic=True)(Net(4))", "Net"),
+        ("from functools import partial\ndef main():\n    fast = partial(torch.compile)\n    return fast(Net(4))", "Net"),
         ("from torch import compile as fast\ndef step(x):\n    return x if x.sum() > 0 else -x\nfast_step = fast(step)", "step"),
     ],
 )  # fmt: skip
