@@ -235,7 +235,7 @@ def test_a_report_that_is_shown_again_names_itself(
     assert run("check", "model.py", "--no-run", "--output-format", "json", "-o", "a report.json") == 1
     capsys.readouterr()
     run("report", "a report.json")
-    told = re.search(r"`tcready (explain \S+ 'a report.json')` tells all", capsys.readouterr().out)
+    told = re.search(r"`tcready (explain \S+ 'a report.json')` explains", capsys.readouterr().out)
     assert told is not None
     assert run(*shlex.split(told[1])) == 0
 

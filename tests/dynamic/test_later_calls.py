@@ -157,6 +157,7 @@ def test_an_edit_says_what_still_compiles_at_every_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("body", "settings"),
     [

@@ -239,49 +239,43 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize("name", SAME)
-def test_what_does_the_same_agrees(name: str, shown: Shown) -> None:
+def test_a_trial_shows_what_a_change_does(shown: Shown, subtests: pytest.Subtests) -> None:
+    """One test, because every worker would make the trials again."""
     assert shown.result.failure is None
-    trial = shown.trials[name]
+    for name in SAME:
+        with subtests.test("does the same", name=name):
+            _agrees(shown.trials[name], MODEL.replace(*SAME[name]))
+    for name, (kind, *_) in DIFFERENT.items():
+        with subtests.test("does something else", name=name):
+            assert (shown.trials[name].differs, bool(shown.trials[name].difference)) == (kind, True)
+    for name in ENDINGS:
+        with subtests.test("ends its process", name=name):
+            trial = shown.trials[name]
+            failed = [stage.detail for stage in trial.observation.stages if stage.state == "fail"]
+            assert trial.difference or failed
+    assert list(shown.trials)[-1] == list(ENDINGS)[-1]
+    with subtests.test("raises another exception"):
+        trial = shown.trials["exception"]
+        assert trial.difference is None
+        assert (trial.raises or "").startswith(
+            "ValueError: rows are needed became RuntimeError: rows are needed"
+        )
+    with subtests.test("takes both sides by functions alone"):
+        large, positive = shown.result.sides
+        assert (large.true, large.false > 0, large.alone_true > 0) == (0, True, True)
+        assert positive.true + positive.alone_true > 0
+        assert positive.false > 0
+
+
+def _agrees(trial: Trial, text: str) -> None:
     assert trial.difference is None
     assert trial.raises is None
     assert trial.calls > 60
     assert trial.compiled_calls >= 3
-    lines = MODEL.replace(*SAME[name]).splitlines()
+    lines = text.splitlines()
     broken = {lines[site.line - 1].strip() for site in trial.observation.break_sites}
     assert 'warnings.warn("careful")' in broken
     assert not [line for line in broken if "torch.where" in line], "the one is gone"
-
-
-@pytest.mark.dynamo
-@pytest.mark.parametrize("name", DIFFERENT)
-def test_what_does_something_else_is_seen(name: str, shown: Shown) -> None:
-    assert (shown.trials[name].differs, bool(shown.trials[name].difference)) == (DIFFERENT[name][0], True)
-
-
-@pytest.mark.dynamo
-def test_another_exception_is_told_apart(shown: Shown) -> None:
-    trial = shown.trials["exception"]
-    assert trial.difference is None
-    assert trial.raises is not None
-    assert trial.raises.startswith("ValueError: rows are needed became RuntimeError: rows are needed")
-
-
-@pytest.mark.dynamo
-@pytest.mark.parametrize("name", ENDINGS)
-def test_a_change_that_ends_its_process_takes_nobody_along(name: str, shown: Shown) -> None:
-    trial = shown.trials[name]
-    failed = [stage.detail for stage in trial.observation.stages if stage.state == "fail"]
-    assert trial.difference or failed
-    assert list(shown.trials)[-1] == list(ENDINGS)[-1]
-
-
-@pytest.mark.dynamo
-def test_both_sides_are_taken_by_functions_alone(shown: Shown) -> None:
-    large, positive = shown.result.sides
-    assert (large.true, large.false > 0, large.alone_true > 0) == (0, True, True)
-    assert positive.true + positive.alone_true > 0
-    assert positive.false > 0
 
 
 MARKED = """\

@@ -762,7 +762,7 @@ def _with_longer_lists(value: Any, draw: torch.Generator) -> Any:
 
 
 def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
-    """Return a variation of every dict among arguments `(args, kwargs)`, but not of `kwargs` itself."""
+    """Return a variation of every dict in a value, but not of `kwargs` itself in `(args, kwargs)`."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, list) or type(value) is tuple:
@@ -772,8 +772,10 @@ def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
         return value
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
-        args, kwargs = value
-        return changed(args), {key: changed(each) for key, each in kwargs.items()}
+        match value:
+            case (args, dict() as kwargs):
+                return changed(args), {key: changed(each) for key, each in kwargs.items()}
+        return changed(value)
 
     return vary
 
@@ -852,7 +854,7 @@ def _at(number: float, way: int) -> Vary:
 
 
 def _dicts_in(value: Any) -> bool:
-    """Whether a variation of dicts changes the arguments `(args, kwargs)`."""
+    """Whether a variation of dicts may change a value."""
     found: list[bool] = []
 
     def seen(items: dict[Any, Any]) -> dict[Any, Any]:
