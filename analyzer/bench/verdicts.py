@@ -34,7 +34,7 @@ _BEST_FIRST: tuple[SpeedVerdict, ...] = (
     "regression",
 )
 SLOW = ("no_gain", "regression", "likely_no_gain", "likely_regression")
-"""Verdicts whose reason names the causes."""
+"""Verdicts for which the reason names what takes the time."""
 GAINS = ("real_gain", "likely_gain")
 """Verdicts for which an arm is recommended, the more certain one first."""
 FAR_APART = 100.0

@@ -76,12 +76,12 @@ def _values(
                 frame.env[names[0].arg] = built(function.owner)
             assignments = _assignments_for(call.subject, nodes, item)
             with interpreter.quietly():
-                for name, value in assignments:
+                for name, value, _ in assignments:
                     frame.env[name] = interpreter.eval(value, frame)
                 found = interpreter.eval(call.subject, frame)
             yield found
-            if assignments == _assignments_for(call.subject, nodes, item + 1):
-                break  # no loop
+            if not any(is_item for _, _, is_item in assignments):
+                break
 
 
 def _methods(module: ModuleInfo) -> Iterator[FunctionInfo]:
@@ -171,21 +171,24 @@ def _loops(module: ModuleInfo) -> Sequence[ast.AST]:
     return [node for node in module.source.tree.body if isinstance(node, ast.For)]
 
 
-def _assignments_for(subject: ast.expr, nodes: Iterable[ast.AST], item: int) -> list[tuple[str, ast.expr]]:
-    """Return the assignments to names in `nodes` that the value of an expression depends on, in their order. A loop
-    assigns the item with this number."""
+def _assignments_for(
+    subject: ast.expr, nodes: Iterable[ast.AST], item: int
+) -> list[tuple[str, ast.expr, bool]]:
+    """Return the assignments to names in `nodes` that the value of an expression depends on, in their order, and whether
+    each is that of a loop, which assigns the item with this number."""
     before = [
-        (node.lineno, name, value)
+        (node.lineno, name, value, isinstance(node, ast.For))
         for node in nodes
         if isinstance(node, (ast.Assign, ast.For)) and node.lineno < subject.lineno
         for name, value in _bound_by(node, item)
     ]
     wanted, found = _names(subject), []
-    for line, name, value in sorted(before, key=lambda each: -each[0]):
+    for assignment in sorted(before, key=lambda each: -each[0]):
+        _, name, value, _ = assignment
         if name in wanted:
             wanted |= _names(value)
-            found.append((line, name, value))
-    return [(name, value) for _, name, value in reversed(found)]
+            found.append(assignment[1:])
+    return found[::-1]
 
 
 def _bound_by(node: ast.Assign | ast.For, item: int) -> Iterator[tuple[str, ast.expr]]:

@@ -62,9 +62,7 @@ def test_made_up_programs_give_the_same_twice(tmp_path: Path) -> None:
         assert _lint(tmp_path, "model.py") == _lint(tmp_path, "model.py")
 
 
-@pytest.mark.parametrize(
-    ("kind", "count"), [pytest.param("grammar", 80, marks=pytest.mark.long), ("node", 20)]
-)
+@pytest.mark.parametrize(("kind", "count"), [("grammar", 80), ("node", 20)])
 @pytest.mark.long
 def test_hypothesmith_programs(kind: Literal["grammar", "node"], count: int, tmp_path: Path) -> None:
     """benchmarks/fuzz.py does the same thousands of times."""

@@ -339,8 +339,8 @@ def _is_further(
 
 def _lost_precision(context: Context, calls: Calls, own: torch.dtype) -> bool:
     """Whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in `own` that
-    eager code runs in a more precise dtype, in calls that are not widened. A cast to the dtype that a tensor has already
-    is no operation, so casts alone do not tell."""
+    eager code runs in a more precise dtype, in calls that are not widened. Counting casts
+    alone is not enough: a cast to the dtype that a tensor already has runs no operation."""
     eager, compiled = (_in_own_dtype(context, calls, own, compiled=each) for each in (False, True))
     if eager is None or compiled is None:
         return False

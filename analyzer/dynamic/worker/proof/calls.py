@@ -509,7 +509,7 @@ def _modules(paths: Set[str]) -> Sequence[ModuleType]:
 
 @functools.lru_cache(maxsize=16)
 def _modules_among(paths: frozenset[str], _imported: tuple[int, ...]) -> Sequence[ModuleType]:
-    """Search all modules for those of these files. The identities of the modules only tell whether to search again."""
+    """Search all modules for those of these files. `_imported` is a cache key: the result depends on it."""
     wanted = {os.path.realpath(path) for path in paths}
     names = {os.path.basename(path) for path in wanted | paths}
     found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]
