@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import pickle
-import random
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +14,7 @@ from tcready.dynamic.worker import memory
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.loading import default_dtype, dtype_of, fresh
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
 from tcready.dynamic.worker.outcome import Outcome
@@ -70,7 +68,7 @@ class Called:
     """The loss that the backward started from; None if there was no backward."""
     draws: bool
     """Whether a call drew random numbers."""
-    random: tuple[torch.Tensor, ...]
+    random: tuple[Generators, ...]
     """The states of the random number generators after each call."""
     wrote: bool = False
     """Whether a call changed its arguments."""
@@ -95,11 +93,11 @@ def called(
     named: list[tuple[str, Any]] = []
     structure: list[str] = []
     draws = wrote = False
-    states: list[torch.Tensor] = []
+    states: list[Generators] = []
     gradients: dict[str, torch.Tensor] = {}
     each = how.number > 1
     for number in range(1, how.number + 1):
-        before: tuple[torch.Tensor, ...] = ()
+        before = Generators.now()
         given: tuple[Any, Any] = ((), {})
         written: list[Any] = []
 
@@ -107,12 +105,12 @@ def called(
             nonlocal before, given, written
             given = (one.args, one.kwargs) if one is not None else (args, kwargs)
             written = _written(given)
-            before = _generators(context.work.options.device)
+            before = Generators.now()
             return function(*given[0], **given[1])
 
         result = call(context, seeded, case)
         loss, gradients = _gradients(context, model, result, given, loss)
-        after = _generators(context.work.options.device)
+        after = Generators.now()
         leaves, shape = flatten(result)
         own = [(f"output {index}", _copied(leaf)) for index, leaf in enumerate(leaves)]
         own += [(name, gradient.detach().clone()) for name, gradient in gradients.items()]
@@ -129,9 +127,9 @@ def called(
             structure += shape
         else:
             named, structure = own, [*shape]
-        draws |= any(not torch.equal(left, right) for left, right in zip(before, after, strict=True))
+        draws |= before != after
         wrote |= _written(given) != written
-        states += after
+        states.append(after)
     return Called(Outcome(tuple(named), tuple(structure)), loss, draws, tuple(states), wrote, len(gradients))
 
 
@@ -184,19 +182,6 @@ def _written(value: Any) -> list[Any]:
             for leaf in leaves
         ),
     ]
-
-
-def _generators(device: str) -> tuple[torch.Tensor, ...]:
-    states = [torch.get_rng_state(), _as_bytes(random.getstate())]
-    numpy = sys.modules.get("numpy")
-    states.append(_as_bytes(numpy.random.get_state() if numpy is not None else None))
-    if torch.device(device).type == "cuda":
-        states.append(torch.cuda.get_rng_state(torch.device(device)))
-    return tuple(states)
-
-
-def _as_bytes(state: Any) -> torch.Tensor:
-    return torch.frombuffer(bytearray(pickle.dumps(state)), dtype=torch.uint8)
 
 
 def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: Repeats = ONE_CALL) -> Called:

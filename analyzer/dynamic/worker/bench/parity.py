@@ -348,7 +348,7 @@ def _joined(
         compared = _tells(reference.eager)
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
     why = ""
-    if reference.eager.draws and not _same_draws(reference.eager, actual):
+    if reference.eager.draws and reference.eager.random != actual.random:
         why = "not comparable: compiled code draws different random numbers"
     elif judged.verdict == "not_comparable":
         why = f"not comparable: {UNSTEADY_WORDS}"
@@ -372,10 +372,6 @@ def _has_value(tensor: torch.Tensor) -> bool:
     if plain.layout != torch.strided or plain.is_quantized:
         return False
     return bool(torch.isfinite(plain).any())
-
-
-def _same_draws(one: Called, other: Called) -> bool:
-    return all(torch.equal(left, right) for left, right in zip(one.random, other.random, strict=True))
 
 
 def _worse(one: float | None, other: float | None) -> float | None:
