@@ -254,6 +254,50 @@ def test_what_eager_code_does_not_repeat_cannot_be_compared() -> None:
     assert compare(counting, counting).verdict == "not_comparable"
 
 
+def with_noise(scale: float) -> Function:
+    """A layer whose result varies with each call, as that of a kernel that adds in no fixed order."""
+    generator = torch.Generator().manual_seed(0)
+
+    def noisy(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        found = layer(x)
+        return found * (1 + scale * torch.randn(found.shape, generator=generator, dtype=found.dtype))
+
+    return noisy
+
+
+def test_noise_of_repeated_calls_needs_no_wider_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        pytest.fail("the calls were made again in a wider dtype")
+
+    monkeypatch.setattr(agreement, "_in_wide_dtype", fail)
+    noisy = with_noise(5e-7)
+    assert compare(noisy, noisy).verdict == "equal"
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled"),
+    [
+        pytest.param(plain, split, id="eager code repeats"),
+        pytest.param(with_noise(5e-7), with_noise(3e-6), id="too large"),
+        pytest.param(with_noise(2e-7), with_noise(1e-6), id="larger than that of eager code"),
+        pytest.param(with_noise(5e-7), lambda layer, x: one_row(layer, x), id="one row wrong"),
+    ],
+)
+def test_what_repeated_calls_do_not_show_is_compared_in_a_wider_dtype(
+    eager: Function, compiled: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+    widened = agreement._in_wide_dtype
+
+    def noting(*arguments: Any) -> Any:
+        compared.append(True)
+        return widened(*arguments)
+
+    monkeypatch.setattr(agreement, "_in_wide_dtype", noting)
+    compare(eager, compiled)
+    assert compared
+
+
 def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
     def of(gradient: float) -> Outcome:
         return Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ())
