@@ -11,6 +11,7 @@ import functools
 import io
 import json
 import math
+import os
 import shlex
 import tempfile
 import time
@@ -58,8 +59,9 @@ MOST_SIZES = 64
 """The maximum number of sizes in a file: each is a case, which is warmed up and timed separately."""
 FIRST_BLOCKS, COMPILING = 10.0, 3.0
 """Estimate of the time to a first answer: seconds for loading the compiler and for the first blocks, and the time to
-compile an arm, as a multiple of the eager calls and the capture in the check. Observed: 12 s after a check with a capture
-of 2 s (fixtures/models/clean_vit.py, two cores), and 16 s after one of 4 s (a policy of two layers, H200)."""
+compile an arm, as a multiple of the eager calls and the capture in the check. Observed on quiet machines: 12 s after a
+check with a capture of 2 s (fixtures/models/clean_vit.py, two cores), and 16 s after one of 4 s (a policy of two
+layers, H200)."""
 REPEATED = (
     "inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads", "tiny", "config",
 )  # fmt: skip
@@ -481,7 +483,16 @@ def _with_bench(
 def _first_answer_after(seen: Observation, arms: int) -> float:
     """Estimate the seconds until all arms have their first blocks: Inductor takes a few times as long as Dynamo."""
     capture = sum(stage.seconds or 0.0 for stage in seen.stages if stage.stage in ("eager", "capture"))
-    return FIRST_BLOCKS + (arms - 1) * COMPILING * capture
+    return (FIRST_BLOCKS + (arms - 1) * COMPILING * capture) * _slowdown()
+
+
+def _slowdown() -> float:
+    """Estimate how many times longer work takes because other processes use the processors."""
+    try:
+        others = max(os.getloadavg()[0] - 1, 0.0)  # 1 is this command itself
+    except (OSError, AttributeError):  # the system keeps no such average
+        return 1.0
+    return 1 + others / (os.cpu_count() or 1)
 
 
 def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:

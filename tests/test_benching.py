@@ -501,6 +501,16 @@ def test_the_check_keeps_to_the_budget(tmp_path: Path, budget: float | None, tim
     assert benching.settings_for(options, resolve({}, root=tmp_path)).run.timeout == timeout
 
 
+def test_a_first_answer_takes_longer_where_others_use_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    needed = {}
+    for load in (0.2, 1.0, 3.0):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
+        needed[load] = benching._first_answer_after(SEEN, 2)
+    assert needed[0.2] == needed[1.0]
+    assert needed[3.0] == 2 * needed[1.0]
+
+
 def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(monkeypatch, takes=10)
     options = BenchOptions(bench_budget=100.0)
