@@ -635,16 +635,15 @@ def get_inputs():
 @pytest.mark.dynamo
 @pytest.mark.slow
 @pytest.mark.long
-def test_what_is_compiled_once_a_layer_is_given_a_higher_limit(project: Path) -> None:
+def test_a_higher_limit_is_not_given_where_another_setting_makes_it_needless(project: Path) -> None:
     (project / "model.py").write_text(LIMIT)
     done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
     assert done.returncode == 1
     found = json.loads(done.stdout)
     assert found["settings"] == {}
-    assert found["settings_code"] == [
-        "torch._dynamo.config.recompile_limit = 64",
-        "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
-    ]
+    assert found["settings_code"] == ["torch._dynamo.config.allow_unspec_int_on_nn_module = True"]
+    reasons = {tuple(each["settings"]): each["reason"] for each in found["refused"]}
+    assert reasons["recompile_limit=64",] == "not needed: the other changes do as much without it"
     assert found["breaks_after"] == 1  # the one that is asked for
     left = [LIMIT.splitlines()[line - 1].strip() for _, line in found["left"]]
     assert left == ["torch._dynamo.graph_break()"]
@@ -659,7 +658,7 @@ class Model(nn.Module):
     def forward(self, x, grid, kinds, mask):
         counts = grid[:, 0] * grid[:, 1]
         widths = torch.repeat_interleave(grid[:, 1], counts)  # of each row
-        x = x * (torch.arange(counts.sum()) % widths)[:, None]
+        x = x.sum() * (torch.arange(counts.sum()) % widths)
         return x, self.kept(kinds, mask)
 
     def kept(self, kinds, mask):
