@@ -190,8 +190,15 @@ def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
 
 
 def of_outputs(seen: Behaviour) -> Behaviour:
-    """What a call gives or raises alone."""
-    return Behaviour(seen.error, seen.message, seen.outputs, seen.structure, raised=seen.raised)
+    """Return only what a call gives, raises and prints; of the printed text all but the numbers."""
+    return Behaviour(
+        seen.error,
+        seen.message,
+        seen.outputs,
+        seen.structure,
+        raised=seen.raised,
+        printed=_without_numbers(seen.printed),
+    )
 
 
 def _in_autograd(leaf: Any) -> tuple[bool, bool]:

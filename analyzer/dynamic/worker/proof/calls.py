@@ -37,6 +37,7 @@ from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
     AS_NUMPY,
     AS_PYTHON,
+    BY_DEFAULT,
     DOUBLE_BY_DEFAULT,
     DTYPES,
     EMPTY,
@@ -329,7 +330,7 @@ def _on_meta(model: Any) -> Callable[..., Any]:
 def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[str, ...]:
     """The variations of numbers and flags of Python's that make a call another one."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
-    leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in (bool, int, float)]
+    leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in PLAIN]
     leaves += [value for _, _, value in kept_numbers(model, float)]
     kept = [value for _, _, value in kept_numbers(model, int, bool)]
     integers = any(type(each) is int for each in (*leaves, *kept))
@@ -350,7 +351,7 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
     return {
         name: parameter.default
         for name, parameter in bound.signature.parameters.items()
-        if type(parameter.default) in (bool, int, float)
+        if type(parameter.default) in PLAIN
         and name not in bound.arguments
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
@@ -379,13 +380,14 @@ def _fitting(
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
 
+PLAIN = (bool, int, float)
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
 """In an annotation: what may be passed that is no tensor."""
 
 
 def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
-    """The arguments, with numbers of Python's for tensors of no dimension, or None for what is None by default; None if
-    they stay what they are."""
+    """The arguments, with numbers of Python's for tensors of no dimension, or with defaults for what has None, a number
+    or a flag by default; None if they stay what they are."""
     if variation == AS_NUMPY:
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if not tensors or any(each.requires_grad for each in tensors):
@@ -402,8 +404,15 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
     for name, value in bound.arguments.items():
         parameter = bound.signature.parameters[name]
         is_open = parameter.annotation is parameter.empty or _NO_TENSOR.search(str(parameter.annotation))
-        if variation == LEFT_OUT and parameter.default is None and value is not None:
+        default = parameter.default
+        if variation == LEFT_OUT and default is None and value is not None:
             bound.arguments[name], changes = None, True
+        elif (
+            variation == BY_DEFAULT
+            and type(default) in PLAIN
+            and (type(value) not in PLAIN or value != default)
+        ):
+            bound.arguments[name], changes = default, True
         elif variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim() and is_open:
             bound.arguments[name], changes = value.item(), True
     return (bound.args, bound.kwargs) if changes else None

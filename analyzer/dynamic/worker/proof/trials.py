@@ -577,7 +577,7 @@ def _eager(
             sides.alone = key.function is not None
             actual = trace.rounded(key.function, expected, call())
             nothing = _says_nothing(key, expected) or (
-                key.variation in BY_CHANCE and actual.error is not None
+                key.variation in BY_CHANCE and actual.error is not None and not expected.raised
             )
             sides.settle(counts=actual.tells and not nothing, raised=actual.error is not None)
             compared -= nothing
@@ -618,13 +618,28 @@ def _eager(
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
-    condition = "; ".join(f"{only}: {text}" for only, text in conditions.items()) or None
+    condition = _described(conditions)
     trial = Trial(variant.name, seen, compared, raises=raises, notice=notice, condition=condition)
     return trial, trace, models
 
 
 MOST = 200
 """Characters of a warning that are quoted."""
+NAMED = 2
+"""How many calls are named that differ in the same way."""
+
+
+def _described(conditions: Mapping[str, str]) -> str | None:
+    """Describe by call what differs, in one line; calls that differ in the same way together. None if nothing does."""
+    calls: dict[str, list[str]] = {}
+    for only, text in conditions.items():
+        calls.setdefault(text, []).append(only)
+    found = []
+    for text, names in calls.items():
+        more = len(names) - NAMED
+        named = [*names[:NAMED], *([f"in {more} other kinds of calls"] if more > 1 else names[NAMED:])]
+        found.append(f"{', '.join(named)}: {text}")
+    return "; ".join(found) or None
 
 
 def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
@@ -642,10 +657,10 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
-    """Whether a call raised since the code as it stands does not take such arguments, or torch not such a setting."""
+    """Whether a call raised because torch does not take such arguments or such a setting."""
     may_not_fit = key.variation in MAY_NOT_FIT or key.variation in integers_at(key.numbers)
-    may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META) and not seen.raised
-    return may_not_fit and seen.error is not None
+    may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META)
+    return may_not_fit and seen.error is not None and not seen.raised
 
 
 def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
@@ -776,10 +791,16 @@ def _compiled(
             )
             if found is None and speaks and expected.error is None:
                 found = spoken_otherwise(expected, actual, compiling.ignored)
-            if found is not None:
+            if found is not None and not _ended_so_before(trace, key, expected, actual):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
+
+
+def _ended_so_before(trace: Trace, key: Key, eager: Behaviour, compiled: Behaviour) -> bool:
+    """Whether compiled code ended otherwise than eager code before the change too, and in the same way."""
+    before = trace.compiled_errors.get(key, eager.error)
+    return before != eager.error and before == compiled.error
 
 
 def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:

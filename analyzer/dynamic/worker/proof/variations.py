@@ -560,7 +560,8 @@ def each_apart(first: int) -> VaryOne:
 AS_PYTHON = "with numbers of Python's"
 AS_NUMPY = "as arrays of NumPy"
 LEFT_OUT = "with what may be left out"
-RETYPED = (AS_PYTHON, LEFT_OUT)
+BY_DEFAULT = "with numbers and flags by default"
+RETYPED = (AS_PYTHON, LEFT_OUT, BY_DEFAULT)
 """Arguments of another type, where the function does not say that it takes tensors alone."""
 OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
