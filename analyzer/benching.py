@@ -465,9 +465,7 @@ def _with_bench(
     device = str((seen.environment or {}).get("device") or options.device)
     spares = schedule.Spares(schedule.Spares.are_allowed(device))
     with observations.fork_server() as server, spares:
-        request = observations.run_request(
-            seen.target, options.without_studies(), chosen.root, stays.toolchain, server
-        )
+        request = observations.run_request(seen.target, options.without_studies(), chosen.root, server)
         found = measured(
             schedule.process_of(request, stays, spares),
             compared,

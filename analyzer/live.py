@@ -11,7 +11,6 @@ import dataclasses
 import linecache
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,12 +154,11 @@ def _measured(
     command = (
         f"tcready.check(model, inputs, {', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     )
-    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
-        measuring = dynamic.measuring_given(value, inputs, run.without_studies(), name, where, tools)
-        root = Path(where.base)
-        return benching.of_an_object(
-            seen, measuring, measuring.alone, run, bench.options, command, root, bench.began
-        )
+    measuring = dynamic.measuring_given(value, inputs, run.without_studies(), name, where)
+    root = Path(where.base)
+    return benching.of_an_object(
+        seen, measuring, measuring.alone, run, bench.options, command, root, bench.began
+    )
 
 
 def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:

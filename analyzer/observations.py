@@ -77,10 +77,6 @@ def make(
     if not every:
         return Observed()
     with contextlib.ExitStack() as stack:
-        import tempfile  # most checks run nothing
-
-        folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        toolchain = stack.enter_context(folder) if stays is None else stays.toolchain
         server = stack.enter_context(fork_server()) if sum(len(modes) for _, modes in every) > 1 else None
         for due, each_mode in every:
             plan.refuse_missing_programs(settings.run)
@@ -94,7 +90,7 @@ def make(
             for options in each_mode:
                 in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
                 announce(f"running {due.target} with {due.inputs_from}{in_mode}")
-                seen = launch(due.target, options, settings.root, progress, toolchain, server, stays)
+                seen = launch(due.target, options, settings.root, progress, server, stays)
                 if due.model is not None and (words := _built_and_called(seen)):
                     announce(words)
                 if named := due.convention(settings):
@@ -134,14 +130,13 @@ def launch(
     options: RunOptions,
     root: Path,
     progress: Progressing,
-    toolchain: str | None = None,
     server: ForkServer | None = None,
     stays: StayingWorker | None = None,
 ) -> Observation:
     """Runs one target in a process of its own, which `stays` gets if the run ends well."""
     from tcready import dynamic
 
-    return dynamic.observe(run_request(target, options, root, toolchain, server), progress, stays)
+    return dynamic.observe(run_request(target, options, root, server), progress, stays)
 
 
 def one_of_many(
@@ -149,14 +144,13 @@ def one_of_many(
     options: RunOptions,
     root: Path,
     given_by: str | None,
-    toolchain: str,
     server: ForkServer,
     variables: tuple[tuple[str, str], ...],
 ) -> Observation:
     """One run of a sweep, as `make` would give it. `given_by` is the table that gives its inputs, if one does."""
     from tcready import dynamic
 
-    request = run_request(target, options, root, toolchain, server, variables)
+    request = run_request(target, options, root, server, variables)
     seen = dynamic.observe(request)
     if given_by is not None:
         seen = dataclasses.replace(seen, convention=given_by, inputs_from="project")
@@ -167,20 +161,18 @@ def run_request(
     target: str,
     options: RunOptions,
     root: Path,
-    toolchain: str | None = None,
     server: ForkServer | None = None,
     variables: tuple[tuple[str, str], ...] = (),
 ) -> RunRequest:
     """A run of one target. The package of a `pkg.mod::Name` counts as the user's own.
 
-    `toolchain`: a folder in which several runs share what Inductor makes once for all models. `server`: what several runs
-    are copies of. `variables`: what is put into the environment.
+    `server`: what several runs are copies of. `variables`: what is put into the environment.
     """
     from tcready import dynamic
 
     package = Target.parse(target).package
     own = (package,) if package else ()
-    return dynamic.RunRequest(target, options, str(root), own, toolchain, server, variables)
+    return dynamic.RunRequest(target, options, str(root), own, server, variables)
 
 
 def _not_established(due: PlannedRun, mode: Mode) -> Observation:

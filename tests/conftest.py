@@ -62,12 +62,11 @@ def _runs_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         options: Any,
         root: Path,
         progress: Any,
-        toolchain: str | None = None,
         server: Any = None,
         stays: Any = None,
     ) -> Any:
         opened(SERVER)
-        return launch(target, options, root, progress, toolchain, server or SERVER, stays)
+        return launch(target, options, root, progress, server or SERVER, stays)
 
     monkeypatch.setattr(observations, "launch", launch_copy)
     monkeypatch.setattr(observations, "fork_server", lambda: contextlib.nullcontext(SERVER))

@@ -133,7 +133,7 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
         wanted = replace(wanted, arms=tuple(arm for arm in wanted.arms if arm != PLAN))
     arms = arms_of(wanted, seen.plan, _no_patch)
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        run = replace(request, options=request.options.without_studies(), toolchain=f"{folder}/toolchain")
+        run = replace(request, options=request.options.without_studies())
         ends = began + budget_of(wanted)
         work = Schedule(process_of(run), wanted, arms, Path(folder), _say, lambda _: None, ends)
         measure(work)

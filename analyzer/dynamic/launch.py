@@ -230,14 +230,11 @@ def _ask(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
 class StayingWorker:
     """The process of a run that is over, which measures with what it imported and built.
 
-    Enter it as a context. `toolchain` is a folder of what Inductor makes once for all processes of a bench, and `steps`
-    the number of consecutive calls that the bench times as one.
+    Enter it as a context. `steps` is the number of consecutive calls that the bench times as one.
     """
 
     def __init__(self, steps: int = 1) -> None:
         self.steps = steps
-        self._tools = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        self.toolchain = self._tools.name
         self._request: RunRequest | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._running: Running | None = None
@@ -248,7 +245,6 @@ class StayingWorker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        self._tools.cleanup()
 
     def is_of(self, request: RunRequest) -> bool:
         """Whether the process is alive and its model that of this request."""
@@ -423,7 +419,6 @@ def _work(request: RunRequest, root: str) -> Work:
         root,
         request.own_packages,
         tuple(os.path.abspath(entry) for entry in entries),
-        toolchain=request.toolchain,
     )
 
 

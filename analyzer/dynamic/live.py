@@ -125,11 +125,11 @@ def observe_given(
 
 
 def measuring_given(
-    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing, toolchain: str
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing
 ) -> Measuring:
     """What measures `value` as a bench of a target named `name`, in copies of this process if there can be any.
 
-    `toolchain` is a folder that outlasts it. Raises TcreadyError as `observe_given` does.
+    Raises TcreadyError as `observe_given` does.
     """
     given = _cases(inputs, options, name, where)
     from tcready.dynamic.worker import live
@@ -142,7 +142,6 @@ def measuring_given(
         own_folders=where.folders,
         own_packages=where.packages,
         name=name,
-        toolchain=toolchain,
     )
 
 

@@ -76,8 +76,6 @@ class RunRequest:
     """The working folder: display paths and origin are relative to it."""
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
-    toolchain: str | None = None
-    """Folder of what Inductor makes once for all models, for several runs; None: each makes it anew."""
     server: ForkServer | None = None
     """What several runs are copies of; None: each imports torch anew, as a process of a bench that times calls does
     always."""

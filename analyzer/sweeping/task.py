@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import json
-import tempfile
 import threading
 import time
 import weakref
@@ -142,7 +141,6 @@ class Place:
         self._servers: dict[tuple[str | None, tuple[tuple[str, str], ...]], ForkServer] = {}
         self._alive: weakref.WeakSet[ForkServer] = weakref.WeakSet()
         self._closed = False
-        self._folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> Place:
         return self
@@ -156,7 +154,6 @@ class Place:
             self._closed = True
         for server in self._alive:  # nobody adds to them any more
             server.close()
-        self._folder.cleanup()
 
     def run(self, task: Task, variables: Mapping[str, str] = MappingProxyType({})) -> Result:
         """Runs one target. Whatever it does, there is a result. `variables` are put into its environment."""
@@ -183,7 +180,7 @@ class Place:
         from tcready import observations
 
         return observations.one_of_many(
-            task.target, task.run, Path(task.root), task.given_by, self._folder.name, server, variables
+            task.target, task.run, Path(task.root), task.given_by, server, variables
         )
 
     def _server(self, python: str | None, variables: tuple[tuple[str, str], ...]) -> ForkServer:

@@ -19,15 +19,13 @@ def measure(
     kind: BenchKind,
     target: str,
     *arms: Arm,
-    tools: Path | None = None,
     root: Path = BENCH,
     asked: dict[str, Any] | None = None,
     **options: Any,
 ) -> BenchAnswer:
-    """`tools` is the fixture: what Inductor makes once is made once for all tests. `asked` are fields of BenchRequest, `options` those of RunOptions."""
+    """`asked` are fields of BenchRequest, `options` those of RunOptions."""
     request = BenchRequest(kind, arms, **(asked or {}))
-    toolchain = str(tools) if tools else None
-    run = RunRequest(target, RunOptions(**{"timeout": 300, **options}), str(root), toolchain=toolchain)
+    run = RunRequest(target, RunOptions(**{"timeout": 300, **options}), str(root))
     answer = bench(run, request)
     assert from_json(BenchAnswer, as_json(answer)) == answer
     return answer

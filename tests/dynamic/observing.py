@@ -43,14 +43,11 @@ def observe_target(
     root: str | Path = ".",
     own_packages: tuple[str, ...] = (),
     progress: Callable[[Progress], None] = lambda _: None,
-    tools: Path | None = None,
     server: ForkServer | None = SERVER,
     **options: Any,
 ) -> Observation:
-    """`options` are the fields of RunOptions; `tools` is the fixture: what Inductor makes once is made once for all
-    tests. Without a `server` the worker is started afresh."""
-    toolchain = str(tools) if tools else None
-    run = RunRequest(target, RunOptions(**options), str(root), own_packages, toolchain, server)
+    """`options` are the fields of RunOptions. Without a `server` the worker is started afresh."""
+    run = RunRequest(target, RunOptions(**options), str(root), own_packages, server)
     if server is SERVER:
         opened(server)
     return observe(run, progress)

@@ -105,7 +105,7 @@ def stage(seen: Observation, name: str = "backend") -> Stage:
 
 
 @pytest.fixture(scope="module")
-def watch(tmp_path_factory: pytest.TempPathFactory, tools: Path) -> Callable[..., Observation]:
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation]:
     root = tmp_path_factory.mktemp("inductor")
     (root / "model.py").write_text(MODEL)
 
@@ -115,7 +115,6 @@ def watch(tmp_path_factory: pytest.TempPathFactory, tools: Path) -> Callable[...
             "timeout": 300,
             "backend": True,
             "budget": budget,
-            "tools": tools,
         }
         seen = observe_target(f"model.py::{name}", root=root, **(usual | options))
         assert from_json(Observation, as_json(seen)) == seen
@@ -131,7 +130,7 @@ def test_what_inductor_made_of_each_case(
 ) -> None:
     # Inductor's own default cache, and the run's room, lie below TMPDIR.
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    seen = watch("Model", "examples", tools=None)
+    seen = watch("Model", "examples")
     found = stage(seen)
     assert found.state == "pass", found.detail
     assert "cold" in found.detail

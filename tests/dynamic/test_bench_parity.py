@@ -112,8 +112,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.dynamo
-def test_compiled_code_that_computes_something_else_is_found(tools: Path) -> None:
-    (found,) = measure("parity", "differs.py", CAPTURED, tools=tools).measured
+def test_compiled_code_that_computes_something_else_is_found() -> None:
+    (found,) = measure("parity", "differs.py", CAPTURED).measured
     parity = found.parity
     assert parity is not None
     assert parity.same is False
@@ -125,12 +125,11 @@ def test_compiled_code_that_computes_something_else_is_found(tools: Path) -> Non
 
 
 @pytest.mark.dynamo
-def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, tools: Path) -> None:
+def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path) -> None:
     answer = measure(
         "parity",
         "model.py::Model",
         CAPTURED,
-        tools=tools,
         root=trained,
         inputs="model.py::inputs",
         mode="train",
@@ -147,12 +146,8 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, too
 
 @pytest.mark.dynamo
 @pytest.mark.long
-def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(
-    trained: Path, tools: Path
-) -> None:
-    (found,) = measure(
-        "parity", "model.py::Shifted", CAPTURED, tools=tools, root=trained, inputs="model.py::one"
-    ).measured
+def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(trained: Path) -> None:
+    (found,) = measure("parity", "model.py::Shifted", CAPTURED, root=trained, inputs="model.py::one").measured
     assert found.parity is not None
     assert (found.parity.same, found.parity.detail, found.parity.seeds) == (True, "", 3)
 
@@ -182,12 +177,11 @@ def test_what_shares_memory_shares_it_in_float64() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.long
-def test_a_case_does_not_see_what_another_one_left(trained: Path, tools: Path) -> None:
+def test_a_case_does_not_see_what_another_one_left(trained: Path) -> None:
     answer = measure(
         "parity",
         "model.py::Remembers",
         CAPTURED,
-        tools=tools,
         root=trained,
         inputs="model.py::written_then_read",
     )
@@ -236,13 +230,9 @@ def inputs():
 
 
 @pytest.mark.dynamo
-def test_later_calls_are_compared_and_whole_numbers_may_flip_where_rounding_decides(
-    tmp_path: Path, tools: Path
-) -> None:
+def test_later_calls_are_compared_and_whole_numbers_may_flip_where_rounding_decides(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(CALLED_AGAIN)
-    answer = measure(
-        "parity", "model.py::Model", CAPTURED, tools=tools, root=tmp_path, inputs="model.py::inputs"
-    )
+    answer = measure("parity", "model.py::Model", CAPTURED, root=tmp_path, inputs="model.py::inputs")
     found = {row.case: row.parity or ParityMeasured(None, row.error) for row in answer.measured}
     assert (found["ties"].same, found["ties"].detail) == (True, "")
     assert (found["wrong"].same, found["later"].same, found["grows"].same) == (False, False, False)
@@ -269,8 +259,8 @@ def test_what_stands_in_objects_is_in_float64_too() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler for the CPU")
-def test_a_compile_that_outlasts_its_time_leaves_an_answer(tools: Path) -> None:
-    answer = measure("parity", "slow_compile.py", DEFAULT, tools=tools, timeout=10)
+def test_a_compile_that_outlasts_its_time_leaves_an_answer() -> None:
+    answer = measure("parity", "slow_compile.py", DEFAULT, timeout=10)
     assert answer.failure is not None
     assert "10 s" in answer.failure
 
@@ -278,14 +268,11 @@ def test_a_compile_that_outlasts_its_time_leaves_an_answer(tools: Path) -> None:
 @pytest.mark.dynamo
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "mode"), [("DrawsInBackward", "train"), ("RestoresGenerator", "infer")])
-def test_random_numbers_are_the_same_wherever_they_are_drawn(
-    name: str, mode: Any, trained: Path, tools: Path
-) -> None:
+def test_random_numbers_are_the_same_wherever_they_are_drawn(name: str, mode: Any, trained: Path) -> None:
     answer = measure(
         "parity",
         f"model.py::{name}",
         DEFAULT,
-        tools=tools,
         root=trained,
         inputs="model.py::one",
         mode=mode,
@@ -297,15 +284,12 @@ def test_random_numbers_are_the_same_wherever_they_are_drawn(
 
 
 @pytest.mark.dynamo
-def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_found(
-    trained: Path, tools: Path
-) -> None:
+def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_found(trained: Path) -> None:
     arms = (Arm("broken", "model = torch.compile(model, backend='no_such_one')"), CAPTURED)
     answer = measure(
         "parity",
         "model.py::WrongGradient",
         *arms,
-        tools=tools,
         root=trained,
         inputs="model.py::one",
         mode="train",

@@ -30,8 +30,8 @@ def test_a_model_that_keeps_its_outputs_is_found() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.long
-def test_a_model_that_is_compiled_in_each_call_is_found(tools: Path) -> None:
-    answer = measure("soak", "recompiles.py", CAPTURED, tools=tools, asked={"seconds": 2.0})
+def test_a_model_that_is_compiled_in_each_call_is_found() -> None:
+    answer = measure("soak", "recompiles.py", CAPTURED, asked={"seconds": 2.0})
     assert answer.soak is not None, answer.failure
     assert answer.soak.state == "fail"
     assert "Dynamo reached its limit of recompilations" in answer.soak.reason

@@ -247,8 +247,8 @@ def test_a_busy_machine_is_noted() -> None:
 
 
 @pytest.mark.dynamo
-def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path, tools: Path) -> None:
-    answer = ask("parity", "shared", code, CAPTURED, inputs="cases", tools=tools, asked={"seconds": 0.0})
+def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path) -> None:
+    answer = ask("parity", "shared", code, CAPTURED, inputs="cases", asked={"seconds": 0.0})
     assert answer.failure is None
     found = {row.case: row.parity for row in answer.measured if row.parity}
     shown = {
@@ -265,8 +265,8 @@ def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path
 
 
 @pytest.mark.dynamo
-def test_gradients_of_what_a_function_is_given_are_compared(code: Path, tools: Path) -> None:
-    more = {"inputs": "needs_grad", "mode": "train", "tools": tools, "asked": {"seconds": 0.0}}
+def test_gradients_of_what_a_function_is_given_are_compared(code: Path) -> None:
+    more = {"inputs": "needs_grad", "mode": "train", "asked": {"seconds": 0.0}}
     (row,) = ask("parity", "wrong_gradient", code, CAPTURED, **more).measured
     assert row.parity is not None, row.error
     assert row.parity.same is False

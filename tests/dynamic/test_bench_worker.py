@@ -102,12 +102,9 @@ def measure(tmp_path: Path) -> Measure:
     """Runs a process; the target is a class of MODEL, the inputs a function of it."""
     (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
 
-    def run(
-        name: str, inputs: str, request: BenchRequest, tools: Path | None = None, **options: Any
-    ) -> BenchAnswer:
+    def run(name: str, inputs: str, request: BenchRequest, **options: Any) -> BenchAnswer:
         asked = RunOptions(inputs=f"net.py::{inputs}", **options)
-        toolchain = str(tools) if tools else None
-        return bench(RunRequest(f"net.py::{name}", asked, str(tmp_path), toolchain=toolchain), request)
+        return bench(RunRequest(f"net.py::{name}", asked, str(tmp_path)), request)
 
     return run
 
@@ -218,13 +215,11 @@ def test_what_a_call_processes_is_named_by_the_inputs_or_derived_from_them(measu
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_second_cold_start_finds_what_the_first_one_left(
-    measure: Measure, tmp_path: Path, tools: Path
-) -> None:
+def test_a_second_cold_start_finds_what_the_first_one_left(measure: Measure, tmp_path: Path) -> None:
     request = BenchRequest(
         "cold", (INDUCTOR,), cache=str(tmp_path / "cache"), artifacts=str(tmp_path / "carried")
     )
-    first, second = (measure("Net", "one", request, tools).measured[0] for _ in range(2))
+    first, second = (measure("Net", "one", request).measured[0] for _ in range(2))
     assert not first.error
     assert first.graphs == 1
     assert first.cold is not None
@@ -243,9 +238,9 @@ def test_a_second_cold_start_finds_what_the_first_one_left(
     assert (tmp_path / "carried").stat().st_size > 1000
 
 
-def test_a_profile_counts_operators_and_compiled_kernels(measure: Measure, tools: Path) -> None:
+def test_a_profile_counts_operators_and_compiled_kernels(measure: Measure) -> None:
     request = BenchRequest("profile", (EAGER, INDUCTOR), warm_least=3, warm_most=3)
-    eager, compiled = (each.profile for each in measure("Net", "one", request, tools).measured)
+    eager, compiled = (each.profile for each in measure("Net", "one", request).measured)
     assert eager is not None
     assert compiled is not None
     assert eager.kernels == 5  # linear, add, relu, mul, sub

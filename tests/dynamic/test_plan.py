@@ -409,7 +409,7 @@ def test_with_the_backend_steady_times_decide_or_it_says_why_not() -> None:
 
 
 def in_turn(context: Context, codes: Sequence[str], tmp_path: Path) -> SteadyTimes:
-    clock = InductorClock(str(tmp_path / "tools"), str(tmp_path / "made"))
+    clock = InductorClock(str(tmp_path / "made"))
     placements = [Placement("whole", code, 1.0, 1, 0, True, "", compile_seconds=0.5) for code in codes]
     return clock.in_turn(context, placements)
 

@@ -797,7 +797,7 @@ def _repeats_differ_alike(
             or _not_finite(*map(_as_strided, (one, other)))
         ):
             return False
-        return _distance(one, other) <= REPEATED * _rms(one)
+        return bool(_distance(one, other) <= REPEATED * _rms(one))
 
     if distributed.on_any(not all(map(is_small, unequal)), context.work):
         return False

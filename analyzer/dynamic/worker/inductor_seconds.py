@@ -18,8 +18,8 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.placements import fresh, steady_seconds
 from tcready.dynamic.worker.plan_choice import LEAST_ROUNDS, SteadyTimes
-from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
-from tcready.dynamic.worker.torch_internals import dynamo, inductor
+from tcready.dynamic.worker.toolchain import cache_folder, compiler_cache, missing_toolchain
+from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, isolates_recompiles
 from tcready.schema.bench import Arm, BenchRequest
 from tcready.schema.run import Placement
@@ -36,20 +36,17 @@ MOST_CALLS = 1000
 
 @dataclass(frozen=True)
 class InductorClock:
-    """Every placement compiles into an empty cache; what Inductor makes once for all models is in `tools`, and what it
-    made of placements in `made`."""
+    """Every placement compiles into an empty cache; what Inductor made of placements is in `made`."""
 
-    tools: str
     made: str
 
     @staticmethod
     @contextlib.contextmanager
     def of(context: Context) -> Iterator[InductorClock | None]:
         """None where Inductor cannot compile for the device."""
-        with shared_folder(context, context.work.toolchain) as tools, cache_folder(context) as made:
-            with inductor.inductor_cache(tools):
-                missing = missing_toolchain(context.work.options.device, context)
-            yield None if missing else InductorClock(tools, made)
+        with cache_folder(context) as made:
+            missing = missing_toolchain(context.work.options.device, context)
+            yield None if missing else InductorClock(made)
 
     def timed(self, context: Context, placement: Placement) -> Placement:
         """With the seconds of Inductor, from an empty cache; what it raises puts the placement out."""
@@ -58,7 +55,7 @@ class InductorClock:
             for case in context.cases:
                 with (
                     cache_folder(context) as folder,
-                    inductor.inductor_cache(folder, headers_in=self.tools),
+                    compiler_cache(context, folder),
                     fresh(context) as model,
                 ):
                     placed = executed(placement.code, model, None)
@@ -88,7 +85,7 @@ class InductorClock:
             return SteadyTimes(missing=why)
         try:
             dynamo.reset()
-            with inductor.inductor_cache(self.made, headers_in=self.tools):
+            with compiler_cache(context, self.made):
                 found = _in_turn(context, [placement.code for placement in placements])
             busy = _busy(context)
             return SteadyTimes(missing=busy) if busy else found

@@ -202,15 +202,14 @@ def measuring(
     own_folders: tuple[str, ...],
     own_packages: tuple[str, ...],
     name: str,
-    toolchain: str,
 ) -> Measuring:
-    """What measures `value` called as each of `cases` says. `toolchain` is a folder for what Inductor makes once.
+    """What measures `value` called as each of `cases` says.
 
     Raises TcreadyError for TorchScript.
     """
     value = _uncompiled(value)
     device = _device_of(value, cases)
-    work = Work(name, dataclasses.replace(options, device=device), root, own_packages, toolchain=toolchain)
+    work = Work(name, dataclasses.replace(options, device=device), root, own_packages)
     names = _Names(root, own_packages, folders=own_folders)
     return Measuring(value, tuple(cases), work, names, copies.none_because(device))
 

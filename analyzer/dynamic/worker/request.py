@@ -61,9 +61,6 @@ class Work:
     """Whether the process stays after its stages, to measure what it is asked for then (`bench.process.serve`)."""
     steps: int = 1
     """Consecutive calls that the bench will time as one, if the process stays for it."""
-    toolchain: str | None = None
-    """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
-    which outlasts the process; None: it is made anew, which takes 10 to 20 s on a CPU and counts nowhere."""
 
 
 @dataclass(frozen=True)

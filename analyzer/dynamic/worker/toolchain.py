@@ -25,8 +25,7 @@ def room_of(context: Context) -> str | None:
 
 @contextlib.contextmanager
 def shared_folder(context: Context, shared: str | None) -> Iterator[str]:
-    """Where Inductor keeps what it makes once for all models (headers compiled in advance, the choice of vector
-    instructions): a folder that several processes share, or one of its own."""
+    """A cache folder for Inductor below one that several processes share, or one of its own."""
     with contextlib.ExitStack() as stack:
         if shared is None:
             shared = stack.enter_context(cache_folder(context))
@@ -41,6 +40,16 @@ def cache_folder(context: Context) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=PREFIX, dir=room_of(context), ignore_cleanup_errors=True)
 
 
+@contextlib.contextmanager
+def compiler_cache(context: Context, folder: str) -> Iterator[None]:
+    """Have Inductor keep what it makes of models in `folder`. What it makes once for a machine stays in its default
+    folder."""
+    if torch.device(context.work.options.device).type == "cpu":
+        inductor.choose_vector_instructions()
+    with inductor.inductor_cache(folder):
+        yield
+
+
 def missing_toolchain(device: str, context: Context) -> str | None:
     """Why Inductor cannot compile anything for the device here, or None; tried once in a process."""
     if device not in context.toolchains:
@@ -52,7 +61,7 @@ def _missing_toolchain(device: str, context: Context) -> str | None:
     """The same, tried.
 
     Proved by compiling one addition: headers, drivers and old GPUs fail in many ways, each of which would be blamed
-    on the model otherwise. What a machine needs once (the choice of vector instructions) is done by it.
+    on the model otherwise.
     """
     kind = torch.device(device).type
     if kind == "cpu" and inductor.cpp_compiler() is None:
@@ -63,7 +72,8 @@ def _missing_toolchain(device: str, context: Context) -> str | None:
         return f"Inductor needs Triton for {kind}, and it is not installed"
     context.journal.write("backend: the toolchain")
     try:
-        compile_callable(_add_one, backend="inductor")(torch.ones(8, device=device))
+        with cache_folder(context) as folder, compiler_cache(context, folder):
+            compile_callable(_add_one, backend="inductor")(torch.ones(8, device=device))
     except Exception as error:
         return f"Inductor cannot compile one addition for {device} here: {one_line(error, context.work.root)}"
     return None

@@ -19,8 +19,8 @@ from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError
-from tcready.dynamic.worker.toolchain import missing_toolchain, shared_folder
-from tcready.dynamic.worker.torch_internals import dynamo, inductor, placement
+from tcready.dynamic.worker.toolchain import compiler_cache, missing_toolchain, shared_folder
+from tcready.dynamic.worker.torch_internals import dynamo, placement
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import Record
@@ -114,21 +114,17 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
     Folders that were not given are created beside the state file, and the launcher removes them.
     """
     dynamo.reset()
-    with (
-        shared_folder(context, context.work.toolchain) as tools,
-        shared_folder(context, request.cache) as folder,
-    ):
+    with shared_folder(context, request.cache) as folder:
 
         def missing() -> str | None:
             if request.works or not any(_names_inductor(arm.code) for arm in request.arms):
                 return None
-            with inductor.inductor_cache(tools):
-                return missing_toolchain(context.work.options.device, context)
+            return missing_toolchain(context.work.options.device, context)
 
         if request.kind == "cold":
             missing()  # a one-time cost of the machine is not part of a cold start
             dynamo.reset()
-        with inductor.inductor_cache(folder, headers_in=tools):
+        with compiler_cache(context, folder):
             yield missing
 
 

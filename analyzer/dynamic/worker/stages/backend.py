@@ -24,7 +24,7 @@ from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import tensors_in
 from tcready.dynamic.worker.precision import Called, called, called_eagerly
 from tcready.dynamic.worker.step import Step
-from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
+from tcready.dynamic.worker.toolchain import cache_folder, compiler_cache, missing_toolchain
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.events import narrate
@@ -50,15 +50,12 @@ def run(context: Context) -> None:
         journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
         return
     try:
-        with shared_folder(context, context.work.toolchain) as tools:
-            with inductor.inductor_cache(tools):
-                missing = missing_toolchain(context.work.options.device, context)
-            if missing:
-                journal.end("not_run", missing, "no_toolchain")
-                return
-            with cache_folder(context) as folder, inductor.inductor_cache(folder, headers_in=tools):
-                details = [_case(context, case) for case in context.cases]
-            journal.end("pass", "; ".join(details))
+        if missing := missing_toolchain(context.work.options.device, context):
+            journal.end("not_run", missing, "no_toolchain")
+            return
+        with cache_folder(context) as folder, compiler_cache(context, folder):
+            details = [_case(context, case) for case in context.cases]
+        journal.end("pass", "; ".join(details))
     except _MismatchError as error:
         journal.end("fail", str(error), "mismatch")
     except Exception as error:

@@ -18,9 +18,6 @@ Name = Literal[
     "break_ids",
     "cache_entries",
     "fake_kernel_check",
-    "header_folder",
-    "header_locks",
-    "header_cache",
     "error_on_graph_break",
     "nested_compile_region",
     "sizes_seen",
@@ -71,13 +68,6 @@ DIFFERENCES = (
         "has_fake_kernel",
         "",
         "the dispatcher and the registry are asked, which does not know operators that need none since they mutate only",
-    ),
-    Difference("header_folder", "torch._inductor.codecache", "_HEADER_DIR", "", "no header is precompiled"),
-    Difference(
-        "header_locks", "torch._inductor.codecache", "_HEADER_LOCK_DIR", "", "no header is precompiled"
-    ),
-    Difference(
-        "header_cache", "torch._inductor.codecache", "_precompile_header", "", "no header is precompiled"
     ),
     Difference(
         "error_on_graph_break",

@@ -41,11 +41,6 @@ COUNTED = {
     "cache_misses": "fxgraph_cache_miss",
 }
 """Fields of InductorRecord by their names in `counters["inductor"]`."""
-HEADER_FOLDERS: tuple[tuple[differences.Name, str, str], ...] = (
-    ("header_folder", "_HEADER_DIR", "headers"),
-    ("header_locks", "_HEADER_LOCK_DIR", os.path.join("headers", "locks")),
-)
-"""Constants of `torch._inductor.codecache`, each with the folder below the cache that stands for it."""
 CUDAGRAPH_LOGGERS = (
     "torch._inductor.cudagraph_utils",
     "torch._inductor.cudagraph_trees",
@@ -110,23 +105,18 @@ def inductor_recording(record: InductorRecord) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def inductor_cache(folder: str, headers_in: str | None = None) -> Iterator[None]:
-    """Have Inductor and Triton keep everything in `folder`; no worker process of theirs is left behind.
+def inductor_cache(folder: str) -> Iterator[None]:
+    """Have Inductor and Triton keep what they make of models in `folder`; none of their worker processes is left behind.
 
-    `headers_in`: another such folder, where precompiled headers are.
+    Precompiled headers stay in the folder that torch sets at import, and serve later processes as well.
     """
-    from torch._inductor import async_compile, codecache
+    from torch._inductor import async_compile
     from torch._inductor.utils import clear_caches
 
-    # Precompiled headers go to a folder that is fixed at import, whatever the environment says.
-    headers = {name: getattr(codecache, name) for key, name, _ in HEADER_FOLDERS if differences.has(key)}
     values = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
     # Where it is set, Inductor downloads a compiler if there is none.
     values_before = {name: os.environ.pop(name, None) for name in (*values, "TORCH_INDUCTOR_INSTALL_GXX")}
     os.environ.update(values)
-    for _, name, below in HEADER_FOLDERS:
-        if name in headers:
-            setattr(codecache, name, os.path.join(headers_in or folder, below))
     clear_caches()
     try:
         yield
@@ -134,14 +124,19 @@ def inductor_cache(folder: str, headers_in: str | None = None) -> Iterator[None]
         with contextlib.suppress(Exception):
             async_compile.shutdown_compile_workers()
         clear_caches()
-        for name, value in headers.items():
-            setattr(codecache, name, value)
-        if differences.has("header_cache"):
-            codecache._precompile_header.cache_clear()  # it knows headers by paths that are gone
         for name, value in values_before.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def choose_vector_instructions() -> None:
+    """Have Inductor test which vector instructions its C++ compiler supports. The result stays in its default cache,
+    since the test takes about eight seconds (two cores), and is the same for all models."""
+    from torch._inductor import cpu_vec_isa
+
+    with contextlib.suppress(Exception):  # whatever is wrong with the compiler fails the first compilation
+        cpu_vec_isa.pick_vec_isa()
 
 
 def forget_compiled() -> None:
