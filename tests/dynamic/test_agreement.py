@@ -309,6 +309,35 @@ def test_what_repeated_calls_do_not_show_is_compared_in_a_wider_dtype(
     assert compared
 
 
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        pytest.param(lambda found: found - 1.0, "differs by", id="a bias left out"),
+        pytest.param(lambda found: found * float("nan"), "became NaN", id="all NaN"),
+    ],
+)
+@pytest.mark.parametrize("scale", [1e-6, 0.1])
+def test_noise_of_eager_code_hides_no_larger_mistake(
+    scale: float, mistake: Callable[[torch.Tensor], torch.Tensor], words: str
+) -> None:
+    noisy = with_noise(scale)
+    found = compare(noisy, lambda layer, x: mistake(noisy(layer, x)))
+    assert found.verdict == "mistake"
+    assert words in found.text
+
+
+def test_noise_of_large_elements_hides_no_mistake_in_small_ones() -> None:
+    noisy = with_noise(5e-7)
+
+    def totals_and_shares(layer: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        return torch.cat([1e6 * noisy(layer, x), factor * layer(x)])
+
+    found = compare(
+        lambda layer, x: totals_and_shares(layer, x, 0.5), lambda layer, x: totals_and_shares(layer, x, 0.25)
+    )
+    assert found.verdict != "equal"
+
+
 def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
     def of(gradient: float) -> Outcome:
         return Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ())

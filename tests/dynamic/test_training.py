@@ -390,6 +390,11 @@ def test_a_backward_of_outputs_of_which_one_is_made_of_the_other_is_counted(watc
     assert share.ops_total >= share.ops_captured > 0
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_parameters_that_an_optimiser_rounds_otherwise_agree(watch: Watch, dtype: str) -> None:
+    assert part(watch("WithLoss", dtype=dtype), "optimizer").state == "pass"
+
+
 def test_breaks_of_the_optimiser_and_the_whole_step_stand_apart_from_the_models_own(watch: Watch) -> None:
     seen = watch("WithLoss")
     assert seen.break_sites == ()

@@ -381,6 +381,8 @@ def _fitting(
 
 
 PLAIN = (bool, int, float)
+LARGEST = 10_000
+"""The largest default that a call is made with: it may be a size."""
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
 """In an annotation: what may be passed that is no tensor."""
 
@@ -410,6 +412,7 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
         elif (
             variation == BY_DEFAULT
             and type(default) in PLAIN
+            and abs(default) <= LARGEST
             and (type(value) not in PLAIN or value != default)
         ):
             bound.arguments[name], changes = default, True

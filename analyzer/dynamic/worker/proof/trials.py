@@ -154,6 +154,8 @@ class Trace:
     compiled."""
     left: Mapping[Key, str | None] = field(default_factory=dict)
     """Of such calls of the model: what it leaves otherwise than eager code then."""
+    passed: Mapping[Key, Behaviour] = field(default_factory=dict)
+    """Of such calls of the model: those in which compiled code raises nothing."""
     trained: Later | None = None
     """What compiled training steps of the code as it stands show."""
     seconds: float | None = None
@@ -293,7 +295,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace.shared = _shared(trace, sides)
         trace.threads = _threads(models, request, trace)
         trace.seconds = cost(models, request)
-        trace.compiled_errors, trace.left = _compiled_errors(models, request, trace)
+        trace.compiled_errors, trace.left, trace.passed = _compiled_errors(models, request, trace)
         if "train" in request.modes and any(each.settings for each in request.variants):
             watched = reached_modules({place.path for place in request.functions})
             trace.trained = trained(
@@ -703,10 +705,10 @@ def _compiling(models: Models, request: ProofRequest, trace: Trace, mode: Mode |
 
 def _compiled_errors(
     models: Models, request: ProofRequest, trace: Trace
-) -> tuple[dict[Key, str | None], dict[Key, str | None]]:
+) -> tuple[dict[Key, str | None], dict[Key, str | None], dict[Key, Behaviour]]:
     """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
-    each type, those that take a side, and further ones as time allows; and what calls of the model leave otherwise
-    then."""
+    each type, those that take a side, and further ones as time allows; what calls of the model leave otherwise then; and
+    the compiled calls that raise nothing."""
     mode = models.context.work.options.mode
     raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
     wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
@@ -714,10 +716,13 @@ def _compiled_errors(
     until = time.monotonic() + request.seconds * SHARE
     found: dict[Key, str | None] = {}
     left: dict[Key, str | None] = {}
+    passed: dict[Key, Behaviour] = {}
     for key in sorted(dict.fromkeys(raised), key=lambda key: (key not in wanted, key.seed)):
         if key in wanted or time.monotonic() < until:
             compiled = _on_device(models.context, key, functools.partial(compiling.compiled, key))
             found[key] = compiled.error
+            if compiled.error is None:
+                passed[key] = compiled
             left[key] = left_by_exception(compiling.eager, compiled, compiling.ignored)
     own = {key for key, seen in trace.calls if seen.raised}
     raised_alone = [key for key in trace.alone if key in own]
@@ -725,7 +730,7 @@ def _compiled_errors(
     if functions:
         for key, call in _chosen_alone(models, request, functions, raised_alone, _compiled_by_itself):
             found[key] = _on_device(models.context, key, call).error
-    return found, left
+    return found, left, passed
 
 
 def _compiled(
@@ -791,16 +796,23 @@ def _compiled(
             )
             if found is None and speaks and expected.error is None:
                 found = spoken_otherwise(expected, actual, compiling.ignored)
-            if found is not None and not _ended_so_before(trace, key, expected, actual):
+            if found is not None and not _ended_so_before(trace, key, expected, actual, compiling.ignored):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
 
 
-def _ended_so_before(trace: Trace, key: Key, eager: Behaviour, compiled: Behaviour) -> bool:
-    """Whether compiled code ended otherwise than eager code before the change too, and in the same way."""
-    before = trace.compiled_errors.get(key, eager.error)
-    return before != eager.error and before == compiled.error
+def _ended_so_before(
+    trace: Trace, key: Key, eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]
+) -> bool:
+    """Whether eager code raises, and compiled code does not and did the same before the change."""
+    before = trace.passed.get(key)
+    return (
+        before is not None
+        and eager.error is not None
+        and compiled.error is None
+        and trace.compiled_differing(key, before, compiled, ignored) is None
+    )
 
 
 def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
