@@ -407,7 +407,7 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
     elif bench.cases:
-        yield "noise", "not measured: eager is held against itself where two processes timed it"
+        yield "noise", "not measured: eager is compared with itself where two processes timed it"
     arms = bench.cases[-1].arms if bench.cases else ()
     yield from (("tried", remedy_sentence(remedy)) for remedy in bench.remedies)
     for arm in arms:

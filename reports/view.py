@@ -304,7 +304,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
     # an older tcready did not write down what was asked
     inputs = " with the same `--inputs`" if seen.inputs_from == "option" and not seen.asked else ""
     lines = any(region.kind == "lines" for region in target.regions)
-    aside = " (lines of functions aside)" if lines else ""
+    aside = ", except regions that are lines of a function" if lines else ""
     behind = f"{inputs}: it compiles each of these regions alone{aside}."
     return "To prove what is predicted, run", command, behind
 

@@ -483,7 +483,7 @@ class CheckItem:
 
 @dataclass(frozen=True)
 class Noise:
-    """Eager held against itself, beside every comparison."""
+    """Eager compared with itself, beside every comparison."""
 
     ratio: Figure
     """Of one half of eager's blocks over the other."""
