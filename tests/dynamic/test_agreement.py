@@ -168,6 +168,7 @@ def test_a_large_call_takes_at_most_twice_its_memory(
     assert found.compared.reference == reference
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
     ("eager", "compiled", "words"),
     [
@@ -184,6 +185,16 @@ def test_a_large_call_takes_at_most_twice_its_memory(
             "output 0",
         ),
         (plain, lambda layer, x: layer(x) / (torch.arange(64) > 0), "256 of 16384 finite values became NaN"),
+        (
+            lambda layer, x: torch.nested.nested_tensor([x[:2], x]),
+            lambda layer, x: torch.nested.nested_tensor([x[:2], x * 1.03]),
+            "output 1 differs by 3 %",
+        ),
+        (
+            lambda layer, x: torch.nested.nested_tensor([x[:2], x]),
+            lambda layer, x: torch.nested.nested_tensor([x[:3], x]),
+            "torch.float32 (2, 64) became torch.float32 (3, 64)",
+        ),
     ],
 )
 def test_every_kind_of_output_is_compared(eager: Function, compiled: Function, words: str) -> None:

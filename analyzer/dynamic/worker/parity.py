@@ -86,7 +86,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def flatten(value: Any) -> tuple[list[Any], list[str]]:
     """Leaves and the structure; objects that pytree does not know are opened by their attributes, each once, and so are
-    those in them (a cache of keys holds layers, and these the tensors)."""
+    those in them (a cache of keys holds layers, and these the tensors). A strided nested tensor is a list of tensors."""
     flat: list[Any] = []
     shape: list[str] = []
     opened: set[int] = set()
@@ -95,6 +95,10 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
         leaves, spec = pytree.tree_flatten(value)
         shape.append(str(spec))
         for leaf in leaves:
+            if isinstance(leaf, torch.Tensor) and leaf.is_nested and leaf.layout == torch.strided:
+                shape.append("nested tensor")  # torch has no comparison for it
+                opening([*leaf.unbind()], depth)
+                continue
             opaque = isinstance(leaf, (torch.Tensor, torch.nn.Module)) or callable(leaf)
             inner = None if opaque or not depth or id(leaf) in opened else _inside(leaf)
             if inner is None:
