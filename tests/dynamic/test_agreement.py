@@ -296,6 +296,27 @@ def test_noise_of_repeated_calls_needs_no_wider_dtype(monkeypatch: pytest.Monkey
     assert compare(noisy, noisy).verdict == "equal"
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_sums_in_no_fixed_order_are_noise(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the gradient of an embedding is summed on a GPU: a few elements differ by more than three repeats of eager code
+    do."""
+
+    def fail(*_: Any) -> Any:
+        pytest.fail("the calls were made again in a wider dtype")
+
+    monkeypatch.setattr(agreement, "_in_wide_dtype", fail)
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(1024, 768, generator=generator)
+
+    def summed(layer: Any, x: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(768)
+        for at in torch.randperm(len(values), generator=generator):
+            total += values[at]
+        return total
+
+    assert compare(summed, summed).verdict == "equal"
+
+
 @pytest.mark.parametrize(
     ("eager", "compiled"),
     [

@@ -82,6 +82,9 @@ UNSTEADY = 0.3
 REPEATED = 16 * torch.finfo(torch.float32).eps
 """The largest difference that repeated calls of eager code may explain. A kernel that adds in no fixed order, as for the
 gradient of an embedding on a GPU, gives other bits in each call (a difference of 4e-7 for BERT base, H200)."""
+RARE = 0.01
+"""The share of elements that may differ by more than they did between calls of eager code: chance had these come close.
+It was at most 0.004 in 120 simulated sums of 4,096 values in random order."""
 SAMPLES = 3
 """How many times eager code runs again if all differences are at most REPEATED."""
 REPEATS = 5
@@ -790,8 +793,8 @@ def _by_sensitivity(
 def _repeats_differ_alike(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls
 ) -> bool:
-    """Whether each difference is at most REPEATED, and no larger than those between calls of eager code: in all by a
-    factor of 2, and in each element by a factor of 8 unless it is at most REPEATED there too."""
+    """Whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a factor of 2
+    over all elements, and in nearly each one by a factor of 8 unless it is at most REPEATED there too."""
 
     def is_small(at: int) -> bool:
         one, other = expected.leaves[at][1], actual.leaves[at][1]
@@ -812,9 +815,11 @@ def _repeats_differ_alike(
             noise[at] = torch.maximum(noise[at], apart) if at in noise else apart
 
     def is_noise(at: int) -> bool:
-        apart = _apart(expected, actual, at)
-        in_each = apart <= torch.maximum(8 * noise[at], REPEATED * _flat(expected.leaves[at][1]).abs())
-        return _rms(apart) <= 2 * _rms(noise[at]) and bool((in_each | ~torch.isfinite(apart)).all())
+        apart, of_eager = _apart(expected, actual, at), noise[at]
+        whole = _rms(of_eager)
+        is_far = apart > torch.maximum(8 * of_eager, REPEATED * _flat(expected.leaves[at][1]).abs())
+        few = int(is_far.sum()) <= RARE * is_far.numel() and not bool((is_far & (apart > 8 * whole)).any())
+        return few and _rms(apart) <= 2 * whole
 
     return not distributed.on_any(not all(map(is_noise, unequal)), context.work)
 
