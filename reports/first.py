@@ -53,7 +53,11 @@ def verdict_words(target: TargetReport) -> str:
         share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     limits = holds_for(target.observation)
-    return f"{troubles}; in graphs: {share}{made_up}" + (f"; holds for {limits}" if limits else "")
+    parity = next((stage for stage in target.stages if stage.stage == "parity"), None)
+    compared = ""
+    if parity is not None and (parity.state, parity.reason) == ("not_run", "not_comparable"):
+        compared = f"; outputs not compared: {parity.detail}"
+    return f"{troubles}; in graphs: {share}{compared}{made_up}" + (f"; holds for {limits}" if limits else "")
 
 
 def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:

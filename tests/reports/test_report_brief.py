@@ -175,6 +175,18 @@ def test_what_is_ready_says_how_to_compile_it() -> None:
     assert "mend" not in text
 
 
+def test_what_is_ready_says_why_its_outputs_were_not_compared() -> None:
+    target = clean().targets[0]
+    why = "two eager runs with the same seeds differ"
+    stages = tuple(
+        Stage("parity", "not_run", why, reason="not_comparable") if stage.stage == "parity" else stage
+        for stage in target.observation.stages
+    )
+    seen = dataclasses.replace(target.observation, stages=stages)
+    text = render(report(targets=(dataclasses.replace(target, observation=seen),)), "text", width=200)
+    assert text.splitlines()[0].endswith(f"(2 of 2); outputs not compared: {why}")
+
+
 def test_a_run_that_failed_says_why() -> None:
     text = render(failed(), "text")
     assert "VERDICT model.py::Net: UNKNOWN: its import failed: No module named 'flash_attn'" in text
