@@ -75,6 +75,11 @@ def compare(
     return judge(context, *outcomes, Calls(run, build, (case,)))
 
 
+def refuse_wide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail the test if the calls are made again in a wider dtype."""
+    monkeypatch.setattr(agreement, "_in_wide_dtype", lambda *_: pytest.fail("the calls were made again"))
+
+
 def plain(layer: Any, x: torch.Tensor) -> torch.Tensor:
     return layer(x)
 
@@ -215,7 +220,7 @@ def test_every_kind_of_output_is_compared(eager: Function, compiled: Function, w
     ],
 )
 def test_what_is_equal_costs_no_call(same: Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "_in_wide_dtype", lambda *_: pytest.fail("the calls were made again"))
+    refuse_wide_runs(monkeypatch)
     assert compare(same, same).verdict == "equal"
 
 
@@ -277,7 +282,7 @@ def test_one_repeat_that_comes_close_by_chance_does_not_make_a_mistake(seed: int
 
 
 def with_noise(scale: float) -> Function:
-    """A layer whose result varies with each call, as that of a kernel that adds in no fixed order."""
+    """Return a layer whose result differs in each call, like that of a kernel that sums in no fixed order."""
     generator = torch.Generator().manual_seed(0)
 
     def noisy(layer: Any, x: torch.Tensor) -> torch.Tensor:
@@ -288,10 +293,7 @@ def with_noise(scale: float) -> Function:
 
 
 def test_noise_of_repeated_calls_needs_no_wider_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
-        pytest.fail("the calls were made again in a wider dtype")
-
-    monkeypatch.setattr(agreement, "_in_wide_dtype", fail)
+    refuse_wide_runs(monkeypatch)
     noisy = with_noise(5e-7)
     assert compare(noisy, noisy).verdict == "equal"
 
@@ -301,10 +303,7 @@ def test_sums_in_no_fixed_order_are_noise(seed: int, monkeypatch: pytest.MonkeyP
     """As the gradient of an embedding is summed on a GPU: a few elements differ by more than three repeats of eager code
     do."""
 
-    def fail(*_: Any) -> Any:
-        pytest.fail("the calls were made again in a wider dtype")
-
-    monkeypatch.setattr(agreement, "_in_wide_dtype", fail)
+    refuse_wide_runs(monkeypatch)
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(1024, 768, generator=generator)
 
