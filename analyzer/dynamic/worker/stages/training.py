@@ -318,13 +318,13 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
     if agreement.verdict == "mistake":
         log.end("optimizer", "fail", f"{detail}; updated parameters differ from eager: {agreement.text}")
     elif agreement.verdict == "not_comparable":
-        log.end("optimizer", "pass", f"{detail}; parameters were not compared: {UNSTEADY_WORDS}")
+        log.end("optimizer", "not_run", f"{detail}; parameters were not compared: {UNSTEADY_WORDS}")
     else:
         log.end("optimizer", "pass", f"{detail}; parameters after {OPTIMIZER_STEPS} steps as in eager")
 
 
 def _with_gradients(context: Context, model: nn.Module, case: Case) -> torch.optim.Optimizer:
-    """An optimiser of a model whose parameters have the gradients of an eager step."""
+    """Return an optimizer for a model, after giving its parameters the gradients of an eager step."""
     with torch.compiler.set_stance("force_eager"):
         gradients = train(context, model, model, case, context.eager_steps[0].loss).gradients
     for name, parameter in wanted_parameters(model).items():
