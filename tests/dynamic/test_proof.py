@@ -231,9 +231,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         tuple(dict.fromkeys(place for each in variants for place in each.functions)),
         tuple(test for each in every for test in each.tests),
     )
-    result = prove(
-        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(path.parent)), request
-    )
+    # Each change gets its share of the limit; one that holds takes 25 s of a quiet machine.
+    options = RunOptions(inputs="model.py::get_inputs", timeout=120.0 * len(variants))
+    result = prove(RunRequest("model.py::Model", options, str(path.parent)), request)
     assert path.read_text() == MODEL
     return Shown(result, MappingProxyType({trial.name: trial for trial in result.trials}))
 
