@@ -9,7 +9,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,16 +154,46 @@ def _proof(rule: Rule) -> str:
     silent = f"and nothing on {good} without it"
     if rule.unproved:
         return f"Not proved by a run: {rule.unproved}. The source check is tested on {bad} of the hazard, {silent}."
-    if rule.recorded:
-        old = ".".join(map(str, rule.recorded))
-        return (
-            f"Proved by a record of torch {old}, in which {bad} of the hazard broke at the marked lines. With torch "
-            f"{newest} none does. The source check is tested on both, {silent}."
-        )
-    return (
+    others = sorted({sample.torch for sample in rule.bad if sample.torch is not None})
+    here = tuple(sample for sample in rule.bad if sample.torch is None)
+    proof = [
         f"Proved on each run of the test suite (torch {newest}): Dynamo itself shows the effect at the marked lines of "
-        f"{bad}, and captures {good} without the hazard whole, with the results of eager."
+        f"{_many(here, 'sample')}, and captures {good} without the hazard whole, with the results of eager."
+    ] * bool(here)
+    for other in others:
+        recorded = _many(tuple(sample for sample in rule.bad if sample.torch == other), "sample")
+        proof.append(
+            f"A record of torch {'.'.join(map(str, other))} shows the effect at the marked lines of {recorded}."
+        )
+    return " ".join(proof) + _by_version(rule)
+
+
+def _by_version(rule: Rule) -> str:
+    """Under which versions of torch the claims hold that do not hold under all."""
+    forms = torch_tables.claims_by_version().get(rule.code, {})
+    if not forms:
+        return ""
+    known = [".".join(map(str, version)) for version in versions.with_tables()]
+    rows = "".join(
+        f"| {_cell(form) or 'everything else'} | {_ranges(holds, known)} |\n" for form, holds in forms.items()
     )
+    return (
+        "\n\nNot every claim holds under every version of torch that was run "
+        f"({known[0]} to {known[-1]}):\n\n| what is found | torch |\n|---|---|\n{rows}".rstrip()
+    )
+
+
+def _ranges(holds: Sequence[str], known: list[str]) -> str:
+    """Versions as ranges: `2.11 to 2.13, 2.15`."""
+    found: list[list[str]] = []
+    for number, version in enumerate(known):
+        if version not in holds:
+            continue
+        if found and number and known[number - 1] == found[-1][-1]:
+            found[-1].append(version)
+        else:
+            found.append([version])
+    return ", ".join(each[0] if len(each) == 1 else f"{each[0]} to {each[-1]}" for each in found)
 
 
 def _many(samples: tuple[Sample, ...], word: str) -> str:

@@ -8,8 +8,8 @@ from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import ExternalInstance, Sequence, Value, members_of, options, tensor_of
 
-RECURRENT = "GB0014"
-"""The break of a recurrent module."""
+RECURRENT = frozenset({"GB0014", "GB0148"})
+"""The breaks of a call of a recurrent module: until torch 2.14, and since."""
 SELECTING = ("nonzero", "flatnonzero", "argwhere", "masked_select", "where")
 """Operations that pick items by value."""
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
@@ -87,3 +87,9 @@ def sizes(call: Call) -> Iterator[Value]:
         if not rows:
             yield value
         given = (*(item for row in rows for item in row), *rest)
+
+
+def is_recurrent_call(fact: Call) -> bool:
+    """Whether a module of torch.nn is called that Dynamo leaves to Python because it is recurrent."""
+    owner, _, method = (fact.name or "").rpartition(".")
+    return fact.gb_id in RECURRENT and owner.startswith("torch.nn.") and method in ("__call__", "forward")

@@ -1,7 +1,8 @@
 """The address of a tensor is compared or worked with.
 
 ## What it does
-Finds `==`, `!=`, `<`, `in` and arithmetic on what `data_ptr()` gives, a call of a tensor in compiled code.
+Finds `==`, `!=`, `<`, `in` and arithmetic on what `data_ptr()` gives, a call of a tensor in compiled code; since torch
+2.15 its truth, too (`if x.data_ptr():`).
 
 ## Why it hurts torch.compile
 While Dynamo traces, tensors lie nowhere: it has no number for an address. It ends the graph at a comparison of two, and
@@ -19,8 +20,11 @@ from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Address) -> Claim:
-    if fact.same:
+    if fact.use == "compared":
         return Claim("the address of a tensor is compared: the graph ends here")
+    if fact.use == "tested":
+        message = "the address of a tensor is asked whether it is zero: the function goes eager"
+        return Claim(message, effect="frame_skip", form="tested")
     return Claim("the address of a tensor is worked with: the function goes eager", effect="frame_skip")
 
 
@@ -29,7 +33,11 @@ RULE = Rule(
     name="address-of-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB5976", "GB0088"),
+    gb_ids=(
+        "GB5976",
+        "GB0088",
+        "GB9118",
+    ),
     facts=(Address,),
     check=check,
     no_rewrite="Whether `is` asks the same depends on how the tensors were made.",
@@ -56,6 +64,17 @@ class Model(nn.Module):
             return y + 1
         return y
 """
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if x.data_ptr():  # BAD
+            y = y + 1
+        return y
+""",
+            torch=(2, 15),
         ),
     ),
     good=(

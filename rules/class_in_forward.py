@@ -38,7 +38,12 @@ RULE = Rule(
     name="class-in-forward",
     effect="graph_break",
     level="error",
-    gb_ids=("GB8977", "GB0147", "GB0193"),
+    gb_ids=(
+        "GB8977",
+        "GB0147",
+        "GB0193",
+        "GB0088",
+    ),
     facts=(Define, Call),
     check=check,
     no_rewrite="What the class takes from the function around it has to be handed to it once it stands at module level.",

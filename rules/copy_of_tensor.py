@@ -51,10 +51,13 @@ def check(fact: Call) -> Claim | None:
         return None
     what = fact.args[0]
     shallow = name == "copy.copy" and any(isinstance(v, Mapping) or _is_list(v) for v in options(what))
-    deep = name == "copy.deepcopy" and any(is_module(v) or is_namespace(v) for v in options(what))
+    deep = name == "copy.deepcopy" and any(map(is_module, options(what)))
+    namespace = name == "copy.deepcopy" and any(map(is_namespace, options(what)))
     of_module = any(isinstance(v, ExternalInstance) and is_module(v) for v in options(what))
     if shallow or deep or of_module or fact.gb_id or holds_tensor(what):
         return Claim(f"`{name}` in compiled code: the graph ends here")
+    if namespace:
+        return Claim(f"`{name}` in compiled code: the graph ends here", form="of a SimpleNamespace")
     return None
 
 
@@ -83,7 +86,13 @@ RULE = Rule(
     name="copy-of-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB4198", "GB0208", "GB0007", "GB0008", "GB0156"),
+    gb_ids=(
+        "GB4198",
+        "GB0208",
+        "GB0007",
+        "GB0008",
+        "GB0156",
+    ),
     facts=(Call,),
     check=check,
     rewrite=rewrite,
@@ -156,6 +165,23 @@ class Model(nn.Module):
 """,
             setup="""
 import dataclasses
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sizes = types.SimpleNamespace(rows=2)
+
+    def forward(self, x):
+        y = x * 2
+        sizes = copy.deepcopy(self.sizes)  # BAD
+        return y * sizes.rows
+""",
+            setup="""
+import copy
+import types
 """,
         ),
     ),

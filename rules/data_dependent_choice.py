@@ -41,6 +41,7 @@ WORDS = {
     "match": "`match`",
     "members": "a comparison member by member",
     "order": "sorting",
+    "order of parts": "sorting",
 }
 
 
@@ -50,10 +51,15 @@ def check(fact: Test | Call | Contains) -> Claim | None:
             return Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
         return None
     if isinstance(fact, Test):
-        if fact.kind == "order" and not tensor_of(fact.value):
-            return Claim("sorting by objects or modules: Dynamo sorts by Python constants alone")
+        sorts = fact.kind in ("order", "order of parts")
+        form = fact.kind if fact.kind == "order of parts" else ""
+        if sorts and not tensor_of(fact.value):
+            message = "sorting by objects or modules: Dynamo sorts by Python constants alone"
+            return Claim(message, form="sorting by objects")
         if fact.kind in WORDS and tensor_of(fact.value):
-            return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")
+            return Claim(
+                f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide", form=form
+            )
         return None
     name = fact.constructed
     if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
@@ -85,7 +91,16 @@ RULE = Rule(
     name="data-dependent-choice",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0170", "GB8335", "GB0207", "GB0193", "GB6622", "GB0033", "GB0124"),
+    gb_ids=(
+        "GB0170",
+        "GB8335",
+        "GB0207",
+        "GB0193",
+        "GB6622",
+        "GB0033",
+        "GB0124",
+        "GB5687",
+    ),
     facts=(
         Test,
         Call,

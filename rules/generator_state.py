@@ -51,7 +51,14 @@ RULE = Rule(
     name="generator-state",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0208", "GB0363", "GB0046", "GB0055", "GB7650"),
+    gb_ids=(
+        "GB0007",
+        "GB0208",
+        "GB0363",
+        "GB0046",
+        "GB0055",
+        "GB7650",
+    ),
     facts=(Call,),
     check=check,
     no_rewrite="A graph has no state of random numbers to read or set: do it before the call.",
@@ -118,7 +125,6 @@ class Model(nn.Module):
     def forward(self, x):
         torch.set_default_dtype(torch.float32)
         torch.use_deterministic_algorithms(False)
-        torch.set_float32_matmul_precision("highest")
         if torch.is_grad_enabled() and not torch.is_autocast_enabled():
             x = x * 2
         return F.dropout(x, 0.0) + torch.randn_like(x) * 0

@@ -16,22 +16,50 @@ Storing a value that does not depend on the old one is harmless for globals and 
 compiles once more and is then dynamic.
 """
 
+from collections.abc import Iterator
+
 from tcready.static.engine.facts import Store
-from tcready.static.engine.values import Class, Const, Function, Plain, Value, options
+from tcready.static.engine.values import Class, Const, Function, Plain, Value, holds_tensor, options
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Store) -> Claim | None:
+def check(fact: Store) -> Claim | Iterator[Claim] | None:
     owners = () if fact.owner is None else options(fact.owner)
     if fact.kind == "attribute" and any(isinstance(v, Function) and v.bound is None for v in owners):
-        return Claim("attribute of a function is written: the graph ends here", effect="graph_break")
+        return _of_function(fact)
     on_class = fact.kind == "attribute" and any(isinstance(v, Class) for v in owners)
     if not fact.augmented or not (on_class or fact.kind in ("global", "nonlocal")) or not number(fact.value):
         return None
+    if on_class:
+        return _of_class(fact)
+    form = "" if fact.read_elsewhere else "a global variable that nothing else reads"
     once = fact.kind == "nonlocal" or (fact.old is not None and is_float(fact.old))
     if once:
-        return Claim(f"`{fact.name}` advances a guarded Python number: compiles again, once", level="warning")
-    return Claim(f"`{fact.name}` advances a guarded Python number: compiles again at every call")
+        message = f"`{fact.name}` advances a guarded Python number: compiles again, once"
+        return Claim(message, level="warning", form=form)
+    return Claim(f"`{fact.name}` advances a guarded Python number: compiles again at every call", form=form)
+
+
+def _of_class(fact: Store) -> Iterator[Claim]:
+    yield Claim(
+        "attribute of a class is written: the graph ends here",
+        effect="graph_break",
+        form="an attribute of a class",
+    )
+    once = fact.old is not None and is_float(fact.old)
+    message = f"`{fact.name}` advances a guarded Python number: compiles again"
+    yield Claim(f"{message}, once" if once else f"{message} at every call", level="warning" if once else None)
+
+
+def _of_function(fact: Store) -> Iterator[Claim]:
+    yield Claim(
+        "attribute of a function is written: the graph ends here",
+        effect="graph_break",
+        form="an attribute of a function",
+    )
+    if fact.augmented and not holds_tensor(fact.value):
+        message = f"`{fact.name}` advances a guarded Python number: compiles again at every call"
+        yield Claim(message, form="a number of a function, traced")
 
 
 def number(value: Value) -> bool:
@@ -104,6 +132,34 @@ class Model(nn.Module):
             setup="""
 def helper(x):
     return x + 1
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        helper.calls += 1  # BAD
+        return helper(y)
+""",
+            setup="""
+def helper(x):
+    return x + 1
+
+
+helper.calls = 0
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        global CALLS
+        CALLS += 1  # BAD
+        return x * CALLS
+""",
+            setup="""
+CALLS = 0
 """,
         ),
     ),

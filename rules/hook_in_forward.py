@@ -40,7 +40,12 @@ RULE = Rule(
     name="hook-in-forward",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0467", "GB0013", "GB0083", "GB0156"),
+    gb_ids=(
+        "GB0467",
+        "GB0013",
+        "GB0083",
+        "GB0156",
+    ),
     facts=(Call,),
     check=check,
     no_rewrite="When the hook has to be there is for the author to say: register it before compiling.",

@@ -68,7 +68,10 @@ RULE = Rule(
     name="index-by-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0033", "GB0124"),
+    gb_ids=(
+        "GB0033",
+        "GB0124",
+    ),
     settings=("capture_scalar_outputs",),
     facts=(Index,),
     check=check,

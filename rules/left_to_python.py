@@ -34,7 +34,8 @@ def check(fact: Alone | Consumed) -> Claim:
     if isinstance(fact, Consumed):
         return Claim(
             "what this call runs breaks, and Dynamo cannot make its generator expression anew: "
-            "the function around it goes eager"
+            "the function around it goes eager",
+            form="" if fact.used_up else "holds what nothing reads behind it",
         )
     if not fact.compiled:
         return Claim(

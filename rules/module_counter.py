@@ -32,14 +32,17 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 
-def check(fact: Store) -> Claim | None:
+def check(fact: Store) -> Claim | tuple[Claim, ...] | None:
     if fact.kind not in ("attribute", "item") or not fact.augmented or fact.owner is None:
         return None
     if any(isinstance(v, (Class, Function)) for v in options(fact.owner)):
         return None
     kinds = {kind_of(v) for old in (fact.old, fact.value) if old is not None for v in options(old)}
     if "int" in kinds and "float" not in kinds and None not in kinds - {"plain"}:
-        return Claim(f"`{fact.name}` counts in a Python int: compiles again at every call, up to the limit")
+        setting = "allow_unspec_int_on_nn_module" if fact.own_module else None
+        message = f"`{fact.name}` counts in a Python int: compiles again"
+        every = Claim(f"{message} at every call, up to the limit", unless=setting)
+        return (every, Claim(f"{message}, once", level="warning")) if setting else every
     if kinds & {"float", "bool"} and kinds <= {"int", "float", "bool", "plain"}:
         return Claim(f"`{fact.name}` changes a guarded Python number: compiles again", level="warning")
     return None

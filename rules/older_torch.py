@@ -3,7 +3,7 @@
 ## What it does
 Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch was seen to
 trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub` and what calls
-them, `eval`, `locals` and `state_dict()`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a
+them, `eval` and `locals`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a
 `contextvars.ContextVar`.
 
 ## Why it hurts torch.compile
@@ -13,7 +13,7 @@ An older Dynamo ends the graph at the call.
 A newer torch; or the result computed before the model is compiled, in `__init__`.
 
 ## Limits
-What was measured is torch 2.11, 2.13 and 2.14; for a version between them the older is taken. `copy.deepcopy` of
+What was measured is torch 2.11 to 2.15; for a version between them the older is taken. `copy.deepcopy` of
 a tensor or a module breaks with any version and has a rule of its own.
 """
 
@@ -49,7 +49,6 @@ RULE = Rule(
     no_rewrite="A newer torch takes it.",
     fallback=True,
     page=__doc__,
-    recorded=(2, 11),
     bad=(
         Sample(
             """
@@ -66,6 +65,7 @@ class Model(nn.Module):
             setup="""
 import copy
 """,
+            torch=(2, 11),
         ),
         Sample(
             """
@@ -81,6 +81,7 @@ class Model(nn.Module):
 import re
 import textwrap
 """,
+            torch=(2, 11),
         ),
         Sample(
             """
@@ -90,10 +91,9 @@ class Model(nn.Module):
         self.layer = nn.Linear(8, 8)
 
     def forward(self, x):
-        y = self.layer(x)
-        y = y + self.state_dict()["layer.bias"]  # BAD
-        return y + len(locals())  # BAD
-"""
+        return self.layer(x) + len(locals())  # BAD
+""",
+            torch=(2, 11),
         ),
     ),
     good=(

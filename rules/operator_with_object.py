@@ -20,6 +20,7 @@ tuples, members of an enum, subclasses of `int` and `float`, and classes with a 
 """
 
 from tcready.static.engine.facts import Overloaded
+from tcready.static.engine.values import Instance, likely
 from tcready.static.rule import Claim, Rule, Sample
 
 
@@ -28,6 +29,7 @@ def check(fact: Overloaded) -> Claim:
         "an operator that the class of an object overloads: Dynamo takes it for one of tensors",
         effect="frame_skip" if fact.written else None,
         confidence=None if fact.sure else "medium",
+        form="between two objects" if isinstance(likely(fact.other), Instance) else "",
     )
 
 

@@ -31,7 +31,10 @@ RULE = Rule(
     name="range-over-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0059",),
+    gb_ids=(
+        "GB0059",
+        "GB0124",
+    ),
     facts=(Call,),
     check=check,
     no_rewrite="How often the loop runs is data: a bound that is a size is for the author to choose.",

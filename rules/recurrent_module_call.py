@@ -6,8 +6,10 @@ one: it calls it, reads its attributes (a method of such a class reads `self`), 
 on to a function, asks whether it is there, or goes through the parameters of a module that holds one.
 
 ## Why it hurts torch.compile
-Dynamo does not trace these modules by default: it gives up the whole function that touches one, be it to
-read `self.lstm.num_layers` or for `if self.lstm is not None`, and everything in that function runs eagerly.
+Dynamo does not trace these modules by default. Until torch 2.14 it gives up the whole function that touches one, be it
+to read `self.lstm.num_layers` or for `if self.lstm is not None`, and everything in that function runs eagerly. Since
+torch 2.15 the graph ends where one is called or an attribute of it is used; keeping one or comparing it with None is
+traced.
 
 ## Use instead
 Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = True` captures it;
@@ -17,16 +19,27 @@ Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = 
 `allow_rnn` is seen where the files set it, and nowhere else.
 """
 
+from collections.abc import Iterator
+
 from tcready.static.engine.facts import Recurrent
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Recurrent) -> Claim:
-    return Claim(
+def check(fact: Recurrent) -> Iterator[Claim]:
+    yield Claim(
         "a recurrent module is used: the frame around it goes eager",
         confidence=fact.confidence,
         unless="allow_rnn",
+        form=f"the frame of a module that is {fact.use}",
     )
+    if fact.use != "held":
+        yield Claim(
+            "a recurrent module is used: the graph ends here",
+            confidence=fact.confidence,
+            effect="graph_break",
+            unless="allow_rnn",
+            form=f"a module that is {fact.use}",
+        )
 
 
 RULE = Rule(
@@ -34,7 +47,7 @@ RULE = Rule(
     name="recurrent-module-call",
     effect="frame_skip",
     level="error",
-    gb_ids=("GB0014",),
+    gb_ids=("GB0014", "GB0148", "GB4841", "GB0175", "GB0150"),
     settings=("allow_rnn",),
     facts=(Recurrent,),
     check=check,
@@ -50,8 +63,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         y = x * 2
-        layers = self.lstm.num_layers  # BAD
-        return y + layers
+        return y + self.lstm.weight_ih_l0.sum()  # BAD
 """
         ),
         Sample(
@@ -91,6 +103,18 @@ class Model(nn.Module):
         y = x * 2
         _, h = self.gru(y)  # BAD
         return h + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        return y + isinstance(self.gru, nn.GRU)  # BAD
 """
         ),
         Sample(

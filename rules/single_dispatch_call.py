@@ -20,7 +20,7 @@ from tcready.static.engine.values import Const, Plain, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call) -> Claim | tuple[Claim, ...] | None:
     if fact.constructed != "functools.singledispatch()" or not fact.args:
         return None
     if tensor_of(fact.args[0]):
@@ -32,7 +32,19 @@ def check(fact: Call) -> Claim | None:
     if any(
         isinstance(v, (Const, Plain)) for v in options(fact.args[0])
     ):  # of other objects Dynamo knows the type
-        return Claim("a `singledispatch` function is given a number or a text: the graph ends here")
+        return (
+            Claim(
+                "a `singledispatch` function is given a number or a text: the graph ends here",
+                form="a number or a text",
+            ),
+            Claim(
+                "a `singledispatch` function is given a number or a text: its table is guarded, so the next call "
+                "compiles again",
+                effect="recompile",
+                level="warning",
+                form="a number or a text, traced",
+            ),
+        )
     return None
 
 

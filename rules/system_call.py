@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import RECURRENT, receiver_class
+from tcready.rules._names import is_recurrent_call, receiver_class
 from tcready.schema.words import Confidence
 from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
 from tcready.static.engine.knowledge import MADE_BY_INDEX
@@ -67,8 +67,8 @@ OBJECTS = frozenset(
 it, as it waits or belongs to a class without a name."""
 
 
-BY_WHAT_IS_ENTERED = "contextlib.ExitStack.enter_context"
-"""Another rule asks what it is given."""
+OF_ANOTHER_RULE = frozenset({"contextlib.ExitStack.enter_context", "contextlib.ContextDecorator()"})
+"""Another rule asks what they enter."""
 
 
 def check(fact: Call | Index) -> Claim | None:
@@ -79,10 +79,11 @@ def check(fact: Call | Index) -> Claim | None:
             return Claim(f"`{fact.base.name}` in compiled code: the graph ends here", computes=True)
         return None
     name = fact.constructed or fact.name or f"{receiver_class(fact)}.{fact.method}"
-    if name == BY_WHAT_IS_ENTERED or name in FOLDED:
+    if name in OF_ANOTHER_RULE or name in FOLDED:
         return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
-    if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
+    of_another = fact.gb_id == LEAKED_FLAG or is_recurrent_call(fact)
+    if known or (fact.gb_id and not of_another and fact.traced_since is None):
         computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS | OF_TEXT
         makes = tensor_of(fact.result) is not None
         # of two ways that are not decided both may make one, and one alone is gone
@@ -119,6 +120,9 @@ RULE = Rule(
         "GB0208",
         "GB0294",
         "GB0299",
+        "GB0377",
+        "GB0467",
+        "GB9193",
     ),
     facts=(
         Call,
@@ -284,6 +288,18 @@ class Model(nn.Module):
             setup="""
 import tqdm
 """,
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x) + self.state_dict()["layer.bias"]  # BAD
+""",
+            torch=(2, 15),
         ),
     ),
     good=(

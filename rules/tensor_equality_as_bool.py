@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 def check(fact: Call) -> Claim | None:
     asserted = fact.name == "torch._assert" and bool(fact.args) and tensor_of(fact.args[0]) is not None
     if asserted or (fact.reads == "number" and fact.method != "item"):
-        return Claim("needs a Python bool from the values of a tensor: the graph ends here")
+        message = "needs a Python bool from the values of a tensor: the graph ends here"
+        return Claim(message, form="torch._assert" if asserted else "")
     return None
 
 

@@ -80,6 +80,7 @@ RULE = Rule(
         "GB0148",
         "GB0208",
         "GB0156",
+        "GB4197",
     ),
     facts=(
         Call,

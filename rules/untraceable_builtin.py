@@ -87,30 +87,40 @@ def check(fact: Call | Attribute) -> Claim | None:
     if name == "dir" and fact.args and not any(map(_is_object, options(fact.args[0]))):
         return None  # a module of Python, a class, a number or a container is asked while tracing (measured)
     if builtin or not folded or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
-        return Claim(f"`{name}` in compiled code: the graph ends here")
+        return Claim(f"`{name}` in compiled code: the graph ends here", form=name)
     walks = name in WALKING or (
         name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
     )
     if walks and fact.args and _is_walked_once(fact.args[0]):
-        return Claim(f"`{name}` of a generator or its like in compiled code: the graph ends here")
+        return Claim(
+            f"`{name}` of a generator or its like in compiled code: the graph ends here",
+            form=f"{name} of a generator",
+        )
     if name == "callable" and any(
         _is_method_of_tensor(v) for v in options(fact.args[0] if fact.args else UNKNOWN)
     ):
-        return Claim("`callable` of a tensor's method in compiled code: the graph ends here")
+        return Claim(
+            "`callable` of a tensor's method in compiled code: the graph ends here",
+            form="callable of a tensor's method",
+        )
     if name in ("max", "min") and any(isinstance(v, Instance) for v in _compared(fact)):
         return Claim(f"`{name}` of objects of your own in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
         return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
     if name == "hasattr" and GETTER in fact.args[:1]:
         return Claim(
-            "`hasattr` of the function that a `__torch_function__` is given: the graph ends where it is an attribute"
+            "`hasattr` of the function that a `__torch_function__` is given: the graph ends where it is an attribute",
+            form="hasattr of a function of torch",
         )
     if name.startswith(ASKED_OF_THE_TYPE):
         return Claim(f"`{name}` is asked of the type in compiled code: the graph ends here")
     if fact.method == "__getattribute__" and isinstance(fact.receiver, Instance) and not _by_super(fact.node):
         return Claim("`__getattribute__` is called by name in compiled code: the graph ends here")
     if isinstance(fact.receiver, Partial) and fact.method in OF_PROPERTIES:
-        return Claim(f"`{fact.method}` of a property in compiled code: the graph ends here")
+        return Claim(
+            f"`{fact.method}` of a property in compiled code: the graph ends here",
+            form=f"{fact.method} of a property",
+        )
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
@@ -189,7 +199,17 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193", "GB0256"),
+    gb_ids=(
+        "GB0055",
+        "GB0059",
+        "GB0150",
+        "GB0156",
+        "GB0190",
+        "GB0193",
+        "GB0256",
+        "GB0088",
+        "GB4818",
+    ),
     facts=(Call, Attribute),
     check=check,
     rewrite=rewrite,

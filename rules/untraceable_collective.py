@@ -44,7 +44,11 @@ RULE = Rule(
     name="untraceable-collective",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0172"),
+    gb_ids=(
+        "GB0007",
+        "GB0172",
+        "GB0156",
+    ),
     facts=(Call,),
     check=check,
     no_rewrite="Another collective is another protocol between the processes.",

@@ -58,7 +58,7 @@ WITHOUT_LOCK = (3, 12)
 """The Python from which on a cached property has none."""
 
 
-def check(fact: Call | With | Attribute) -> Claim | None:
+def check(fact: Call | With | Attribute) -> Claim | tuple[Claim, ...] | None:
     if isinstance(fact, Attribute):
         if fact.by != CACHED_PROPERTY or sys.version_info >= WITHOUT_LOCK:
             return None
@@ -69,13 +69,16 @@ def check(fact: Call | With | Attribute) -> Claim | None:
         if isinstance(fact.function, Function) and fact.gb_id:
             shown = (fact.name or "").removesuffix("()")
             return Claim(
-                f"a function that `{shown}` decorates is called: the graph ends here", effect="graph_break"
+                f"a function that `{shown}` decorates is called: the graph ends here",
+                effect="graph_break",
+                form=f"decorated by {shown}",
             )
         return None
     if fact.kept:
         return Claim(
             "`with` over an object that was made before is not traced: the frame around it goes eager",
             "high" if likely(fact.value) == fact.value else "medium",
+            form="an object made before",
         )
     if fact.builtin:
         return Claim(
@@ -86,7 +89,12 @@ def check(fact: Call | With | Attribute) -> Claim | None:
     sure: Confidence | None = None if len(options(fact.value)) == 1 else "medium"  # one of several is entered
     if fact.context.inside == "before":
         rest = "the frame is compiled up to it, the rest goes eager"
-        return Claim(f"`with {fact.name}` is not traced: {rest}", sure)
+        return (
+            Claim(
+                f"`with {fact.name}` is not traced: {rest}", sure, form=f"{fact.name}: the rest goes eager"
+            ),
+            Claim(f"`with {fact.name}` is not traced: the graph ends here", sure, "graph_break"),
+        )
     return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager", sure)
 
 

@@ -49,7 +49,11 @@ RULE = Rule(
     name="validated-distribution",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0170"),
+    gb_ids=(
+        "GB0007",
+        "GB0170",
+        "GB0124",
+    ),
     facts=(Call,),
     check=check,
     rewrite=rewrite,

@@ -7,10 +7,12 @@ import importlib.util
 import os
 import sys
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reading import PINNED
 
 # Several workers share the cores: threads of one that wait for each other keep those of the other from running.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -37,6 +39,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("CI") and not os.environ.get("TCREADY_WITHOUT_TORCH"):
             pytest.fail(f"{reason}, and a proof must not be missing silently")
         pytest.skip(reason)
+    if item.get_closest_marker("pinned") and _running_torch() != PINNED:
+        pytest.skip("the sample shows what another torch does")
+
+
+def _running_torch() -> tuple[int, ...]:
+    return tuple(map(int, metadata.version("torch").split(".")[:2]))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -95,6 +95,13 @@ def load(program: Program, path: Path) -> ModuleType:
     return module
 
 
+def seed() -> None:
+    """Python's and numpy's generators, the same at every call."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+
+
 def build(module: ModuleType, train: bool = False) -> Any:
     """A fresh model: an instance of `Model` in eval or train mode, or the function `model`."""
     torch.manual_seed(0)
@@ -203,7 +210,7 @@ def run(program: Program, path: Path, calls: int | None = None, **settings: Any)
         for expression in program.calls[:calls]:
             handler.reasons.clear()
             given = arguments(module, expression)
-            random.seed(0)
+            seed()
             outputs.append(compiled(*given))
             recompiles.append(tuple(handler.reasons))
     skipped = tuple(
@@ -227,6 +234,6 @@ def eager(program: Program, path: Path, calls: int | None = None) -> tuple[Any, 
         model = build(module, program.train)
         for expression in program.calls[:calls]:
             given = arguments(module, expression)
-            random.seed(0)
+            seed()
             outputs.append(model(*given))
     return tuple(outputs)

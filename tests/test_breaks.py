@@ -167,7 +167,7 @@ def test_rule_command_explains_a_type(capsys: pytest.CaptureFixture[str]) -> Non
         return capsys.readouterr().out
 
     assert shown("gb0144").startswith(
-        "GB0144 Unsupported custom jvp (torch 2.11, 2.13, 2.14)\n\nautograd-function: "
+        "GB0144 Unsupported custom jvp (torch 2.11, 2.12, 2.13, 2.14, 2.15)\n\nautograd-function: "
     )
     assert "return Double.apply(x)  # GB0144\n" in shown("GB0144")
     assert "Predicted by: TCR101 data-dependent-if, TCR102" in shown("GB0170")
@@ -178,7 +178,7 @@ def test_rule_command_explains_a_type(capsys: pytest.CaptureFixture[str]) -> Non
     assert run("rule", "GB9999") == 2
     assert (
         capsys.readouterr().err
-        == "tcready: error: there is no type of break GB9999 in torch 2.11, 2.13, 2.14\n"
+        == "tcready: error: there is no type of break GB9999 in torch 2.11, 2.12, 2.13, 2.14, 2.15\n"
     )
 
 

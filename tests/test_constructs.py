@@ -68,6 +68,7 @@ def test_every_hazard_is_told_or_listed() -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.pinned
 @pytest.mark.parametrize("sample", cases(told=True))
 @pytest.mark.sampled(4)
 def test_what_is_told_is_what_dynamo_does(sample: Construct, path: Path) -> None:
@@ -124,6 +125,7 @@ def same(sample: Construct, seen: Run, path: Path) -> bool:
 
 
 @pytest.mark.dynamo
+@pytest.mark.pinned
 @pytest.mark.parametrize("sample", cases(told=False))
 def test_what_is_listed_as_untold_is_still_told_wrongly(sample: Construct, path: Path) -> None:
     """The list stays honest: a row that comes out right leaves it."""

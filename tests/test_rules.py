@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +13,11 @@ from tcready.options import ReadOptions
 from tcready.schema.static import Finding
 from tcready.schema.words import Level
 from tcready.static.rule import Rule, Sample
+from version_samples import shown_by
 
 if TYPE_CHECKING:
     from dynamo_runs import Run
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "constructs"
 PROVED = [rule for rule in RULES if rule.unproved is None]
 FAMILIES = {
     "1": {"graph_break", "frame_skip", "recompile", "wrong_result"},
@@ -93,11 +92,12 @@ def test_gb_ids_exist() -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.pinned
 @pytest.mark.parametrize(("rule", "sample"), cases("bad"))
 @pytest.mark.sampled(3)
 def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> None:
     """What lint says of the sample (a claim may differ from its rule's default) is what Dynamo does."""
-    if rule.recorded:
+    if sample.torch is not None:
         show_recorded(rule, sample, path)
         return
     told = {(finding.effect, finding.level) for finding in findings(sample, path, rule)}
@@ -124,14 +124,16 @@ def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> N
 
 
 def show_recorded(rule: Rule, sample: Sample, path: Path) -> None:
-    """The older torch broke at the marked lines, as its record says, and this one does not."""
-    assert not run(sample, path, calls=1).breaks
-    version = ".".join(map(str, rule.recorded or ()))
-    shown = json.loads((FIXTURES / f"shown-{version}.json").read_text("utf-8"))
-    assert shown["torch"].startswith(version)
-    breaks = shown["samples"][f"rule {rule.code} bad{rule.bad.index(sample)}"]["breaks"]
-    assert {line for line, _ in breaks} == bad_lines(sample)
-    assert {gb for _, gb in breaks} <= set(rule.gb_ids)
+    """Another torch broke at the marked lines, as its record says, and this one does not."""
+    assert sample.raises or not run(sample, path, calls=1).breaks
+    assert sample.torch is not None
+    shown = shown_by(f"rule {rule.code} bad{rule.bad.index(sample)}", sample.torch)
+    assert shown is not None
+    if sample.raises:
+        assert shown["raises"]
+        return
+    assert {line for line, _ in shown["breaks"]} == bad_lines(sample)
+    assert {gb for _, gb in shown["breaks"]} <= set(rule.gb_ids)
 
 
 def show_recompile(rule: Rule, level: Level, sample: Sample, seen: Run) -> None:
@@ -182,6 +184,7 @@ def show_wrong_result(sample: Sample, path: Path) -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.pinned
 @pytest.mark.parametrize(("rule", "sample"), cases("good"))
 @pytest.mark.sampled(3)
 def test_good_sample_is_harmless(rule: Rule, sample: Sample, path: Path) -> None:
@@ -222,7 +225,7 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     from another rule's break held against either."""
     path.write_text(source_of(sample), encoding="utf-8")
     name = "Model" if "class Model" in sample.source else "model"
-    options = ReadOptions(root=path.parent, torch=rule.recorded or PINNED)
+    options = ReadOptions(root=path.parent, torch=sample.torch or PINNED)
     result = read([f"{path}::{name}"], options)
     assert not result.skipped
     own = [f for f in result.findings if f.origin == "own"]
@@ -232,6 +235,7 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
 
 
 @pytest.mark.dynamo
+@pytest.mark.pinned
 def test_what_takes_no_bool_raises_for_a_comparison_with_a_member(tmp_path: Path) -> None:
     """Two things are told of one line, so that it is no sample: that the answer is a constant, and what that raises."""
     import torch

@@ -13,7 +13,7 @@ that is registered by `torch.library.custom_op`.
 
 from __future__ import annotations
 
-from tcready.breaks.page import Break, Page, Unshown
+from tcready.breaks.page import NEWER, Break, Page, Unshown
 
 PAGE = Page(
     name="autograd-function",
@@ -457,6 +457,13 @@ def model(x):
         ),
     ),
     unshown=(
+        Unshown(
+            NEWER,
+            (
+                "GB8982",
+                "GB9958",
+            ),
+        ),
         Unshown(
             "No example has been found so far.",
             (

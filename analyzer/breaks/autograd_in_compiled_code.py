@@ -12,7 +12,7 @@ Register hooks before the model is compiled.
 
 from __future__ import annotations
 
-from tcready.breaks.page import UNRAISED, Break, Page, Unshown
+from tcready.breaks.page import NEWER, UNRAISED, Break, Page, Unshown
 
 PAGE = Page(
     name="autograd-in-compiled-code",
@@ -270,6 +270,7 @@ def model(x):
         ),
     ),
     unshown=(
+        Unshown(NEWER, ("GB5821",)),
         Unshown(
             "The handle of a hook is kept in a global variable by a function that is called; under "
             "torch 2.13 the type of the direct case is shown instead.",

@@ -92,8 +92,12 @@ def model(x):
         Unshown(
             NEWER,
             (
+                "GB1392",
+                "GB1940",
                 "GB2069",
                 "GB2444",
+                "GB2710",
+                "GB6956",
                 "GB7151",
                 "GB8949",
             ),

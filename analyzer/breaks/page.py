@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tcready.schema.static import RuleText
 
-NEWER = "Torch 2.14 added it, and the examples are run with torch 2.13."
+NEWER = "It is newer than torch 2.13, with which the examples are run."
 UNRAISED = "The registry of torch 2.13 lists it, and no code there raises it."
 
 

@@ -275,6 +275,8 @@ def model(x):
         Unshown(
             NEWER,
             (
+                "GB2582",
+                "GB3003",
                 "GB4234",
                 "GB5017",
                 "GB9493",

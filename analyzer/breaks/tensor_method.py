@@ -10,7 +10,7 @@ Use the function that returns a new tensor: `torch.rand`, `torch.randint`, `as_s
 
 from __future__ import annotations
 
-from tcready.breaks.page import UNRAISED, Break, Page, Unshown
+from tcready.breaks.page import NEWER, UNRAISED, Break, Page, Unshown
 
 PAGE = Page(
     name="tensor-method",
@@ -73,6 +73,13 @@ def model(x, inference):
         ),
     ),
     unshown=(
+        Unshown(
+            NEWER,
+            (
+                "GB6602",
+                "GB9182",
+            ),
+        ),
         Unshown(
             "The programs that were tried are reported under torch 2.13 by a type that a rule knows; no "
             "example has been found so far.",

@@ -13,7 +13,7 @@ sizes; or take the decision before the compiled code.
 
 from __future__ import annotations
 
-from tcready.breaks.page import Break, Page
+from tcready.breaks.page import NEWER, Break, Page, Unshown
 
 PAGE = Page(
     name="value-of-a-tensor",
@@ -84,6 +84,15 @@ def model(x):
 def model(x):
     return x * x.sum()
 """,
+        ),
+    ),
+    unshown=(
+        Unshown(
+            NEWER,
+            (
+                "GB9211",
+                "GB9352",
+            ),
         ),
     ),
 )

@@ -55,6 +55,7 @@ from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule, Span, Suspect
 from tcready.static.settings import Settings
 from tcready.static.source import Source
+from tcready.static.torch_tables import Tables
 from tcready.static.unmet import Site
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def claims(
         if origins[path] == wanted and type(fact) in listening:
             facts.append(fact)
     settings = interpretation.settings if facts else Settings()
+    tables = interpreter.operations.tables
     known_of = before.of if before is not None and before.settings == settings else {}
     found = Claims(judgements=Judgements(settings))
     judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
@@ -170,7 +172,7 @@ def claims(
             if same not in judged:
                 judged[same] = [
                     (rule, claim, confidence_of(fact, claim, rule))
-                    for rule, claim in _claimed(listening[type(fact)], fact, settings)
+                    for rule, claim in _claimed(listening[type(fact)], fact, settings, tables)
                 ]
             judgement = fact, judged[same]
         found.judgements.of[id(fact)] = judgement
@@ -670,13 +672,17 @@ class _Reach:
         return "low" if tests > 4 and is_installed(path) else "medium"
 
 
-def _claimed(rules: Iterable[Rule], fact: Fact, settings: Settings) -> Iterator[tuple[Rule, Claim]]:
-    """What each rule claims of a fact under what the files set of Dynamo."""
+def _claimed(
+    rules: Iterable[Rule], fact: Fact, settings: Settings, tables: Tables
+) -> Iterator[tuple[Rule, Claim]]:
+    """What each rule claims of a fact under a version of torch and what the files set of Dynamo."""
     for rule in rules:
         found = rule.check(fact)
         if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
             continue
         for claim in (found,) if isinstance(found, Claim) else found:
+            if not tables.holds(rule.code, claim.form):
+                continue
             if claim.unless in settings.unsure:
                 sure = min(claim.confidence or "high", "medium", key=CONFIDENCES.index)
                 yield rule, dataclasses.replace(claim, confidence=sure)

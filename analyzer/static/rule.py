@@ -34,6 +34,9 @@ class Claim:
     computes: bool = False
     """What an incidental rule claims here works something out all the same, so that it is no likelier to be left out than
     other code below a branch."""
+    form: str = ""
+    """What the rule claims it of, if other versions of torch trace that than what its other claims are about: a key of
+    `tables/claims.json`, which says under which versions the claim holds."""
     regardless: bool = False
     """A call breaks whatever it is given, so that it is as sure as that it is made."""
 
@@ -92,6 +95,9 @@ class Sample:
     again: str | None = None
     setup: str = ""
     """Statements run before the model is built, after the prelude (a file to write, an op to register)."""
+    torch: Version | None = None
+    """The version under which the markers hold, if the pinned one does not show them; `fixtures/constructs/shown.json`
+    holds what it showed."""
     raises: str = ""
     """What Dynamo's error says, as a regular expression, if the compiled model raises one and eager code does not."""
 
@@ -130,8 +136,6 @@ class Rule:
     """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
-    recorded: Version | None = None
-    """The older torch under which the BAD samples were recorded, if a newer one does not show the effect."""
 
     @property
     def summary(self) -> str:

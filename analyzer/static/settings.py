@@ -129,7 +129,10 @@ class _Reader:
     def _assign(self, target: ast.expr, value: ast.expr, frame: Frame, sure: bool) -> None:
         if isinstance(target, ast.Attribute):
             if self._names(target.value, frame) == CONFIG:
-                self._set(target.attr, self.interpreter.eval(value, frame), sure)
+                given = self.interpreter.eval(value, frame)
+                if target.attr in LEFT_OUT:
+                    self.left_out[:] = _functions(given)
+                self._set(target.attr, given, sure)
         elif isinstance(target, ast.Subscript) and self._names(target.value, frame) == "os.environ":
             key, given = (self.interpreter.eval(node, frame) for node in (target.slice, value))
             if isinstance(key, Const) and isinstance(key.value, str) and key.value.startswith(VARIABLE):

@@ -220,10 +220,17 @@ class Tables:
 
     version: Version
     data: Mapping[str, Any]
+    claims: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """By rule and form, the versions under which a claim was seen to hold; of what holds under all there is none."""
     results: dict[object, tuple[Result, ...]] = field(default_factory=dict, compare=False, repr=False)
     """What was asked of `results_of` before: who reads a file again asks the same."""
     numbers: dict[object, tuple[int | str, ...]] = field(default_factory=dict, compare=False, repr=False)
     """The same of `read_as_numbers`."""
+
+    def holds(self, rule: str, form: str) -> bool:
+        """Whether what a rule claims of a form was seen to happen under this version."""
+        versions = self.claims.get(rule, {}).get(form)
+        return versions is None or "{}.{}".format(*self.version) in versions
 
     def call_of(self, name: str) -> Call | None:
         """What Dynamo does with a call of a dotted name."""
@@ -449,7 +456,16 @@ def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
     """The tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is none."""
     chosen = predicted_by(version, with_tables(folder))
     text = (folder / f"torch-{chosen[0]}.{chosen[1]}.json").read_text("utf-8")
-    return Tables(chosen, MappingProxyType(json.loads(text)))
+    return Tables(chosen, MappingProxyType(json.loads(text)), claims_by_version(folder))
+
+
+def claims_by_version(folder: Path = FOLDER) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """By rule and form, the versions under which a claim holds; what holds under all of them is not there.
+
+    `benchmarks/claims.py` derives it from what the samples of the rules showed under each version.
+    """
+    path = folder / "claims.json"
+    return MappingProxyType(json.loads(path.read_text("utf-8"))) if path.exists() else MappingProxyType({})
 
 
 def unclaimed(folder: Path = FOLDER) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ import datetime as dt
 import inspect
 import logging
 import pickle
+import re
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -184,16 +185,28 @@ def _runs(name: str) -> bool:
 
 
 def _binds(value: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a signature takes that many arguments; True where there is none to ask."""
+    """Whether a signature takes that many arguments, and callables where it asks for them; True if it cannot be read.
+
+    `torch.func.jacrev` and others that return a function do not look at what they are given: anything would seem to fit.
+    """
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return True
     try:
-        signature.bind(*args)
+        given = signature.bind(*args).arguments
     except TypeError:
         return False
-    return True
+    return all(callable(each) or not _is_callable(signature.parameters[name]) for name, each in given.items())
+
+
+def _is_callable(parameter: inspect.Parameter) -> bool:
+    """Whether the annotation of a parameter says that it is a callable."""
+    said = parameter.annotation
+    return (
+        re.match(r"(typing\.|collections\.abc\.)?Callable\b", said if isinstance(said, str) else str(said))
+        is not None
+    )
 
 
 Way = tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]

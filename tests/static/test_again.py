@@ -301,9 +301,9 @@ def test_rules_are_asked_again_only_of_what_is_interpreted_again(
     asked: list[str] = []
     real = judge._claimed
 
-    def claimed(rules, fact, settings):  # type: ignore[no-untyped-def]
+    def claimed(rules, fact, settings, tables):  # type: ignore[no-untyped-def]
         asked.append(fact.where.symbol)
-        return real(rules, fact, settings)
+        return real(rules, fact, settings, tables)
 
     monkeypatch.setattr(judge, "_claimed", claimed)
     file = tmp_path / "model.py"

@@ -83,8 +83,20 @@ class Assignment(Room):
         reads = augmented or (source is not None and target.id in names_in(source))
         if scope == "global":
             known = self.engine.global_value(frame.module, target.id)
+            elsewhere = not reads or _is_read_elsewhere(target, frame)
+            where = self.engine.where(frame)
             self.engine.tell(
-                F.Store(self.engine.where(frame), target, "global", None, target.id, value, known, reads)
+                F.Store(
+                    where,
+                    target,
+                    "global",
+                    None,
+                    target.id,
+                    value,
+                    known,
+                    reads,
+                    read_elsewhere=elsewhere,
+                )
             )
             return
         inner = frame.parent
@@ -319,3 +331,20 @@ def _as_load(node: ast.expr) -> ast.expr:
         return ast.Attribute(node.value, node.attr, ast.Load())
     assert isinstance(node, ast.Subscript)
     return ast.Subscript(node.value, node.slice, ast.Load())
+
+
+def _is_read_elsewhere(target: ast.Name, frame: Frame) -> bool:
+    """Whether a function of the module reads a global in another line than the one that assigns it."""
+    functions = (
+        node
+        for node in frame.module.source.nodes
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == target.id
+        and isinstance(node.ctx, ast.Load)
+        and node.lineno != target.lineno
+        for function in functions
+        for node in ast.walk(function)
+    )

@@ -219,7 +219,7 @@ class Calls(Room):
             filled = dataclasses.replace(site, args=args, keywords=keywords)
             return self.call_one(function.function, filled)
         if isinstance(function, (Instance, ExternalInstance)):
-            self.engine.touch(function, site.node, site.frame)
+            self.engine.touch(function, site.node, site.frame, "called")
         if isinstance(function, Instance):
             site = self._hooked_before(function, site)
             return self._hooked(function, site, self._call_object(function, site))

@@ -467,7 +467,7 @@ class Engine(Protocol):
     def numbered(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
 
-    def touch(self, value: Value, node: ast.expr, frame: Frame) -> None:
+    def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
         """Tells that something is asked of `value`, if that may be a recurrent module."""
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:

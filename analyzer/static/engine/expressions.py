@@ -156,7 +156,7 @@ class Expressions(Room):
         self.engine.tell_unresolved(node, frame, left, right)
         self.engine.tell_member_sum(node, left, frame)
         if _is_address(left) or _is_address(right):
-            self.engine.tell(F.Address(self.engine.where(frame), node, same=False))
+            self.engine.tell(F.Address(self.engine.where(frame), node, "worked with"))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
@@ -278,7 +278,8 @@ class Expressions(Room):
                 before = node.comparators[index - 1] if index else node.left
                 if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
                     same = isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn))
-                    self.engine.tell(F.Address(self.engine.where(frame), node, same))
+                    use: Any = "compared" if same else "worked with"
+                    self.engine.tell(F.Address(self.engine.where(frame), node, use))
             if isinstance(op, (ast.Is, ast.IsNot)):
                 if isinstance(node.left, ast.Name):
                     self.engine.touch(left, node.left, frame)
@@ -806,7 +807,7 @@ class Expressions(Room):
             isinstance(walked, Sequence) and walked.kind in AFRESH
         )
         if not afresh or _lacks([generator], node, frame, frame.function):
-            self.engine.tell(F.Consumed(self.engine.where(frame), node))
+            self.engine.tell(F.Consumed(self.engine.where(frame), node, not afresh))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
         """What is remembered of attributes that a call has set holds no more."""

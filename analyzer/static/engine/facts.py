@@ -93,7 +93,8 @@ class Test:
     """The truth of `value` is asked by Python. Operands of `and`/`or`/`not` carry the kind of what asks:
     `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`, and so are
     all but the last of an `assert`, which alone is what Dynamo takes for asserted. `members`: two sequences are
-    compared member by member, `order`: what is sorted is."""
+    compared member by member; `order`: what is sorted is; `order of parts`: it stands behind the first member of what
+    is sorted, which Python compares first."""
 
     where: Where
     node: ast.expr
@@ -112,6 +113,7 @@ class Test:
         "filter",
         "members",
         "order",
+        "order of parts",
     ]
     value: Value
     guards: bool = False
@@ -208,6 +210,8 @@ class Store:
     """The owner is an nn.Module of the source."""
     source: ast.expr | None = None
     """What an attribute is assigned, if one expression says so."""
+    read_elsewhere: bool = True
+    """Of a global: a function of its module reads it in another statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,11 @@ class Handler:
     """It ends in a `raise`: eager code does not go on from here either."""
 
 
+UseOfModule: TypeAlias = Literal["held", "called", "read", "inspected", "walked"]
+"""What code does with a module: keeps or hands it on, calls it, reads an attribute of it, gives it to a function of
+Python that looks at it, or goes through the parts of a module that holds it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recurrent:
     """Code gets hold of a recurrent module of torch.nn, or of an object of a class that derives from one: it reads it
@@ -298,6 +307,7 @@ class Recurrent:
     value: Value
     confidence: Confidence | None
     """How sure it is that the value is one; None if it can be nothing else."""
+    use: UseOfModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +329,12 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a tensor (`data_ptr()`) is compared, to be the `same` or in another way, or worked with."""
+    """The address of a tensor (`data_ptr()`) is compared with another to be the same, worked with (another comparison
+    too), or asked whether it is zero."""
 
     where: Where
     node: ast.expr
-    same: bool
+    use: Literal["compared", "worked with", "tested"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,12 +364,14 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A generator expression is given to what the trace follows and what goes through it at once, and holds a variable
-    that nothing reads behind the call. If the call breaks, the generator is to be made anew for Python, and Dynamo has
-    left that variable out (measured)."""
+    """A generator expression is given to what the trace follows and what goes through it at once. If the call breaks,
+    Python needs the generator anew, which Dynamo cannot make (measured)."""
 
     where: Where
     node: ast.Call
+    used_up: bool = False
+    """What it walks cannot be walked again. If not, it holds a variable that nothing reads behind the call, and Dynamo
+    has left that out."""
 
 
 @dataclass(frozen=True, slots=True)

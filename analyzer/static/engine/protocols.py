@@ -391,11 +391,20 @@ class Protocols(Room):
             return
         odd = self._no_constant(element)
         if odd is not None:
-            self.engine.tell_test(site.node, "order", odd, site.frame)
+            first = self._compared_first(element)
+            kind = "order" if self._no_constant(first) is not None else "order of parts"
+            self.engine.tell_test(site.node, kind, odd, site.frame)
             return
         less = self.asked(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
             self.engine.tell_test(site.node, "order", less, site.frame)
+
+    def _compared_first(self, value: Value) -> Value:
+        """What `<` asks of two members of what is sorted before it asks anything else."""
+        row = likely(self.engine.row(likely(value)) or value)
+        while isinstance(row, Sequence) and row.items:
+            row = likely(row.items[0])
+        return row
 
     def _no_constant(self, value: Value) -> Value | None:
         """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""

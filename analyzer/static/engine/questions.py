@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TypeGuard, TypeVar, get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.chains import Fits, values_test, written
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
@@ -262,6 +263,8 @@ class Questions(Room):
             if self.engine.quiet or isinstance(node, Fits):
                 return
             self.engine.tell_truth(node, frame, value)
+            if K.ADDRESS in options(value):
+                self.engine.tell(F.Address(self.engine.where(frame), node, "tested"))
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):

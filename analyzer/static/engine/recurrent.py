@@ -47,13 +47,13 @@ class Recurrent(Room):
         super().__init__(engine)
         self._recurrent: dict[ClassInfo, bool] = {}
 
-    def touch(self, value: Value, node: ast.expr, frame: Frame) -> None:
+    def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
         """Tells that something is asked of `value`, if that may be a recurrent module."""
         if self.engine.quiet or not any(map(self._is_recurrent, options(value))):
             return
         usual = [self._is_recurrent(option) for option in options(likely(value)) if option != NONE]
         sure: Confidence | None = None if all(usual) else "medium" if any(usual) else "low"
-        self.engine.tell(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low"))
+        self.engine.tell(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low", use))
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """The same of `owner.name`, whose value is `value`."""
@@ -63,7 +63,7 @@ class Recurrent(Room):
         if not objects:
             return
         if any(map(self._is_recurrent, objects)):
-            self.touch(owner, node, frame)
+            self.touch(owner, node, frame, "read")
         elif any(map(self.engine.is_module, objects)) and not self._found_by_python(
             objects, value, node, frame
         ):
@@ -101,7 +101,7 @@ class Recurrent(Room):
         elif name in WALKS or name in OF_CHILDREN:
             found = self._inside(module, set(), deep=name in WALKS)
         if found is not None:
-            self.touch(found, site.node, site.frame)
+            self.touch(found, site.node, site.frame, "walked")
 
     def _is_recurrent(self, value: Value) -> bool:
         if isinstance(value, Super):

@@ -93,7 +93,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
     """A call of the built-in function `name`; unknown if that says nothing."""
     if site.args:
         if name in OF_OBJECTS and site.node.args:
-            engine.touch(site.args[0], site.node.args[0], site.frame)
+            engine.touch(site.args[0], site.node.args[0], site.frame, "inspected")
         if name in BY_METHOD:
             own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:

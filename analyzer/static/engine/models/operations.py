@@ -71,8 +71,9 @@ GIVES_NO_TENSOR = "GB0208"
 OF_TWO = MappingProxyType({"mask": 2})
 """Arguments whose values a module of torch.nn reads if they have so many dimensions: a mask for each head, which has one
 more, is compared with none (measured on torch 2.13)."""
-SPLIT_BY_RECURRENT = "GB0014"
-OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", GIVES_NO_TENSOR})
+OF_RECURRENT = frozenset({"GB0014", "GB0148"})
+"""The breaks of a call of a recurrent module: until torch 2.14, and since."""
+OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0377", GIVES_NO_TENSOR})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
 TAKE_A_FUNCTION = MappingProxyType({"functools.lru_cache": "GB0156", "torch.compile": ""})
 """What a call gives that is given a function, as none was for the tables (measured on torch 2.13)."""
@@ -88,7 +89,7 @@ OF_DEVICES = (
     "torch.cpu.",
 )
 """What a model asks of devices stands behind a test for one, which the source does not decide."""
-OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline")})
+OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline"), ("torch.nn.Module.state_dict", "method")})
 """Traced by going into it, and tried with arguments that suit it."""
 SIZED_BY_VALUES = "GB0036"
 """What an operation gives whose result is as large as values say."""
@@ -280,7 +281,7 @@ class Operations:
             return TAKE_A_FUNCTION[name] if given else ""
         module, _, last = name.rpartition(".")
         if last in ("__call__", "forward") and self.is_recurrent(module):
-            return SPLIT_BY_RECURRENT
+            return self._module_of(module)
         results = self.results(name, args, keywords) if name.startswith("torch.") else ()
         if not results:
             return self._break_of_any(name)
@@ -290,23 +291,25 @@ class Operations:
         return "" if ids & {"", *OF_VALUES} else min(ids)
 
     def traced_since(self, name: str) -> Version | None:
-        """The first later torch that traces a call of what breaks in this one."""
+        """The first later torch that traces a call of what breaks in this one, if the newest does, too."""
         name = DONE_BY.get(name.partition(".")[0], name)
         call = self.tables.call_of(K.public_name(name))
         if call is None or not call.breaks or _is_method_of_python(name):
             return None  # what they were tried with may not have suited them
-        for version in self._later:
-            later = self._load(version).call_of(K.public_name(name))
-            if later is not None and later.breaks is False:
-                return version
-        return None
+        later = {version: self._load(version).call_of(K.public_name(name)) for version in self._later}
+        traced = [version for version, call in later.items() if call is not None and call.breaks is False]
+        return traced[0] if traced and traced[-1] == self._later[-1] else None
 
     def is_recurrent(self, name: str) -> bool:
         """Whether Dynamo traces no module of a class of torch.nn, whatever is asked of it."""
         if name not in self._recurrent:
-            module = self.tables.module_of(K.public_name(name))
-            self._recurrent[name] = module is not None and module.evaluation == SPLIT_BY_RECURRENT
+            self._recurrent[name] = self._module_of(name) in OF_RECURRENT
         return self._recurrent[name]
+
+    def _module_of(self, name: str) -> str:
+        """The break of a call of a module of torch.nn; empty if there is none."""
+        module = self.tables.module_of(K.public_name(name))
+        return module.evaluation if module is not None else ""
 
     def module_call(self, name: str, args: tuple[Value, ...]) -> Value:
         """What calling a module of a class of torch.nn gives."""
