@@ -838,6 +838,33 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     return comparing.compare(before, after, names)
 
 
+def compare_versions(
+    targets: Sequence[str],
+    versions: tuple[tuple[int, int], tuple[int, int]],
+    settings: Settings,
+    **asked: Any,
+) -> tuple[Comparison, Report]:
+    """Which findings go and which come from one version of torch to another, by the source alone; and the later report.
+
+    `asked` are further arguments of `check`.
+    """
+    from tcready import comparison as comparing
+
+    before, after = (
+        check_targets(
+            targets,
+            run=False,
+            settings=dataclasses.replace(settings, values={**settings.values, "torch": each}),
+            **asked,
+        )
+        for each in versions
+    )
+    if before.narrowed is not None:
+        raise TcreadyError("two versions of torch cannot be compared behind a baseline or --diff-base")
+    names = tuple("torch {}.{}".format(*each) for each in versions)
+    return comparing.of_versions(before, after, (names[0], names[1])), after
+
+
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
     import tempfile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,16 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
         other_files=other,
         differences=about,
     )
+
+
+def of_versions(before: Report, after: Report, names: tuple[str, str]) -> Comparison:
+    """The same of one source that was read for two versions of torch: which version it was is why, and not said again."""
+    read = [
+        replace(report, readings=tuple(replace(reading, torch="") for reading in report.readings))
+        for report in (before, after)
+    ]
+    compared = compare(read[0], read[1], names)
+    return replace(compared, findings=tuple(replace(change, because=()) for change in compared.findings))
 
 
 def _made(before: Report, after: Report) -> tuple[dict[str, str], dict[str, str]]:

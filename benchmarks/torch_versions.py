@@ -1,7 +1,12 @@
-"""Runs the worker's tests under another torch, and keeps what came of it in `docs/torch_versions.json`.
+"""Runs the tests of the run and of the claims under another torch, and keeps the result in `docs/torch_versions.json`.
 
-    python benchmarks/torch_versions.py 2.14.1          in a fresh environment, with everything else as constrained
-    python benchmarks/torch_versions.py --here          under the torch of this interpreter
+    python benchmarks/torch_versions.py 2.15.0             in a fresh environment, with everything else as constrained
+    python benchmarks/torch_versions.py 2.16.0 --derive    first derives what the static pass knows of that version
+    python benchmarks/torch_versions.py --here             under the torch of this interpreter
+
+`--derive` writes the version's table (`torch_tables.py`), records what it does with every sample (`constructs.py`) and
+derives which claims hold (`claims.py`): read the diff. With `--environment FOLDER` the environment and each finished
+part of the table stay there, and a second run goes on from them.
 
 README and metadata name the versions of that file and no others. It exits 1 if a test failed.
 """
@@ -21,14 +26,17 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "torch_versions.json"
-TESTS = ("tests/dynamic",)
+TESTS = ("tests/dynamic", "tests/test_rules.py", "tests/test_constructs.py", "tests/test_versions.py")
+OF_SAMPLES = ("numpy", "scipy", "einops", "tqdm", "setuptools")
+"""What samples import."""
 FACTS = "import json, platform, torch; print(json.dumps([torch.__version__, platform.python_version()]))"
 
 
 def environment(folder: Path, version: str) -> Path:
     """Makes an environment with that torch and what the tests need; its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pins = [
         line
         for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
@@ -36,9 +44,23 @@ def environment(folder: Path, version: str) -> Path:
     ]
     (folder / "constraints.txt").write_text("\n".join(pins) + "\n", "utf-8")
     install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(folder / "constraints.txt")]
-    subprocess.run([*install, f"torch=={version}", "numpy"], check=True)
+    subprocess.run([*install, f"torch=={version}", *OF_SAMPLES], check=True)
     subprocess.run([*install, "-e", f"{ROOT}[test]"], check=True)
     return python
+
+
+def derive(python: Path, folder: Path) -> None:
+    """Writes what the static pass knows of the torch of `python`: its table, its record and the claims."""
+    samples, shown = folder / "samples.json", folder / "shown.json"
+    script = {
+        name: str(ROOT / "benchmarks" / f"{name}.py") for name in ("torch_tables", "constructs", "claims")
+    }
+    subprocess.run([str(python), script["torch_tables"], "--parts", str(folder / "parts")], check=True)
+    subprocess.run([sys.executable, script["constructs"], "--export", str(samples)], check=True)
+    run_samples = [str(python), script["constructs"], "--run", str(samples), "-o", str(shown)]
+    subprocess.run(run_samples, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, script["constructs"], "--record", str(shown)], check=True)
+    subprocess.run([sys.executable, script["claims"]], check=True)
 
 
 def run(python: Path, workers: str, more: list[str]) -> dict[str, Any]:
@@ -87,14 +109,21 @@ def main() -> int:
     parser.add_argument(
         "--python", type=Path, help="use this interpreter, which has torch and the tests' packages"
     )
+    parser.add_argument(
+        "--derive", action="store_true", help="derive table, record and claims before the tests"
+    )
+    parser.add_argument("--environment", type=Path, help="make the environment there, and keep it")
     parser.add_argument("--workers", default="auto", help="for pytest -n")
     parser.add_argument("--output", type=Path, default=RECORD)
     options, more = parser.parse_known_args()
     if bool(options.version) + options.here + bool(options.python) != 1:
         parser.error("name a version, --here or --python")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (options.environment or Path(temporary)).resolve()
         given = options.python or Path(sys.executable)
-        python = environment(Path(folder), options.version) if options.version else given
+        python = environment(folder, options.version) if options.version else given
+        if options.derive:
+            derive(python, folder)
         row = run(python, options.workers, more)
     keep(row, options.output)
     print(json.dumps(row, indent=2))

@@ -687,3 +687,51 @@ def test_help_is_grouped_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     }.items():
         at = text.index(f"  {option} ")
         assert places[heading] < at < places[heading + 1], option
+
+
+CHANGED_IN_2_15 = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x) + self.state_dict()["lin.bias"]
+        return pow(y, 2)
+"""
+
+
+def test_two_versions_of_torch_are_compared(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "net.py").write_text(CHANGED_IN_2_15)
+    asked = ("check", "net.py", "--no-run", "--torch-version", "2.13", "--against-version", "2.15")
+    assert run(*asked) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "torch 2.13 -> torch 2.15: 1 new, 1 fixed, 0 moved, 0 unchanged"
+    assert told[1].startswith("NEW net.py:11: TCR305 error: `torch.nn.Module.state_dict`")
+    assert told[2].startswith("FIXED net.py:12: TCR308 error: `pow`")
+    assert run(*asked, "--output-format", "json", "-o", "changes.json") == 1
+    changes = json.loads((project / "changes.json").read_text())
+    assert {change["kind"]: change["finding"]["line"] for change in changes["findings"]} == {
+        "new": 11,
+        "fixed": 12,
+    }
+    same = ("check", "net.py", "--no-run", "--torch-version", "2.15", "--against-version", "2.15")
+    assert run(*same) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        (("--torch-version", "2.13"), "compares what the source tells for two versions: add --no-run"),
+        (("--no-run",), "needs the version to compare: add --torch-version X.Y"),
+    ],
+)
+def test_versions_cannot_be_compared(
+    more: tuple[str, ...], error: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", "breaks.py", "--against-version", "2.15", *more) == 2
+    assert error in " ".join(capsys.readouterr().err.split())

@@ -156,6 +156,16 @@ class CommandOptions:
             completes="files",
         ),
     )
+    against: tuple[int, int] | None = field(
+        default=None,
+        metadata=ask(
+            "version",
+            "Compare with what is predicted for this version of torch: which findings go, and which come. "
+            "Requires --no-run.",
+            name="against-version",
+            metavar="X.Y",
+        ),
+    )
     output_format: str = field(
         default="text",
         metadata=ask("choice", "Format of the report.", choices=tuple(api.FORMATS), project=True),

@@ -9,11 +9,12 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_lost_files, say_what_failed, show, write_out
+from tcready.cli.output import put, put_page, refuse_lost_files, say_what_failed, show, write_out
 from tcready.cli.telling import telling
-from tcready.resolve import shown
+from tcready.resolve import Settings, shown
 from tcready.schema.cells import path_in, place_in
 from tcready.schema.report import Report
+from tcready.schema.words import TcreadyError
 
 SHOWN = 40
 """Constructs that were not resolved, in a table of them."""
@@ -55,6 +56,8 @@ def check(
     if show_settings:
         write_out(shown(api.settings_for(targets, settings), ASKED))
         return 0
+    if command.against is not None:
+        return _compare_versions(targets or (".",), command, settings)
     with telling(command.quiet) as (announce, progress):
         report = api.check(
             targets or (() if settings.run.model else (".",)),
@@ -82,6 +85,31 @@ def check(
     )
     code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
     return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
+
+
+def _compare_versions(targets: tuple[str, ...], command: CommandOptions, settings: Settings) -> int:
+    """Shows which findings go and which come between the version that is asked for and another; the exit code.
+
+    Both are what the source tells: a run has the one torch that is installed.
+    """
+    version, against = settings.read.torch, command.against
+    if command.run is not False or command.observations:
+        raise TcreadyError("--against-version compares what the source tells for two versions: add --no-run")
+    if version is None or against is None:
+        raise TcreadyError("--against-version needs the version to compare: add --torch-version X.Y")
+    with telling(command.quiet) as (announce, progress):
+        compared, after = api.compare_versions(
+            targets, (version, against), settings, announce=announce, progress=progress
+        )
+    of_page = {"editor": command.editor, "root": settings.root}
+    put_page(command.html, compared, of_page, quiet=command.quiet)
+    page = of_page if command.output_format == "html" else {}
+    put(command.output, api.render(compared, command.output_format, **page))
+    if api.exit_code(after) == 2:
+        return 2
+    options = settings.report
+    code = api.exit_code(compared, fail_on=options.fail_on, third_party=options.third_party)
+    return 0 if code == 1 and command.exit_zero else code
 
 
 def _statistics(report: Report) -> str:

@@ -17,7 +17,7 @@ def version_of(text: str) -> Version:
     """`2.11`, `2.11.0` or `2.11.0+cu130` as (2, 11). Raises TcreadyError for anything else."""
     found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?(?:\+\w+)?", text.strip())
     if found is None or int(found[1]) != 2:
-        raise TcreadyError(f"--torch-version {text}: give a version of torch 2, like 2.11")
+        raise TcreadyError(f"{text} is no version of torch 2: write it like 2.13")
     return int(found[1]), int(found[2])
 
 
