@@ -233,7 +233,9 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
     """What these findings force to run eagerly; as a share of the time if exactly one run was timed."""
-    if all(finding.cost is None for finding in group):
+    if all(finding.cost is None for finding in group) or any(
+        each.effect == "compile_error" for each in group
+    ):
         return ""
     lost, count, cover = seconds(group), operations(group), target.coverage
     if not count:

@@ -25,10 +25,11 @@ def asks_for_change(finding: Finding) -> bool:
     return finding.effect != "intent" and finding.status != "not_observed"
 
 
-def urgency(group: Sequence[Finding]) -> tuple[bool, float, int, bool, int, int, str]:
-    """What sorts findings of one kind: what compiles again at every call comes first, whatever a call costs; then what
-    costs most in a run, then what is worst and surest."""
+def urgency(group: Sequence[Finding]) -> tuple[bool, bool, float, int, bool, int, int, str]:
+    """What sorts findings of one kind: what raises comes first, then what compiles again at every call, whatever a call
+    costs; then what costs most in a run, then what is worst and surest."""
     return (
+        not any(map(_raises, group)),
         not any(map(_again_at_every_call, group)),
         -seconds(group),
         -operations(group),
@@ -37,6 +38,11 @@ def urgency(group: Sequence[Finding]) -> tuple[bool, float, int, bool, int, int,
         -len(group),
         group[0].rule or "",
     )
+
+
+def _raises(finding: Finding) -> bool:
+    """Whether a run saw compiled code raise where eager code does not."""
+    return finding.status in ("confirmed", "runtime_only") and finding.effect == "compile_error"
 
 
 def _again_at_every_call(finding: Finding) -> bool:

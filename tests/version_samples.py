@@ -68,7 +68,7 @@ def samples() -> Iterator[VersionSample]:
 
 
 def _settings(config: str) -> str:
-    """The settings that a run of a sample is made under, as its own file would set them."""
+    """The settings of a sample's run, as statements of its file."""
     given = ast.parse(f"dict({config})", mode="eval").body
     assert isinstance(given, ast.Call)
     return "".join(f"\ntorch._dynamo.config.{k.arg} = {ast.unparse(k.value)}\n" for k in given.keywords)
@@ -82,7 +82,7 @@ def shown_by(name: str, version: Version) -> Mapping[str, Any] | None:
 
 
 def deviation(sample: VersionSample, version: Version, folder: Path) -> str:
-    """What the static pass says otherwise than the version showed; empty if it says the same or nothing was recorded."""
+    """How the static pass differs from what the version did; empty if it does not, or if nothing was recorded."""
     outcome = shown_by(sample.name, version)
     if outcome is None:
         return ""
@@ -110,7 +110,7 @@ def deviation(sample: VersionSample, version: Version, folder: Path) -> str:
 def _otherwise(
     sample: VersionSample, found: list[Finding], effects: set[str], outcome: Mapping[str, Any]
 ) -> str:
-    """The same for a sample without breaks: what compiles again, and whether the results are those of eager code."""
+    """The same for a sample without breaks: recompilations and wrong results."""
     if ("wrong_result" in effects) is outcome["same"]:
         return "wrong results are told" if outcome["same"] else "results differ, which is not told"
     levels = {f.level for f in found if f.effect == "recompile" and f.rule not in UNPROVED}
@@ -123,7 +123,7 @@ def _otherwise(
 
 
 def findings(sample: VersionSample, version: Version, folder: Path) -> list[Finding]:
-    """All that is told of a sample in the default dtype; of a rule's sample without notes of other rules."""
+    """The findings of a sample in the default dtype; for a rule's sample, without notes of other rules."""
     path = folder / "sample.py"
     path.write_text(sample.text, encoding="utf-8")
     name = "Model" if "class Model" in sample.text else "model"

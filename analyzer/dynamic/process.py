@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -358,13 +359,17 @@ def _kill(process: _Process, mark: str) -> None:
         time.sleep(0.02)
 
 
+LOG_LINE = re.compile(r"[VDIWEC]\d{4} \d\d:\d\d:\d\d")
+"""How lines begin that torch logs: `W1129 20:51:16.816000 ...`. They are not why a process ended."""
+
+
 def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
     """How a worker ended that nobody ended, in one line and as a word."""
     if code < 0:
         return f"the process died by {signal_name(-code)}", "crash"
     if (dead := first_dead(output)) is not None:
         return exit_words(*dead), "crash" if dead[1] < 0 else "exit"
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not LOG_LINE.match(line)]
     last = f": {lines[-1][:300]}" if lines else ""
     early = " before it was done" if code == 0 else ""
     return f"the process exited with code {code}{early}{last}", "exit"

@@ -675,7 +675,7 @@ class _Reach:
 def _claimed(
     rules: Iterable[Rule], fact: Fact, settings: Settings, tables: Tables
 ) -> Iterator[tuple[Rule, Claim]]:
-    """What each rule claims of a fact under a version of torch and what the files set of Dynamo."""
+    """The claims of each rule about a fact that hold under the version of torch and the files' settings of Dynamo."""
     for rule in rules:
         found = rule.check(fact)
         if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):

@@ -35,8 +35,8 @@ class Claim:
     """What an incidental rule claims here works something out all the same, so that it is no likelier to be left out than
     other code below a branch."""
     form: str = ""
-    """What the rule claims it of, if other versions of torch trace that than what its other claims are about: a key of
-    `tables/claims.json`, which says under which versions the claim holds."""
+    """What kind of code the claim is about, if claims of the rule hold under different versions of torch:
+    `tables/claims.json` lists the versions by rule and form."""
     regardless: bool = False
     """A call breaks whatever it is given, so that it is as sure as that it is made."""
 
@@ -96,8 +96,8 @@ class Sample:
     setup: str = ""
     """Statements run before the model is built, after the prelude (a file to write, an op to register)."""
     torch: Version | None = None
-    """The version under which the markers hold, if the pinned one does not show them; `fixtures/constructs/shown.json`
-    holds what it showed."""
+    """The version that shows what the markers say, if the pinned one does not; `fixtures/constructs/shown.json` has the
+    record."""
     raises: str = ""
     """What Dynamo's error says, as a regular expression, if the compiled model raises one and eager code does not."""
 

@@ -221,14 +221,14 @@ class Tables:
     version: Version
     data: Mapping[str, Any]
     claims: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    """By rule and form, the versions under which a claim was seen to hold; of what holds under all there is none."""
+    """The versions under which a claim holds, by rule and form; a claim that holds under all is not listed."""
     results: dict[object, tuple[Result, ...]] = field(default_factory=dict, compare=False, repr=False)
     """What was asked of `results_of` before: who reads a file again asks the same."""
     numbers: dict[object, tuple[int | str, ...]] = field(default_factory=dict, compare=False, repr=False)
     """The same of `read_as_numbers`."""
 
     def holds(self, rule: str, form: str) -> bool:
-        """Whether what a rule claims of a form was seen to happen under this version."""
+        """Whether a claim of a rule holds under this version."""
         versions = self.claims.get(rule, {}).get(form)
         return versions is None or "{}.{}".format(*self.version) in versions
 
@@ -460,9 +460,9 @@ def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
 
 
 def claims_by_version(folder: Path = FOLDER) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """By rule and form, the versions under which a claim holds; what holds under all of them is not there.
+    """The versions under which a claim holds, by rule and form; a claim that holds under all is not listed.
 
-    `benchmarks/claims.py` derives it from what the samples of the rules showed under each version.
+    `benchmarks/claims.py` derives them from what each version did with the samples of the rules.
     """
     path = folder / "claims.json"
     return MappingProxyType(json.loads(path.read_text("utf-8"))) if path.exists() else MappingProxyType({})

@@ -290,6 +290,7 @@ def test_a_copy_asks_the_driver_whether_it_can_use_the_gpu(
     driver = ctypes.CDLL(str(library))
     opened = ctypes.CDLL
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver if name == "libcuda.so.1" else opened(name))
+    monkeypatch.setattr(torch._C, "_cuda_isInBadFork", lambda: False, raising=False)  # set by other tests
 
     def lacks() -> bool:
         pid = os.fork()

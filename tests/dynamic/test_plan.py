@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
-from dynamic.observing import observe_target, report_of
+from dynamic.observing import observe_target, report_of, torch_between
 from tcready.api import exit_code, render
 from tcready.dynamic.worker.bench import load
 from tcready.dynamic.worker.case import Case
@@ -308,6 +308,7 @@ def test_in_training_gradients_and_buffers_are_compared() -> None:
     assert plan.share > 0.5
 
 
+@torch_between((2, 11), (2, 14), "torch 2.15 traces a gradient of a gradient")
 def test_what_raises_in_backward_is_neither_recommended_nor_proved() -> None:
     plan = plan_of("Penalised", mode="train")
     assert not placement(plan, "whole").sound
@@ -329,6 +330,7 @@ def train_once(name: str, code: str) -> None:
     names["model"](module.row()).sum().backward()
 
 
+@torch_between((2, 11), (2, 14), "torch 2.15 traces a gradient of a gradient")
 def test_a_training_that_fails_is_the_headline() -> None:
     report = report_of(seen("Penalised", mode="train"))
     [target] = report.targets

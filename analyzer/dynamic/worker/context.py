@@ -99,6 +99,8 @@ class Context:
     """Outputs of calls between which random generators run on, by the label of the case."""
     unequal_random: list[Unequal] = field(default_factory=list)
     """Those that compiled calls give otherwise."""
+    unequal_values: list[Unequal] = field(default_factory=list)
+    """Outputs of calls with other values that compiled calls give otherwise."""
     in_turn: str | None = None
     """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
     stand_ins: StandIns | None = None

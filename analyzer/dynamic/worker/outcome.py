@@ -31,6 +31,8 @@ class Unequal:
     """Which calls they are of, from 0."""
     eager: Outcome
     compiled: Outcome
+    before: Case | None = None
+    """The inputs of all calls before, if they have other values."""
 
 
 def joined(outcomes: Mapping[str, Outcome]) -> Outcome:

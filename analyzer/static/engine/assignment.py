@@ -334,7 +334,7 @@ def _as_load(node: ast.expr) -> ast.expr:
 
 
 def _is_read_elsewhere(target: ast.Name, frame: Frame) -> bool:
-    """Whether a function of the module reads a global in another line than the one that assigns it."""
+    """Whether a function of the module reads a global on another line than the one that assigns it."""
     functions = (
         node
         for node in frame.module.source.nodes

@@ -93,8 +93,8 @@ class Test:
     """The truth of `value` is asked by Python. Operands of `and`/`or`/`not` carry the kind of what asks:
     `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`, and so are
     all but the last of an `assert`, which alone is what Dynamo takes for asserted. `members`: two sequences are
-    compared member by member; `order`: what is sorted is; `order of parts`: it stands behind the first member of what
-    is sorted, which Python compares first."""
+    compared member by member; `order`: items are sorted by it; `order of parts`: it is a later member of the items that
+    are sorted, and Python compares the first member first."""
 
     where: Where
     node: ast.expr
@@ -211,7 +211,7 @@ class Store:
     source: ast.expr | None = None
     """What an attribute is assigned, if one expression says so."""
     read_elsewhere: bool = True
-    """Of a global: a function of its module reads it in another statement."""
+    """Whether a function of the module reads a global in another statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +293,8 @@ class Handler:
 
 
 UseOfModule: TypeAlias = Literal["held", "called", "read", "inspected", "walked"]
-"""What code does with a module: keeps or hands it on, calls it, reads an attribute of it, gives it to a function of
-Python that looks at it, or goes through the parts of a module that holds it."""
+"""What code does with a module: keeps it or passes it on, calls it, reads an attribute of it, passes it to a built-in
+that inspects it (`isinstance`, `hasattr`), or iterates over the parts of a module that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +329,8 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a tensor (`data_ptr()`) is compared with another to be the same, worked with (another comparison
-    too), or asked whether it is zero."""
+    """The address of a tensor (`data_ptr()`) is compared for equality, used in arithmetic or in another comparison, or
+    tested for truth."""
 
     where: Where
     node: ast.expr
@@ -364,14 +364,14 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A generator expression is given to what the trace follows and what goes through it at once. If the call breaks,
-    Python needs the generator anew, which Dynamo cannot make (measured)."""
+    """A generator expression is passed to a function that Dynamo traces and that consumes it at once. If the call breaks,
+    Python needs the generator again, and Dynamo cannot reconstruct it (measured)."""
 
     where: Where
     node: ast.Call
     used_up: bool = False
-    """What it walks cannot be walked again. If not, it holds a variable that nothing reads behind the call, and Dynamo
-    has left that out."""
+    """What it iterates over cannot be iterated over again. If False, the reason is another: the generator holds a
+    variable that nothing reads after the call, which Dynamo has dropped."""
 
 
 @dataclass(frozen=True, slots=True)

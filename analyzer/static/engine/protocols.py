@@ -400,7 +400,7 @@ class Protocols(Room):
             self.engine.tell_test(site.node, "order", less, site.frame)
 
     def _compared_first(self, value: Value) -> Value:
-        """What `<` asks of two members of what is sorted before it asks anything else."""
+        """The first member of each item, which `<` compares first; the item itself if it has no members."""
         row = likely(self.engine.row(likely(value)) or value)
         while isinstance(row, Sequence) and row.items:
             row = likely(row.items[0])

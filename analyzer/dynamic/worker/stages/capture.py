@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from tcready.dynamic.worker import compiled_calls, custom_ops, distributed
+from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, other_values
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, time_again
 from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
@@ -52,7 +52,7 @@ def run(context: Context) -> None:
     call."""
     found = _Captured()
     context.compiled_outcomes, context.compiled_again, context.compiled_steps = [], {}, []
-    context.eager_random, context.unequal_random = {}, []
+    context.eager_random, context.unequal_random, context.unequal_values = {}, [], []
     with failing(context, "capture", NOTE, "compile_error"):
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
@@ -136,6 +136,32 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     )
     found.counts.add(backend.counts)
     found.by_case.append((case, backend.counts))
+    _change_values(context, compiled, case, backend)
+
+
+def _change_values(
+    context: Context, compiled: Callable[..., Any], case: Case, backend: CountingBackend
+) -> None:
+    """Call eager and compiled code with other values, if these may lead to other code."""
+    if not context.compares or context.work.options.processes or context.stand_ins is not None:
+        return
+    if not other_values.may_matter(context, case):
+        return
+    other = other_values.varied(case)
+    try:
+        expected = other_values.eager_output(context, case, other)
+    except Exception as error:
+        why = one_line(error, context.work.root)
+        context.journal.warn(f"a call with other values was not made: eager code raised {why}")
+        return
+    try:
+        unequal = other_values.compare_compiled(context, compiled, case, other, expected, backend.adopting())
+    except Exception as error:
+        why = f"called with other values, compiled code raised {compile_error(error, context)}"
+        raise RunError(why) from error
+    # After calls with other random numbers, the state of the compiled model is not that of the eager one.
+    if unequal is not None and case.label not in context.eager_random:
+        context.unequal_values.append(unequal)
 
 
 def _draw_on(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tcready.dynamic.worker import gradients
+from tcready.dynamic.worker import gradients, other_values
 from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, case_calls, judge, rounding_words
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -45,6 +45,11 @@ def run(context: Context) -> None:
         if found.verdict == "mistake":
             drawn = f", where random generators run on from call to call{unequal.case.label}"
             journal.end("fail", found.text + drawn, "mismatch")
+            return
+    for unequal in context.unequal_values:
+        found = judge(context, unequal.eager, unequal.compiled, other_values.calls_of(context, unequal))
+        if found.verdict == "mistake":
+            journal.end("fail", f"{found.text}, called with other values{unequal.case.label}", "mismatch")
             return
     equal = [counted(tensors, "tensor")] if tensors else []
     if context.work.options.mode == "train":

@@ -62,17 +62,16 @@ def loaded() -> None:
 
 
 def copies_lack_the_gpu() -> bool:
-    """In a copy of a process (os.fork): whether that had asked CUDA something, so that the copy cannot.
+    """Whether this is a copy (os.fork) of a process that had called CUDA, which a copy cannot use then.
 
-    torch's own mark is not enough: `torch.accelerator.is_available()` asks CUDA and does not set it (seen with 2.11 on an
-    H200). So the driver is asked.
+    torch's own mark is not enough: `torch.accelerator.is_available()` calls CUDA and does not set it (seen with 2.11 on
+    an H200). So the driver is asked. Without a driver there is no GPU to lack, whatever the mark says.
     """
-    if getattr(torch._C, "_cuda_isInBadFork", bool)():
-        return True
     try:
-        return bool(ctypes.CDLL("libcuda.so.1").cuInit(0) == CUDA_NOT_INITIALIZED)
-    except (OSError, AttributeError):  # no driver: there is nothing to lack
+        answer = ctypes.CDLL("libcuda.so.1").cuInit(0)
+    except (OSError, AttributeError):
         return False
+    return bool(answer == CUDA_NOT_INITIALIZED or getattr(torch._C, "_cuda_isInBadFork", bool)())
 
 
 @contextlib.contextmanager
