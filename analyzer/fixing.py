@@ -649,7 +649,12 @@ def _lacks(seen: Observation) -> set[str]:
 
 def _ends_at(seen: Observation) -> str | None:
     """The stage that a run did not come through; None if it did."""
-    wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
+    # Code that raises for other values than these shows all that changes are judged by.
+    wrong = [
+        s
+        for s in seen.stages
+        if s.state == "fail" and s.stage != "fullgraph" and (s.stage, s.reason) != ("parity", "compile_error")
+    ]
     wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
     return wrong[0].stage if wrong else None
 

@@ -71,7 +71,7 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         return
     # The verdict says how: there is no need to say it twice.
     trained = target.observation.training
-    if any(stage.stage == "parity" and stage.state == "fail" for stage in target.stages):
+    if any(stage.stage == "parity" and stage.reason == "mismatch" for stage in target.stages):
         yield Step("find out why compiled code gives a different result")
     elif trained is not None and trained.failed:
         yield Step(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")

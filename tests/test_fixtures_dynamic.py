@@ -55,13 +55,20 @@ def _can_run(model: Path) -> bool:
 
 COMPILES_CPP = "inline_cpp_extension"
 """It builds an extension in C++ as it is imported, which takes most of a minute."""
+OF_ONE_TORCH = frozenset({"ema_tracker", "vq_logging"})
+"""Other versions of torch do something else with these."""
 
 
 @pytest.mark.parametrize(
     "model",
     [
         pytest.param(
-            model, id=model.stem, marks=[pytest.mark.long] if number % 2 or model.stem == COMPILES_CPP else []
+            model,
+            id=model.stem,
+            marks=[
+                *([pytest.mark.long] if number % 2 or model.stem == COMPILES_CPP else []),
+                *([pytest.mark.pinned] if model.stem in OF_ONE_TORCH else []),
+            ],
         )
         for number, model in enumerate(fixture_markers.models())
     ],

@@ -120,8 +120,10 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
                 )
         for finding in _size_claimants(call, findings):
             yield key_of(finding), Proof(run.target, case, _failure_evidence(call, where))
-    if run.state("capture") == "fail":
-        detail = run.detail("capture")
+    raising = [
+        stage for stage in run.observation.stages if stage.state == "fail" and stage.reason == "compile_error"
+    ]
+    for detail in (stage.detail or "" for stage in raising if stage.stage in ("capture", "parity")):
         for finding in findings:
             if finding.effect == "compile_error" and _names_place(detail, finding):
                 yield key_of(finding), Proof(run.target, None, dynamo(first_line(detail)))

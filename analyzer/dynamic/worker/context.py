@@ -99,6 +99,8 @@ class Context:
     """Outputs of calls between which random generators run on, by the label of the case."""
     unequal_random: list[Unequal] = field(default_factory=list)
     """Those that compiled calls give otherwise."""
+    raised_for_values: str | None = None
+    """What compiled code raised when it was called with other values, and eager code did not."""
     unequal_values: list[Unequal] = field(default_factory=list)
     """Outputs of calls with other values that compiled calls give otherwise."""
     in_turn: str | None = None

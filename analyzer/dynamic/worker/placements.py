@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.dynamic.worker import gradients
+from tcready.dynamic.worker import gradients, other_values
 from tcready.dynamic.worker.agreement import case_calls, differs, judge
 from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, time_again
 from tcready.dynamic.worker.case import Case
@@ -182,6 +182,8 @@ def _case(
     found.limit = found.limit or any(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
     )
+    if context.raised_for_values:  # so may this
+        call(context, placed, other_values.varied(case), backend.adopting())
     for site in narrate.break_sites(cold, context.names, case.name):
         found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)

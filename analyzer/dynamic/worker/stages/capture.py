@@ -53,6 +53,7 @@ def run(context: Context) -> None:
     found = _Captured()
     context.compiled_outcomes, context.compiled_again, context.compiled_steps = [], {}, []
     context.eager_random, context.unequal_random, context.unequal_values = {}, [], []
+    context.raised_for_values = None
     with failing(context, "capture", NOTE, "compile_error"):
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
@@ -127,6 +128,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                 backend.owners = replace(backend.owners, again=again)
     if drawn is not None:
         _draw_on(context, compiled, case, drawn, backend, found, cold)
+    _change_values(context, compiled, case, backend)
     if context.measures and context.stand_ins is None:
         time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
@@ -136,7 +138,6 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     )
     found.counts.add(backend.counts)
     found.by_case.append((case, backend.counts))
-    _change_values(context, compiled, case, backend)
 
 
 def _change_values(
@@ -157,8 +158,9 @@ def _change_values(
     try:
         unequal = other_values.compare_compiled(context, compiled, case, other, expected, backend.adopting())
     except Exception as error:
-        why = f"called with other values, compiled code raised {compile_error(error, context)}"
-        raise RunError(why) from error
+        why = f"called with other values, compiled code raised {compile_error(error, context)}{case.label}"
+        context.raised_for_values = context.raised_for_values or why
+        return
     # After calls with other random numbers, the state of the compiled model is not that of the eager one.
     if unequal is not None and case.label not in context.eager_random:
         context.unequal_values.append(unequal)

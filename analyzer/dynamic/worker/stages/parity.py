@@ -21,6 +21,9 @@ from tcready.schema.run import Compared
 def run(context: Context) -> None:
     journal = context.journal
     journal.begin("parity")
+    if context.raised_for_values:
+        journal.end("fail", context.raised_for_values, "compile_error")
+        return
     tensors = 0
     notes: list[str] = []
     compared: list[Compared] = []
