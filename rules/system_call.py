@@ -297,7 +297,8 @@ class Model(nn.Module):
         self.layer = nn.Linear(8, 8)
 
     def forward(self, x):
-        return self.layer(x) + self.state_dict()["layer.bias"]  # BAD
+        y = self.layer(x) + self.state_dict()["layer.bias"]  # BAD
+        return y + self.layer.state_dict()["bias"]  # BAD
 """,
             torch=(2, 15),
         ),

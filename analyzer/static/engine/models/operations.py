@@ -282,6 +282,8 @@ class Operations:
         module, _, last = name.rpartition(".")
         if last in ("__call__", "forward") and self.is_recurrent(module):
             return self._module_of(module)
+        if last == "state_dict" and self.tables.module_of(K.public_name(module)) is not None:
+            name = f"torch.nn.Module.{last}"  # what every module inherits
         results = self.results(name, args, keywords) if name.startswith("torch.") else ()
         if not results:
             return self._break_of_any(name)
