@@ -148,8 +148,8 @@ def _change_values(
         return
     if not other_values.may_matter(context, case):
         return
-    other = other_values.varied(case)
     try:
+        other = other_values.varied(case)
         expected = other_values.eager_output(context, case, other)
     except Exception as error:
         why = one_line(error, context.work.root)
