@@ -67,6 +67,8 @@ def test_ci_builds_with_what_has_a_hash() -> None:
         assert _pins()[canonicalize_name(each.name)].removeprefix("==") in each.specifier
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     built = [line for line in script.splitlines() if "pip install" in line and " -e " in line]
+    # The newest torch, and what it needs, are taken by version.
+    built = [line for line in built if "-newest" not in line]
     assert len(built) == 2
     # from the files that were downloaded by their hashes, or with what is there
     assert all("${from_where[@]" in line or "${built_with[@]" in line for line in built)

@@ -99,7 +99,7 @@ def _has_another(shown: Any, line: int, ids: tuple[str, ...]) -> bool:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name.replace(" ", "-"))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_this_torch_shows_what_is_recorded_of_it(sample: VersionSample, tmp_path: Path) -> None:
     import torch
     from construct_runs import shown_now
