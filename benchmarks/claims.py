@@ -31,7 +31,7 @@ from tcready.static.versions import FOLDER, Version, with_tables
 CLAIMS = FOLDER / "claims.json"
 UNLIMITED = "TCR999"
 CAUSES = [rule for rule in RULES if not rule.follows]
-"""Rules that tell the breaks from which others follow."""
+"""Rules that report the breaks from which others follow."""
 OBSERVED = frozenset({*BREAKING, "recompile", "wrong_result"})
 """Effects that a run of a sample shows."""
 
@@ -44,7 +44,7 @@ def claims_of(rule: Rule, sample: Sample, version: Version, folder: Path) -> Ite
     forms: dict[str, None] = {}
     _found(rule, target, version, folder, lambda claim: forms.setdefault(claim.form) is not None)
     lines = bad_lines(sample)
-    for form in forms:  # of two claims about one place, one alone is told
+    for form in forms:  # one at a time: of two claims about one place, only one becomes a finding
         found = _found(rule, target, version, folder, lambda claim, form=form: claim.form == form)
         yield from ((line, claim) for line, claim in found if line in lines)
 
@@ -70,8 +70,8 @@ def _found(
 
 
 def is_shown(outcome: dict[str, Any], line: int, effect: str, follows: bool) -> bool:
-    """Whether a run of a sample shows an effect that is claimed of a line of it; no log tells of a generator that Python
-    runs, which is what a claim that `follows` another may be about."""
+    """Whether a run of a sample shows the effect that is claimed for a line. `follows`: the claim may be about a
+    generator that Python runs, which is in no log."""
     if effect == "compile_error":
         return "raises" in outcome
     if effect == "frame_skip" and not outcome.get("skipped") and not follows:
@@ -116,7 +116,7 @@ def derived() -> tuple[dict[str, dict[str, list[str]]], list[str]]:
     ]
     table: dict[str, dict[str, list[str]]] = {}
     for code, form in sorted({(code, form) for code, form, _ in seen}):
-        # Where no run of a version tells, the claim stands.
+        # Without a run under a version, the claim stands.
         gone = [v for c, f, v in seen if (c, f) == (code, form) and list(seen[c, f, v]) == [False]]
         if gone:
             table.setdefault(code, {})[form] = [v for v in map(_text, versions) if v not in gone]
@@ -131,7 +131,7 @@ def _leave_out_what_no_run_shows(seen: dict[tuple[str, str, str], dict[bool, set
     for (code, form, version), places in list(seen.items()):
         missing = places.get(False, set()) & shown[code, form]
         seen[code, form, version] = {
-            told: found for told, found in ((True, places.get(True)), (False, missing)) if found
+            seen_there: found for seen_there, found in ((True, places.get(True)), (False, missing)) if found
         }
 
 

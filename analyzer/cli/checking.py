@@ -9,7 +9,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import put, put_page, refuse_lost_files, say_what_failed, show, write_out
+from tcready.cli.output import refuse_lost_files, say_what_failed, show, show_comparison, write_out
 from tcready.cli.telling import telling
 from tcready.resolve import Settings, shown
 from tcready.schema.cells import path_in, place_in
@@ -88,9 +88,9 @@ def check(
 
 
 def _compare_versions(targets: tuple[str, ...], command: CommandOptions, settings: Settings) -> int:
-    """Shows which findings go and which come between the version that is asked for and another; the exit code.
+    """Show which findings come and which go between two versions of torch; return the exit code.
 
-    Both are what the source tells: a run has the one torch that is installed.
+    Only the static pass is compared: a run has the one torch that is installed.
     """
     version, against = settings.read.torch, command.against
     if command.run is not False or command.observations:
@@ -101,10 +101,14 @@ def _compare_versions(targets: tuple[str, ...], command: CommandOptions, setting
         compared, after = api.compare_versions(
             targets, (version, against), settings, announce=announce, progress=progress
         )
-    of_page = {"editor": command.editor, "root": settings.root}
-    put_page(command.html, compared, of_page, quiet=command.quiet)
-    page = of_page if command.output_format == "html" else {}
-    put(command.output, api.render(compared, command.output_format, **page))
+    show_comparison(
+        compared,
+        command.output_format,
+        command.output,
+        command.html,
+        editor=command.editor,
+        quiet=command.quiet,
+    )
     if api.exit_code(after) == 2:
         return 2
     options = settings.report

@@ -117,6 +117,21 @@ def say_what_failed(report: Report, output_format: str, output: str | None) -> N
             say(f"tcready: error: {text}")
 
 
+def show_comparison(
+    compared: Comparison,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    *,
+    editor: str,
+    quiet: bool,
+) -> None:
+    """Renders what changed between two reports and puts it where the user wants it."""
+    of_page = {"editor": editor, "root": Path.cwd()}
+    put_page(html, compared, of_page, quiet=quiet)
+    put(output, api.render(compared, output_format, **(of_page if output_format == "html" else {})))
+
+
 def put_page(
     html: str | None, shown: Report | Comparison, of_page: Mapping[str, Any], *, quiet: bool
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from tcready import api
 from tcready.cli.asked import writable
-from tcready.cli.output import put, put_page, refuse_lost_files, show
+from tcready.cli.output import refuse_lost_files, show, show_comparison
 from tcready.cli.telling import telling
 from tcready.schema.report import Report
 from tcready.schema.words import LEVELS, Level, TcreadyError
@@ -107,9 +107,7 @@ def report(
         raise TcreadyError("--compare takes two files, BEFORE and AFTER")
     before, after = (api.combine([file]) for file in files)
     compared = api.compare(before, after, (files[0], files[1]))
-    of_page = {"editor": editor, "root": Path.cwd()}
-    put_page(html, compared, of_page, quiet=quiet)
-    put(output, api.render(compared, output_format, **(of_page if output_format == "html" else {})))
+    show_comparison(compared, output_format, output, html, editor=editor, quiet=quiet)
     if api.exit_code(after) == 2:
         return 2
     return api.exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)

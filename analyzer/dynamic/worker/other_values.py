@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.agreement import Calls, Prepare, differs
+from tcready.dynamic.worker.agreement import Calls, differs
 from tcready.dynamic.worker.calling import CALLS, call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.outcome import Outcome, Unequal
-from tcready.dynamic.worker.parity import outcome_of
-from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.random_calls import copied, graphs_ended, repeated_calls
+from tcready.dynamic.worker.torch_internals import pytree
 
 FACTOR = 0.75
 """Floating values are multiplied by it: what lies between bounds that contain 0 stays there."""
@@ -27,8 +26,7 @@ FACTOR = 0.75
 
 def may_matter(context: Context, case: Case) -> bool:
     """Whether other values may lead to other code: values are read where a graph ends, or a Python float is given."""
-    seen = context.journal.observation
-    broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
+    broke = graphs_ended(context)
     leaves = pytree.tree_leaves((case.args, case.kwargs))
     return any(isinstance(leaf, float) or (broke and _is_floating(leaf)) for leaf in leaves)
 
@@ -52,7 +50,7 @@ def eager_output(context: Context, case: Case, other: Case) -> Outcome:
         model = context.build()
         for _ in CALLS:
             call(context, model, case)
-        return _output(context, model, other)
+        return copied(call(context, model, other))
 
 
 def compare_compiled(
@@ -64,41 +62,13 @@ def compare_compiled(
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> Unequal | None:
     """Call what is compiled with the varied case; the outputs if they are not equal. Raises what the call raises."""
-    output = _output(context, compiled, other, *watchers)
+    output = copied(call(context, compiled, other, *watchers))
     return Unequal(other, (0,), expected, output, before=case) if differs(expected, output) else None
 
 
-def calls_of(
-    context: Context, unequal: Unequal, compiled: Callable[[Any], Callable[..., Any]] | None = None
-) -> Calls:
+def calls_of(context: Context, unequal: Unequal) -> Calls:
     """The calls before and the call of which outputs are not equal, in a form that can be repeated."""
-
-    def compiling(model: Any) -> Callable[..., Any]:
-        found: Callable[..., Any] = compile_callable(model, backend="eager", **context.compile_options)
-        return found
-
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
-        function = model
-        if is_compiled:
-            dynamo.reset()
-            function = (compiled or compiling)(model)
-        assert unequal.before is not None
-        before = prepare(unequal.before)
-        for _ in CALLS:
-            call(context, function, before)
-        return _output(context, function, prepare(unequal.case))
-
-    return Calls(run, cases=(unequal.case,))
-
-
-def _output(
-    context: Context,
-    function: Callable[..., Any],
-    case: Case,
-    *watchers: contextlib.AbstractContextManager[Any],
-) -> Outcome:
-    output = call(context, function, case, *watchers)
-    return outcome_of(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
+    return repeated_calls(context, unequal, lambda function, case: copied(call(context, function, case)))
 
 
 def _is_floating(leaf: Any) -> bool:

@@ -41,9 +41,13 @@ def may_vary(context: Context, eager: Generators, compiled: Generators) -> bool:
     seeded = Generators.now()
     if eager == seeded:
         return False
+    return graphs_ended(context) or eager != compiled or eager.others != seeded.others
+
+
+def graphs_ended(context: Context) -> bool:
+    """Whether Dynamo ended a graph, or skipped a frame with tensor operations, in the calls so far."""
     seen = context.journal.observation
-    broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
-    return broke or eager != compiled or eager.others != seeded.others
+    return bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
 
 
 def eager_outputs(context: Context, case: Case) -> tuple[Outcome, ...]:
@@ -111,6 +115,21 @@ def calls_of(
     """The calls of which outputs are not equal, in a form that can be repeated. `compiled` compiles the model; by
     default it is compiled as in the stage `capture`."""
 
+    def outputs(function: Any, case: Case) -> Outcome:
+        made = tuple(_outputs(context, function, case, range(max(unequal.numbers) + 1)))
+        return _joined(unequal.numbers, made)
+
+    return repeated_calls(context, unequal, outputs, compiled)
+
+
+def repeated_calls(
+    context: Context,
+    unequal: Unequal,
+    outputs: Callable[[Any, Case], Outcome],
+    compiled: Callable[[Any], Callable[..., Any]] | None = None,
+) -> Calls:
+    """Calls that lead up to unequal outputs, and then what `outputs` gives for a function and a case."""
+
     def compiling(model: Any) -> Callable[..., Any]:
         found: Callable[..., Any] = compile_callable(model, backend="eager", **context.compile_options)
         return found
@@ -121,10 +140,10 @@ def calls_of(
             dynamo.reset()
             function = (compiled or compiling)(model)
         case = prepare(unequal.case)
+        before = case if unequal.before is None else prepare(unequal.before)
         for _ in CALLS:
-            call(context, function, case)
-        outputs = tuple(_outputs(context, function, case, range(max(unequal.numbers) + 1)))
-        return _joined(unequal.numbers, outputs)
+            call(context, function, before)
+        return outputs(function, case)
 
     return Calls(run, cases=(unequal.case,))
 
@@ -139,7 +158,12 @@ def _outputs(
     """What each call gives, as copies: later calls may write to it. The generators are seeded for call 0 alone."""
     for number in numbers:
         output = call(context, function, case, *watchers(), seed=number == 0)
-        yield outcome_of(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
+        yield copied(output)
+
+
+def copied(output: Any) -> Outcome:
+    """An output as it is now, whatever later calls write to it."""
+    return outcome_of(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
 
 
 def _joined(numbers: Sequence[int], outputs: Sequence[Outcome]) -> Outcome:

@@ -298,9 +298,14 @@ class Operations:
         call = self.tables.call_of(K.public_name(name))
         if call is None or not call.breaks or _is_method_of_python(name):
             return None  # what they were tried with may not have suited them
-        later = {version: self._load(version).call_of(K.public_name(name)) for version in self._later}
-        traced = [version for version, call in later.items() if call is not None and call.breaks is False]
-        return traced[0] if traced and traced[-1] == self._later[-1] else None
+        if not self._later or not self._is_traced(name, self._later[-1]):
+            return None
+        return next(version for version in self._later if self._is_traced(name, version))
+
+    def _is_traced(self, name: str, version: Version) -> bool:
+        """Whether a version of torch was seen to trace a call of a dotted name."""
+        call = self._load(version).call_of(K.public_name(name))
+        return call is not None and call.breaks is False
 
     def is_recurrent(self, name: str) -> bool:
         """Whether Dynamo traces no module of a class of torch.nn, whatever is asked of it."""
