@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from tcready.refactor.equivalent import canonical_text, mirror, with_constants_on_the_right
 from tcready.schema.proof import FunctionPlace, Span
 from tcready.schema.words import lines_of
 from tcready.static.concrete import name_of_torch
@@ -102,7 +103,7 @@ class _Scope:
 
 def changed(path: str, before: Source, after: Source) -> Changed:
     """What the second text of the file `path`, absolute, no longer has as the first had it."""
-    trees = _as_blocks(before.tree, after.tree)
+    trees = _as_blocks(with_constants_on_the_right(before.tree), with_constants_on_the_right(after.tree))
     defined = [*_functions(trees[0])], [*_functions(trees[1])]
     earlier, later = map(dict, defined)
     often = {
@@ -126,7 +127,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         other = later.get(name)
         if name in often and _dumped(name, defined[0]) != _dumped(name, defined[1]):
             declared.append(_span(path, before, function, 1))
-        if other is not None and ast.dump(other) == ast.dump(function):
+        if other is not None and canonical_text(other) == canonical_text(function):
             continue
         functions.append(FunctionPlace(path, name))
         pairs.append((_scope(function), nothing if other is None else _scope(other)))
@@ -319,6 +320,8 @@ def _run(each: _Run) -> str:
 def _asked(test: _Test) -> str:
     """The same text for tests that are true in the same cases: the order of operands without effects tells nothing."""
     node = test.node
+    if isinstance(node, ast.Compare) and (mirrored := mirror(node)) and _is_without_effect(node):
+        return min(ast.dump(node), ast.dump(mirrored))
     if not isinstance(node, ast.BoolOp) or not all(map(_is_without_effect, ast.walk(node))):
         return ast.dump(node)
     return f"{type(node.op).__name__} {sorted(_operands(node, type(node.op)))}"

@@ -681,16 +681,19 @@ def difference(
         )
     if joined := sorted(after.shared - before.shared):
         return "state", f"{described(joined[0])} share memory, or are one object, and did not before"
-    spelled = _without_numbers if PRINTED in ignored else str
-    if spelled(before.printed) != spelled(after.printed):
-        return "state", _printed_otherwise(spelled(before.printed), spelled(after.printed))
+    if text := printed_otherwise(before.printed, after.printed, ignored):
+        return "state", text
     if before.random != after.random:
         return "state", "other random numbers are drawn"
     return None
 
 
-def _printed_otherwise(before: str, after: str) -> str:
-    """Which line is printed, logged or warned of before or after a change alone."""
+def printed_otherwise(before: str, after: str, ignored: frozenset[str]) -> str | None:
+    """Return which line is printed, logged or warned of before or after a change alone, or None if none is."""
+    if PRINTED in ignored:
+        before, after = _without_numbers(before), _without_numbers(after)
+    if before == after:
+        return None
     lines = Counter(before.splitlines()), Counter(after.splitlines())
     for (one, other), when in (((lines[0], lines[1]), "before"), ((lines[1], lines[0]), "after")):
         if line := next(iter(one - other), None):

@@ -50,14 +50,17 @@ from tcready.dynamic.worker.proof.variations import (
     IN_TURN,
     LEFT_OUT,
     LOGGED,
+    NUMBERS_FOR_NONE,
     OF_MODULES,
     OF_PYTHON,
     ON_META,
     OTHER_MODE_INSIDE,
+    OTHER_STRINGS,
     OTHER_WEIGHTS,
     RETYPED,
     SECOND_ORDER,
     SEEDED,
+    TENSORS_FOR_NONE,
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
@@ -385,11 +388,12 @@ LARGEST = 10_000
 """The largest default that a call is made with: it may be a size."""
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
 """In an annotation: what may be passed that is no tensor."""
+_TENSOR = re.compile(r"\b(\w*Tensor|Any|object)\b")
+_NUMBER = re.compile(r"\b(int|float|Number|Any|object)\b")
 
 
 def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
-    """The arguments, with numbers of Python's for tensors of no dimension, or with defaults for what has None, a number
-    or a flag by default; None if they stay what they are."""
+    """Return the arguments with values of another type, as one of `RETYPED` or `AS_NUMPY` says; None if none changes."""
     if variation == AS_NUMPY:
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if not tensors or any(each.requires_grad for each in tensors):
@@ -402,23 +406,39 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
         bound = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return None
-    changes = False
-    for name, value in bound.arguments.items():
-        parameter = bound.signature.parameters[name]
-        is_open = parameter.annotation is parameter.empty or _NO_TENSOR.search(str(parameter.annotation))
-        default = parameter.default
-        if variation == LEFT_OUT and default is None and value is not None:
-            bound.arguments[name], changes = None, True
-        elif (
-            variation == BY_DEFAULT
-            and type(default) in PLAIN
-            and abs(default) <= LARGEST
-            and (type(value) not in PLAIN or value != default)
-        ):
-            bound.arguments[name], changes = default, True
-        elif variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim() and is_open:
-            bound.arguments[name], changes = value.item(), True
-    return (bound.args, bound.kwargs) if changes else None
+    like = next((each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)), None)
+    changed = {}
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        value = bound.arguments.get(name, parameter.default)
+        other = _of_another_type(parameter, value, name in bound.arguments, like, variation)
+        if other is not value:
+            changed[name] = other
+    bound.arguments.update(changed)
+    return (bound.args, bound.kwargs) if changed else None
+
+
+def _of_another_type(
+    parameter: inspect.Parameter, value: Any, is_given: bool, like: torch.Tensor | None, variation: str
+) -> Any:
+    """Return what is passed for a parameter in place of `value`, or `value` itself. `like` is a tensor of the call."""
+    default, annotation = parameter.default, str(parameter.annotation)
+    is_open = parameter.annotation is parameter.empty
+    if variation == LEFT_OUT and is_given and default is None:
+        return None
+    if variation == BY_DEFAULT and is_given and type(default) in PLAIN and abs(default) <= LARGEST:
+        return value if type(value) in PLAIN and value == default else default
+    if variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim():
+        return value.item() if is_open or _NO_TENSOR.search(annotation) else value
+    if variation == OTHER_STRINGS and type(value) is str:
+        return f"{value}_2"
+    if value is None and like is not None:
+        if variation == TENSORS_FOR_NONE and (is_open or _TENSOR.search(annotation)):
+            return like.detach().flip(tuple(range(like.dim())))
+        if variation == NUMBERS_FOR_NONE and (is_open or _NUMBER.search(annotation)):
+            return 1
+    return value
 
 
 def _as_numpy(tensor: torch.Tensor) -> Any:

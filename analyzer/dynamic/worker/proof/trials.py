@@ -18,17 +18,21 @@ import torch
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
+from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.precision import NotWideError
 from tcready.dynamic.worker.proof import fake_kernels
 from tcready.dynamic.worker.proof.behaviour import (
+    PRINTED,
     Behaviour,
     another_message,
     compiled_difference,
     difference,
     ends_otherwise,
+    heard,
     left_by_exception,
     noticed,
+    printed_otherwise,
     restless,
     same_digits,
     spoken_otherwise,
@@ -142,6 +146,8 @@ class Trace:
     alone: list[Key] = field(default_factory=list)
     """The calls of functions alone that did so, or that an exception of the user's own ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    building: str = ""
+    """What importing and building the model prints, logs and warns of."""
     shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
     """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
     these calls did not take both sides of every test: a branch may decide on it."""
@@ -243,12 +249,16 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
     sides = Sides(request.tests, request.statements)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     with sides:
-        if why := _not_begun(context):
+        why, building = _begun(context)
+        if why:
             return ProofResult(failure=why)
         models = Models(context)
         request = replace(request, **_what_is_read(context, request, sides))
         trace = Trace(
-            weights=_weights(models, request), numbers=request.numbers, environment=request.environment
+            weights=_weights(models, request),
+            building=building,
+            numbers=request.numbers,
+            environment=request.environment,
         )
         until: dict[tuple[object, ...], float] = {}
         longest = LEAST / 5
@@ -287,6 +297,8 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again) | _restless_if_logged(context, request)
+        if trace.building and not _says_the_same(context, trace.building):
+            trace.restless |= {PRINTED}
         if context.work.options.device != "cpu" or not same_digits(first, again):
             trace.rounding = _rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
@@ -433,7 +445,7 @@ def call_widely(
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
     request = replace(request, numbers=trace.numbers, environment=trace.environment)
-    if not _not_begun(context):
+    if _begun(context)[0] is None:
         torch.set_num_threads(trace.threads)
         _first_call(context, request)
         models, widening = Models(context), Widening()
@@ -545,15 +557,20 @@ def _eager(
     """The calls on a variant against those in the trace, and the models that made them; without the trace if something
     differs."""
     models = Models(context)
-    if _not_begun(context):
+    why, building = _begun(context)
+    if why:
         return Trial(variant.name, context.journal.observation), None, models
     trace: Trace = torch.load(trace_path, weights_only=False)
     if wide_paths:
         trace.wide = WideCalls(
             *(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths)
         )
+    text = printed_otherwise(trace.building, building, trace.restless)
+    if text is not None:
+        text += " (import and build of the model)"
     if _weights(models, request) != trace.weights:
         text = "the state_dict differs after the build"
+    if text is not None:
         seen = context.journal.observation
         return Trial(variant.name, seen, difference=text, differs="state"), None, models
     torch.set_num_threads(trace.threads)  # sums of weights were those of all threads
@@ -676,15 +693,23 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
     return found
 
 
-def _not_begun(context: Context) -> str | None:
-    """Imports and builds; why it could not, in one line."""
-    with contextlib.suppress(RunEndedError):
+def _begun(context: Context) -> tuple[str | None, str]:
+    """Import and build. Return why that failed, in one line, and what it prints, logs and warns of."""
+    with heard() as (printed, _), contextlib.suppress(RunEndedError):
         climb(context, TO_A_MODEL)
     context.journal.write("")
     failed = [
         s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
     ]
-    return f"{failed[0].stage}: {failed[0].detail}" if failed else None
+    return f"{failed[0].stage}: {failed[0].detail}" if failed else None, printed.getvalue()
+
+
+def _says_the_same(context: Context, text: str) -> bool:
+    """Return whether another build of the model prints, logs and warns of nothing that is not in a text. It does if it
+    tells the time."""
+    with heard() as (printed, _):
+        context.build_as("infer", SEED_BUILD + 1)
+    return {*printed.getvalue().splitlines()} <= {*text.splitlines()}
 
 
 def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:

@@ -561,7 +561,10 @@ AS_PYTHON = "with numbers of Python's"
 AS_NUMPY = "as arrays of NumPy"
 LEFT_OUT = "with what may be left out"
 BY_DEFAULT = "with numbers and flags by default"
-RETYPED = (AS_PYTHON, LEFT_OUT, BY_DEFAULT)
+TENSORS_FOR_NONE = "with tensors for arguments that are None"
+NUMBERS_FOR_NONE = "with numbers for arguments that are None"
+OTHER_STRINGS = "with other strings"
+RETYPED = (AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, NUMBERS_FOR_NONE, OTHER_STRINGS)
 """Arguments of another type, where the function does not say that it takes tensors alone."""
 OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
