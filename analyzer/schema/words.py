@@ -101,9 +101,20 @@ PLACEMENT_WORDS: Mapping[PlanChoice, str] = {
 FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
 """`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
 hides the finding."""
-ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic", "pad"]
-"""`pad`: inputs that are padded to a multiple of 8 before each call."""
-ShapeCure = Literal["none", "keep", "mark_dynamic", "dynamic=True", "dynamic=False", "pad", "mend", "unknown"]
+ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic", "dynamic_shapes", "pad"]
+"""`dynamic_shapes`: `torch.compile(dynamic_shapes=...)`, from torch 2.15 on. `pad`: inputs that are padded to a multiple
+of 8 before each call."""
+ShapeCure = Literal[
+    "none",
+    "keep",
+    "mark_dynamic",
+    "dynamic=True",
+    "dynamic=False",
+    "dynamic_shapes",
+    "pad",
+    "mend",
+    "unknown",
+]
 """What to do: nothing, as nothing recompiles; leave the default; take a setting; `mend` the recompilation of identical
 calls first; `unknown`: no setting is sound."""
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")

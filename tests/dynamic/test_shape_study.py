@@ -12,8 +12,9 @@ import pytest
 import torch
 from observing import observe_target, torch_between
 from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.shape_advice import ranked
+from tcready.dynamic.worker.shape_advice import ranked, spec_code
 from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resized
+from tcready.dynamic.worker.torch_internals.placement import takes_dynamic_shapes
 from tcready.merge import exit_code, merge
 from tcready.reports import html, markdown, text
 from tcready.schema.codec import as_json, from_json
@@ -254,6 +255,7 @@ def report(*seen: Observation, findings: tuple[Finding, ...] = ()) -> Report:
     return merge(StaticResult(findings, (), (), (), (), {}), seen, (), Tool("tcready", "0"))
 
 
+@pytest.mark.pinned
 def test_linear_recompiles_once_by_default_and_not_at_all_where_marked(watch: Watch) -> None:
     seen = watch("Linear", "square")
     batch, features = study(seen).axes
@@ -291,6 +293,36 @@ def test_linear_recompiles_once_by_default_and_not_at_all_where_marked(watch: Wa
     assert from_json(Observation, as_json(seen)) == seen
 
 
+@pytest.mark.skipif(not takes_dynamic_shapes(), reason="new in torch 2.15")
+def test_a_variable_for_a_size_is_advised_if_it_recompiles_least(watch: Watch) -> None:
+    seen = watch("Linear", "square")
+    given = trial(seen, "batch", "dynamic_shapes")
+    assert [call.recompiled for call in given.calls] == [0] * 6, "not for a size of 1 either"
+    found = advice(seen, "batch")
+    assert (found.cure, found.code) == ("dynamic_shapes", given.code)
+    assert found.code is not None
+    assert found.code.splitlines()[1:] == [
+        'batch = ShapeVar("batch")',
+        'model = torch.compile(model, dynamic_shapes={"x": TensorSpec([batch, None])})',
+    ]
+
+
+def test_the_code_for_a_variable_names_each_argument_that_has_the_size() -> None:
+    dimensions = [InputDimension("ids", 1), InputDimension("mask", 1)]
+    code = spec_code("sequence", dimensions, {"ids": 2, "mask": 3})
+    assert code is not None
+    assert code.endswith(
+        'dynamic_shapes={"ids": TensorSpec([None, sequence]), "mask": TensorSpec([None, sequence, None])})'
+    )
+    named = spec_code("dimension 1 of x", [InputDimension("x", 1)], {"x": 2})
+    assert named is not None
+    assert 'size = ShapeVar("size")' in named
+    assert spec_code("batch", [InputDimension("items[0]", 0)], {"items[0]": 2}) is None, (
+        "a part of an argument"
+    )
+
+
+@pytest.mark.pinned
 def test_the_study_changes_nothing_else_and_is_not_there_unasked(watch: Watch) -> None:
     asked, plain = watch("Linear", "square"), watch("Linear", "square", shapes=False)
     assert plain.shapes is None
@@ -340,6 +372,7 @@ def test_a_size_that_is_made_a_constant_runs_into_the_limit(watch: Watch) -> Non
     assert namespace["x"].shape == (8, 5)  # type: ignore[attr-defined]
 
 
+@pytest.mark.pinned
 def test_a_branch_on_a_size_is_told_at_its_line(watch: Watch) -> None:
     seen = watch("Branch", "square")
     marked = trial(seen, "batch", "mark_dynamic")
@@ -363,6 +396,7 @@ def _predicted(line: int) -> Finding:
     )  # fmt: skip
 
 
+@pytest.mark.pinned
 def test_tokens_and_mask_vary_together_as_far_as_the_model_takes_them(watch: Watch) -> None:
     seen = watch("Tokens", "tokens")
     batch, sequence = study(seen).axes

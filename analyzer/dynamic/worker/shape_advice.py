@@ -14,7 +14,9 @@ SAME_SECONDS = 0.5
 """So do times of compiling that differ by no more than this part,"""
 FEW_SECONDS = 0.5
 """or by no more than this many seconds: each was measured once."""
-SIMPLEST: tuple[ShapeSetting, ...] = ("default", "mark_dynamic", "dynamic=True", "dynamic=False", "pad")
+SIMPLEST: tuple[ShapeSetting, ...] = (
+    "default", "mark_dynamic", "dynamic=True", "dynamic_shapes", "dynamic=False", "pad",
+)  # fmt: skip
 """Of settings that measured the same, the first of these is taken."""
 MULTIPLE = 8
 """What sizes are padded to a multiple of."""
@@ -79,6 +81,26 @@ def mark_code(dimensions: Sequence[InputDimension]) -> str:
     return "\n".join(f"torch._dynamo.mark_dynamic({item.argument}, {item.dimension})" for item in dimensions)
 
 
+def spec_code(axis: str, dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> str | None:
+    """Return the statements that compile with one variable for these dimensions, all others as they are in a call; None
+    if one is of a part of an argument. `ranks`: the number of dimensions of each argument."""
+    if not all(item.argument.isidentifier() for item in dimensions):
+        return None
+    name = axis if axis.isidentifier() else "size"
+    marked = {(item.argument, item.dimension) for item in dimensions}
+    specs = ", ".join(
+        f'"{argument}": TensorSpec([{", ".join(name if (argument, d) in marked else "None" for d in range(rank))}])'
+        for argument, rank in ranks.items()
+    )
+    return "\n".join(
+        (
+            "from torch.fx.experimental.dynamic_spec import ShapeVar, TensorSpec",
+            f'{name} = ShapeVar("{name}")',
+            f"model = torch.compile(model, dynamic_shapes={{{specs}}})",
+        )
+    )
+
+
 def pad_code(dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> str:
     """The statements that pad each dimension with zeros. `ranks`: the number of dimensions of each argument."""
     return "\n".join(_padding(item, ranks[item.argument]) for item in dimensions)
@@ -131,6 +153,8 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
         return "mark_dynamic", f"mark it dynamic: {why}", best.code
     if best.setting == "dynamic=True":
         return "dynamic=True", f"dynamic=True: {why}", best.code
+    if best.setting == "dynamic_shapes":
+        return "dynamic_shapes", f"give torch.compile a variable for it: {why}", best.code
     fixed = f"; each size is compiled by itself, up to the recompile limit of {limit}"
     return "dynamic=False", f"dynamic=False: {why}{fixed}", best.code
 

@@ -24,6 +24,7 @@ from tcready.dynamic.worker.shape_advice import (
     pad_code,
     ranked,
     settles_never,
+    spec_code,
 )
 from tcready.dynamic.worker.shape_axes import (
     Candidate,
@@ -36,7 +37,7 @@ from tcready.dynamic.worker.shape_axes import (
 from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.placement import compile_callable, takes_dynamic_shapes
 from tcready.schema.run import (
     CASES,
     InputDimension,
@@ -244,6 +245,9 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
     if not quiet and not settles_never(usual):
         marking = Setting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
         trials.append(_trial(study, name, marking, steps, expected))
+        code = spec_code(name, axis.shape.dimensions, _ranks(case, axis)) if takes_dynamic_shapes() else None
+        if code is not None:
+            trials.append(_trial(study, name, Setting("dynamic_shapes", code), steps, expected))
     order = ranked(trials)
     if every_size(usual) and every_size(order[0]):
         padding = Setting("pad", call_code=pad_code(axis.shape.dimensions, _ranks(case, axis)))

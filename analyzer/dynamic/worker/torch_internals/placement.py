@@ -147,6 +147,11 @@ def restored(classes: Iterable[type]) -> Iterator[None]:
         before.put()
 
 
+def takes_dynamic_shapes() -> bool:
+    """Whether `torch.compile` takes a specification of the sizes that vary: from 2.15 on."""
+    return "dynamic_shapes" in inspect.signature(compile_callable).parameters
+
+
 def isolates_recompiles() -> bool:
     """Whether `torch.compile` can keep the limit of recompilations apart for each time it is called."""
     return "isolate_recompiles" in inspect.signature(compile_callable).parameters
