@@ -723,6 +723,18 @@ def test_two_versions_of_torch_are_compared(project: Path, capsys: pytest.Captur
     assert run(*same) == 0
 
 
+def test_an_earlier_bench_is_read_as_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("bench", "breaks.py", "--against", "before.json", "--fail-on-regression", "5%")
+    assert run(*asked) == 2
+    assert "before.json: No such file" in capsys.readouterr().err
+    assert (
+        run("check", "breaks.py", "--no-run", "--exit-zero", "--output-format", "json", "-o", "before.json")
+        == 0
+    )
+    assert run(*asked) == 2
+    assert "--against before.json: the report contains no bench" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "error"),
     [

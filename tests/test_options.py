@@ -13,7 +13,16 @@ import pytest
 from tcready import api
 from tcready.cli import ASKED, CommandOptions, app
 from tcready.dynamic.by_hand import _parser
-from tcready.options import Declared, ReadOptions, ReportOptions, RunOptions, WorkOptions, declared, words
+from tcready.options import (
+    BenchOptions,
+    Declared,
+    ReadOptions,
+    ReportOptions,
+    RunOptions,
+    WorkOptions,
+    declared,
+    words,
+)
 from tcready.project import options, target_tables
 from tcready.resolve import (
     COMMAND_LINE,
@@ -33,6 +42,14 @@ from tcready.schema.words import TcreadyError
 FIELDS = [(value, field) for value in ASKED for field in dataclasses.fields(value)]
 DECLARED = declared(*ASKED)
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "pages"
+
+
+def test_options_whose_fields_have_one_name_take_the_same_values() -> None:
+    """The command line is read by the names of fields, whatever command they belong to."""
+    kinds: dict[str, set[str]] = {}
+    for each in (*DECLARED, *declared(BenchOptions)):
+        kinds.setdefault(each.field, set()).add(each.option.kind)
+    assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize(

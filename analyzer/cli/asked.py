@@ -156,13 +156,12 @@ class CommandOptions:
             completes="files",
         ),
     )
-    against: tuple[int, int] | None = field(
+    against_version: tuple[int, int] | None = field(
         default=None,
         metadata=ask(
             "version",
             "Compare with what is predicted for this version of torch: which findings go, and which come. "
             "Requires --no-run.",
-            name="against-version",
             metavar="X.Y",
         ),
     )

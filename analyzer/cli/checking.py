@@ -56,7 +56,7 @@ def check(
     if show_settings:
         write_out(shown(api.settings_for(targets, settings), ASKED))
         return 0
-    if command.against is not None:
+    if command.against_version is not None:
         return _compare_versions(targets or (".",), command, settings)
     with telling(command.quiet) as (announce, progress):
         report = api.check(
@@ -92,7 +92,7 @@ def _compare_versions(targets: tuple[str, ...], command: CommandOptions, setting
 
     Only the static pass is compared: a run has the one torch that is installed.
     """
-    version, against = settings.read.torch, command.against
+    version, against = settings.read.torch, command.against_version
     if command.run is not False or command.observations:
         raise TcreadyError("--against-version compares what the source tells for two versions: add --no-run")
     if version is None or against is None:

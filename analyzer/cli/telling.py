@@ -16,6 +16,7 @@ from tcready.schema.progress import Progress
 from tcready.schema.words import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
 LONG = 10.0
@@ -160,7 +161,8 @@ class _Live:
     def __init__(self) -> None:
         self._clock = Clock()
         self._shown = contextlib.ExitStack()
-        self._is_shown = False
+        self._console: Console | None = None
+        """What shows the line, once there is one."""
 
     def __enter__(self) -> _Live:
         return self
@@ -169,20 +171,25 @@ class _Live:
         self._shown.close()
 
     def announce(self, text: str) -> None:
-        say(text)
+        if self._console is None:
+            say(text)
+            return
+        from rich.text import Text
+
+        self._console.print(Text(visible(text)), soft_wrap=True)  # above the line, which is drawn again
 
     def progress(self, now: Progress) -> None:
         if now.news:
             self.announce(f"[{self._clock.elapsed:.0f} s] {now.news}")
             return
         self._clock.put(now)
-        if self._is_shown or (now.stage == "reading" and self._clock.elapsed < SOON):
+        if self._console is not None or (now.stage == "reading" and self._clock.elapsed < SOON):
             return
         from rich.console import Console
 
-        self._is_shown = True
+        self._console = Console(stderr=True, highlight=False)
         # rich asks for the text again with each picture of the spinner: the seconds go on while nothing else is told
-        self._shown.enter_context(Console(stderr=True, highlight=False).status(self))
+        self._shown.enter_context(self._console.status(self))
 
     def __rich__(self) -> Text:
         from rich.text import Text
