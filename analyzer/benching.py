@@ -57,11 +57,13 @@ SURE = ("real_gain", "no_gain", "regression")
 """Verdicts that are based on an interval over processes."""
 MOST_SIZES = 64
 """The maximum number of sizes in a file: each is a case, which is warmed up and timed separately."""
-FIRST_BLOCKS, COMPILING = 10.0, 3.0
+FIRST_BLOCKS, COMPILING = 8.0, 2.0
 """Estimate of the time to a first answer: seconds for loading the compiler and for the first blocks, and the time to
 compile an arm, as a multiple of the eager calls and the capture in the check. Observed on quiet machines: 12 s after a
 check with a capture of 2 s (fixtures/models/clean_vit.py, two cores), and 16 s after one of 4 s (a policy of two
 layers, H200)."""
+SLOWEST = 1.5
+"""The largest estimate of how many times longer work takes: the average load includes that of the check itself."""
 REPEATED = (
     "inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads", "tiny", "config",
 )  # fmt: skip
@@ -458,7 +460,7 @@ def _with_bench(
     if left < (needed := _first_answer_after(seen, len(compared))):
         least = math.ceil((time.monotonic() - part.began + needed) / 10) * 10
         announce(
-            f"{left:.0f} s of the budget are left, but a first answer takes about {needed:.0f} s here: use --budget "
+            f"{left:.0f} s of the budget are left, but a first answer may take {needed:.0f} s here: use --budget "
             f"{least} or more"
         )
     announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
@@ -481,7 +483,9 @@ def _with_bench(
 def _first_answer_after(seen: Observation, arms: int) -> float:
     """Estimate the seconds until all arms have their first blocks: Inductor takes a few times as long as Dynamo."""
     capture = sum(stage.seconds or 0.0 for stage in seen.stages if stage.stage in ("eager", "capture"))
-    return (FIRST_BLOCKS + (arms - 1) * COMPILING * capture) * _slowdown()
+    return (
+        FIRST_BLOCKS * _slowdown() + (arms - 1) * COMPILING * capture
+    )  # the capture was as slow as what follows
 
 
 def _slowdown() -> float:
@@ -490,7 +494,7 @@ def _slowdown() -> float:
         others = max(os.getloadavg()[0] - 1, 0.0)  # 1 is this command itself
     except (OSError, AttributeError):  # the system keeps no such average
         return 1.0
-    return 1 + others / (os.cpu_count() or 1)
+    return min(1 + others / (os.cpu_count() or 1), SLOWEST)
 
 
 def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:

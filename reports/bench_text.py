@@ -139,11 +139,11 @@ def brief(bench: Bench, width: int) -> Iterator[Line]:
     for note in bench.notes:
         yield Line("  note         ", note, "dim")
     for item in bench.checklist:
-        if item.state == "fail":
+        if item.state == "fail" and item.detail not in bench.reason:
             yield Line("  failed       ", f"{item.item}: {item.detail}", "", "red")
     missing = [_missing(item, bench) for item in bench.checklist if item.state == "not_measured"]
     missing = [each for each in missing if each]
-    if missing:
+    if missing and bench.cases and not bench.failed:
         how = f": {bench.longer}" if bench.longer else "; -v has a command for each"
         yield Line("  not measured ", f"{', '.join(missing)}{how}", "dim")
 

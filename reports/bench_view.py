@@ -206,7 +206,7 @@ RESIDENT = Column(
 )
 LAUNCHES = Column("launches", lambda arm, _: _of(arm.kernel_launches, lambda count: f"{count:,}"))
 BREAKS = Column("breaks", lambda arm, _: _of(arm.breaks, str))
-RECOMPILES = Column("recompiles", lambda arm, _: _of(arm.recompiles, str))
+RECOMPILES = Column("later recompiles", lambda arm, _: _of(arm.recompiles, str))
 PARITY = Column("parity", lambda arm, _: _of(arm.parity, lambda same: "same" if same else "differs"))
 CALLS = Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number))
 TIMES = (VERDICT, CALL, SPEEDUP, P50, P95, P99)

@@ -60,6 +60,8 @@ class Layout:
     """Each finding's line of source."""
     details: bool
     """Of each run: the tables of what was asked for, and the regions."""
+    findings: int | None = None
+    """How many findings are shown one by one, at most; then neither stages nor what is installed is told."""
 
 
 LAYOUTS = (
@@ -67,6 +69,8 @@ LAYOUTS = (
     Layout(code=False, details=True),
     Layout(code=True, details=False),
     Layout(code=False, details=False),
+    Layout(code=False, details=False, findings=5),
+    Layout(code=False, details=False, findings=0),
 )
 """The fullest first."""
 
@@ -106,15 +110,16 @@ class BriefText(LongText):
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         loud = in_order(f for f in single if f.level != "note")
         last_on_line = {(finding.path, finding.line): finding for finding in loud}
-        for finding in loud:
-            is_last = last_on_line[finding.path, finding.line] is finding
-            self.brief(finding, code=self.layout.code and is_last)
         notes = in_order(f for f in single if f.level == "note")
-        for finding in notes:
-            self.brief(finding, code=False)
+        for finding in [*loud, *notes][: self.layout.findings]:
+            is_last = last_on_line.get((finding.path, finding.line)) is finding
+            self.brief(finding, code=self.layout.code and is_last)
+        if self.layout.findings and len(single) > self.layout.findings:
+            hidden = number(len(single) - self.layout.findings, "more finding")
+            self.line((f"... and {hidden} ({self.in_full})", "dim"))
         if single:
             self.line()
-        if not self.third_party:
+        if not self.third_party and self.layout.findings is None:
             self.installed([f for f in report.findings if f.origin == "third_party"], SHOWN_PLACES)
         ran = [target for target in report.targets if target.was_run]
         for target in ran:
@@ -130,7 +135,7 @@ class BriefText(LongText):
         skipped = [f"{item.path}: {item.reason}" for item in report.skipped]
         self.listing("skipped files", skipped, SHOWN_PLACES)
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
-        if single:
+        if single and self.layout.findings is None:
             name = self.names[(loud or notes)[0].fingerprint]
             more = f"`tcready explain {name}{visible(self.stored)}` explains that finding; `-v` shows the full report."
             if self.of_a_result:
@@ -161,6 +166,14 @@ class BriefText(LongText):
     # A finding
 
     def brief(self, finding: Finding, *, code: bool) -> None:
+        if any(target.observation.bench is not None for target in self.given.targets):
+            place = f"{finding.path}:{finding.line}:{finding.column}:"
+            what = f"{code_of(finding)} {finding.level} {finding.message}"
+            name = self.names[finding.fingerprint]
+            self.wrapped("", f"{place} {what} ({_known(finding)}) {name}", LEVEL_STYLE[finding.level])
+            if code:
+                self.source(finding, caret=False)
+            return
         self.line(
             (f"{visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
             " ",
@@ -183,11 +196,15 @@ class BriefText(LongText):
 
     def details(self, target: TargetReport) -> None:
         seen = target.observation
-        self.wrapped("", named_target(target, self.given.targets), style="bold underline")
+        is_short = self.layout.findings is not None
+        if not is_short:
+            self.wrapped("", named_target(target, self.given.targets), style="bold underline")
         about = [mode_words(target), *(f"{key} {value}" for key, value in environment_words(target))]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
         self.wrapped("  ", " · ".join(about), style="dim")
+        if is_short:
+            return
         self.stages(target)
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             self.row("" if index else "training", line)

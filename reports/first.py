@@ -123,7 +123,7 @@ def _by_bench(target: TargetReport) -> Step | None:
         return None
     compiled = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER]
     if all(arm.verdict == "failed" for arm in compiled):
-        return Step("leave it eager until a compiled arm runs and agrees: all of them failed")
+        return Step("leave it eager: every compiled arm failed")
     probably = "probably " if bench.verdict.startswith("likely") else ""
     return Step(f"leave it eager: no arm that was measured {probably}pays")
 
@@ -244,4 +244,6 @@ def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str
     whole = cover.seconds if alone and cover is not None else None
     share = f"{percent(min(lost / whole, 1.0))} of the time" if whole else duration(lost)
     is_timed = any(finding.cost.get("seconds") is not None for finding in group if finding.cost is not None)
-    return f"it makes {number(count, 'operation')}{f' ({share})' if is_timed else ''} run eagerly"
+    runs = sum(each.was_run for each in report.targets)
+    over = f", over all {runs} runs" if runs > 1 else ""
+    return f"it makes {number(count, 'operation')}{f' ({share})' if is_timed else ''} run eagerly{over}"

@@ -510,8 +510,9 @@ class LongText:
                 if line:
                     self.line(f"{'':17}> ", visible(line))
             table = [SHAPE_HEADINGS, *map(shape_cells, row.ranked)] if row.trials else []
+            width = max((len(setting) for setting, *_ in table), default=0)
             for setting, *cells in table:
-                self.line(f"{'':17}{setting:<13}" + "".join(f"{cell:>11}" for cell in cells).rstrip())
+                self.line(f"{'':17}{setting:<{width}}" + "".join(f"{cell:>11}" for cell in cells).rstrip())
             label = ""
         for text in seen.shapes.cut:
             self.row(label, f"not done: {text}")

@@ -16,6 +16,8 @@ from tcready.schema.static import Finding
 
 LINES = 60
 """Rows that the short form keeps to, if findings and targets are not too many for it."""
+BENCH_LINES, CASE_LINES = 25, 6
+"""The same for the bench of a target with one case, and what each further case adds. Findings make way there."""
 NARROWEST = 40
 
 
@@ -33,10 +35,10 @@ def render(
 
     First the verdict of each target and what to do about it, then a line or two a finding; `verbose` tells all of each
     finding and each run, the verdicts last with what to do. Of a sweep there are its tables, and all of that only with
-    `verbose`. Lines that a tool or a click may pick up (`path:line:col: ...`) are never wrapped. `third_party` shows
-    findings in installed packages one by one instead of one line a file and rule. `stored` is the file that holds the
-    report, if it was not made just now; `of_a_result`: whether what shows it is a value of a Python process, which has
-    `to_text`.
+    `verbose`. Lines that a tool or a click may pick up (`path:line:col: ...`) are never wrapped, except in the report of
+    a bench, which is about other things. `third_party` shows findings in installed packages one by one instead of one
+    line a file and rule. `stored` is the file that holds the report, if it was not made just now; `of_a_result`: whether
+    what shows it is a value of a Python process, which has `to_text`.
     """
     width = max(width, NARROWEST)
     swept = ""
@@ -50,10 +52,12 @@ def render(
         return f"{swept}\n{out.getvalue()}" if swept else out.getvalue()
     if swept:
         return swept
-    for layout in LAYOUTS:
+    benches = [each.observation.bench for each in report.targets if each.observation.bench is not None]
+    most = sum(BENCH_LINES + CASE_LINES * max(len(bench.cases) - 2, 0) for bench in benches) or LINES
+    for layout in LAYOUTS if benches else [each for each in LAYOUTS if each.findings is None]:
         out = io.StringIO()
         BriefText(plain(out), width, report, third_party, layout, stored, of_a_result=of_a_result).report()
-        if _rows(out.getvalue(), width) <= LINES:
+        if _rows(out.getvalue(), width) <= most:
             break
     if color:
         out = io.StringIO()

@@ -117,21 +117,20 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
     return verdict, "; ".join([reason, *_remarks(seen, verdict, limits)])
 
 
+def _bounds(ratio: Figure) -> str:
+    """Return the interval of a ratio in words, without figures if they would tell nothing."""
+    return "far apart" if ratio.high > FAR_APART * ratio.low else f"{ratio.low:.3f} to {ratio.high:.3f}"
+
+
 def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
     probable = likely(seen.within, limits.min_effect)
     if seen.processes < 2:
-        bounds = f"{speedup.low:.3f} to {speedup.high:.3f} in this process"
-        times = f"{speedup.median:.3f} times as fast as eager ({bounds})"
+        times = f"{speedup.median:.3f} times as fast as eager ({_bounds(speedup)} in this process)"
         causes = _causes(seen, limits) if probable == "likely_gain" else ()
         if probable in SLOW:
             causes = slowness(seen, limits.min_effect)
         return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
-    bounds = (
-        "bounds too far apart"
-        if speedup.high > FAR_APART * speedup.low
-        else f"{speedup.low:.3f} to {speedup.high:.3f}"
-    )
-    times = f"{speedup.median:.3f} times as fast as eager ({bounds} in {seen.processes} processes)"
+    times = f"{speedup.median:.3f} times as fast as eager ({_bounds(speedup)} in {seen.processes} processes)"
     verdict = shown(speedup, limits.min_effect)
     alike = seen.noise.ratio if seen.noise is not None else None
     if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
@@ -225,7 +224,7 @@ def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
         fewer = arm.kernels * (1 + min_effect) < eager.kernels
         what = "kernels" if arm.kernel_seconds is not None else "operators and kernels"
         if not fewer:
-            found.append(f"{arm.kernels} {what} against eager's {eager.kernels}: nothing was fused")
+            found.append(f"no fewer {what} than eager ({arm.kernels}, eager {eager.kernels})")
         before, after = eager.host_seconds, arm.host_seconds
         if arm.kernel_seconds is not None and before and after and after > before * (1 + min_effect):
             found.append(f"{time_text(after)} in Python and launches against eager's {time_text(before)}")
@@ -247,8 +246,8 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
     if seen.speedup is not None and seen.speedup.p50 is not None and seen.processes > 1:
         alone, slack = seen.speedup.p50, 1 + limits.min_effect
         if not seen.speedup.low / slack <= alone <= seen.speedup.high * slack:
-            bounds = f" ({seen.single.low:.3f} to {seen.single.high:.3f})" if seen.single else ""
-            found.append(f"{alone:.3f} times{bounds} if the device is synchronized after each call")
+            bounds = f" ({_bounds(seen.single)})" if seen.single else ""
+            found.append(f"{alone:.3f} times{bounds} if calls are timed one by one")
     if seen.recompiles and verdict not in SLOW:  # there it is one of the causes
         found.append(
             f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} after the first three calls"
@@ -301,7 +300,7 @@ def overall(
     eager = next((arm for arm in summary.arms if arm.arm == EAGER), None)
     if eager is None or eager.seconds is None:
         why = eager.reason if eager and eager.reason else "it was not timed"
-        return "not_run", f"there is no eager code to compare with: {why}", None
+        return "not_run", f"eager code was not timed: {why.removeprefix('it was not timed: ')}", None
     others = [arm for arm in summary.arms if arm.arm != EAGER]
     if not others:
         return "not_run", "no compiled arm was requested", EAGER

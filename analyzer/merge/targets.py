@@ -202,7 +202,8 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
     return TargetReport(
         observation=Observation(target.target, None, target.modes[0], stages, None, modules=modules),
         verdict="unknown",
-        verdict_reason="nothing was run; the regions are what the source predicts"
+        verdict_reason="nothing was run"
+        + ("; the regions are what the source predicts" if found else "")
         + (", over both modes" if len(target.modes) > 1 else "")
         + (f", and hold for {target.dtype}" if target.dtype else "")
         + _unknown(target.modules),

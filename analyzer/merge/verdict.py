@@ -127,7 +127,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     kind = (
         "regions that were compiled alone"
         if planned
-        else "regions free of breaks (single modules of torch aside)"
+        else "regions free of breaks, without single modules of torch,"
     )
     if any(region.name == "" and region.state == "proved" for region in found):
         kind = "the whole model with the plan's settings, and its regions,"

@@ -7,7 +7,7 @@ import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tcready.dynamic.worker.bench import memory
@@ -23,7 +23,7 @@ from tcready.dynamic.worker.toolchain import compiler_cache, missing_toolchain, 
 from tcready.dynamic.worker.torch_internals import dynamo, placement
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
-from tcready.events.record import Record
+from tcready.events.record import RecompileEvent, Record
 from tcready.schema.bench import Arm, ArmMeasured, BenchRequest
 from tcready.schema.words import EAGER
 
@@ -40,7 +40,7 @@ GAVE_UP = "Dynamo reached its recompile limit: later calls run eagerly"
 AGAIN = "compiled again"
 """The prefix of the note about recompilations."""
 MOST_NAMED = 3
-"""The most functions that this note names."""
+"""The most functions that this note names, and guards of each."""
 OWN_PARTS = (
     "the code compiles parts of itself: they stay compiled in `eager`, but not in the reference for parity"
 )
@@ -66,6 +66,8 @@ class Lane:
     """The seconds of a warm step."""
     drifts: bool = False
     """Whether calls change its model. All arms of a case are then called equally often."""
+    again: list[RecompileEvent] = field(default_factory=list)
+    """Every recompilation of its arm since the first call."""
     gave_up: bool = False
     """Whether its arm reached the recompile limit, so that code runs eagerly."""
 
@@ -251,10 +253,10 @@ def _counted(context: Context, own: list[Lane], record: Record) -> None:
     if running is None or running.eager:
         return
     graphs = sum(1 for frame in record.compiled if frame.ops)
-    again = _named_again(context, record)
     breaks = len(narrate.break_sites(record, context.names, None))
     for lane in own:
-        lane.add(graphs=graphs, breaks=breaks, recompiles=0, notes=(*lane.found.notes, *again))
+        lane.add(graphs=graphs, breaks=breaks, recompiles=0)
+        _note_again(context, lane, record)
         if not graphs and not lane.found.error:
             lane.out(COMPILED_NOTHING)
         lane.gave_up |= any_given_up(record)  # the case is not known
@@ -303,21 +305,32 @@ def count(context: Context, lane: Lane, record: Record) -> None:
     """Add recompilations to the lane."""
     if lane.arm is not None and not lane.arm.eager:
         again = sum(1 for event in record.recompiles if event.kept)
-        notes = (
-            () if any(note.startswith(AGAIN) for note in lane.found.notes) else _named_again(context, record)
-        )
-        lane.add(recompiles=(lane.found.recompiles or 0) + again, notes=(*lane.found.notes, *notes))
+        lane.add(recompiles=(lane.found.recompiles or 0) + again)
+        _note_again(context, lane, record)
         lane.gave_up |= any_given_up(record)
 
 
-def _named_again(context: Context, record: Record) -> tuple[str, ...]:
-    """Return a note with the recompilations and their reasons; empty if there were none."""
-    found = narrate.join_recompiles(narrate.recompiles(record, context.names, None, False))
-    parts = [f"{each.path}:{each.line} {each.symbol} ({each.reasons[0]})" for each in found if each.reasons]
-    number = len(record.recompiles)
-    more = f", and {len(parts) - MOST_NAMED} more" if len(parts) > MOST_NAMED else ""
+def _note_again(context: Context, lane: Lane, record: Record) -> None:
+    """Add the recompilations of a record to the lane, and name all of them in one note with the guards that failed."""
+    lane.again += [event for event in record.recompiles if event.kept]
+    if not lane.again or not record.recompiles:
+        return
+    every = Record(recompiles=lane.again)
+    found = narrate.join_recompiles(narrate.recompiles(every, context.names, None, False))
+    parts = [
+        f"{each.path}:{each.line} {each.symbol} ({_few(each.reasons, '; ')})"
+        for each in found
+        if each.reasons
+    ]
+    number = len(lane.again)
     times = f"{number} time{'' if number == 1 else 's'}"
-    return (f"{AGAIN}: {times}: {', '.join(parts[:MOST_NAMED])}{more}",) if parts else ()
+    other = tuple(note for note in lane.found.notes if not note.startswith(AGAIN))
+    lane.add(notes=(*other, *([f"{AGAIN}: {times}: {_few(parts, ', ')}"] if parts else [])))
+
+
+def _few(parts: Sequence[str], between: str) -> str:
+    more = f"{between}and {len(parts) - MOST_NAMED} more" if len(parts) > MOST_NAMED else ""
+    return between.join(parts[:MOST_NAMED]) + more
 
 
 def any_given_up(record: Record) -> bool:

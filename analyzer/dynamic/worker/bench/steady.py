@@ -142,9 +142,10 @@ def first_answer(lanes: list[Lane], calls: int) -> str:
     for arm in others:
         rounds = sorted(one / two for one, two in zip(base.blocks, arm.blocks, strict=False))
         if len(rounds) >= LEAST_ROUNDS:
-            ratio = (
-                f"{statistics.median(rounds):.2f} times ({rounds[0]:.2f} to {rounds[-1]:.2f} in this process)"
-            )
+            middle = statistics.median(rounds)
+            # As in the report: few rounds say little, so the interval is twice as wide as needed to hold them.
+            wide = max(middle / rounds[0], rounds[-1] / middle) ** 2
+            ratio = f"{middle:.2f} times ({middle / wide:.2f} to {middle * wide:.2f} in this process)"
             parts.append(f"{arm.arm} {time_text(statistics.median(arm.blocks))}, {ratio}")
     where = f" in {base.case}" if base.case else ""
     where += f" for {calls} calls" if calls > 1 else ""
