@@ -434,8 +434,11 @@ def remedy_sentence(remedy: Remedy) -> str:
     """What a remedy brings, and what it risks."""
     if remedy.speedup is None:
         return f"{remedy.name}: {remedy.error or 'it was not timed'}"
-    without = f" ({remedy.without.median:.2f} without it)" if remedy.without is not None else ""
-    return f"{remedy.name}: {remedy.speedup.median:.2f} times as fast as eager{without}; but {remedy.risk}"
+    against = ""
+    if remedy.without is not None:
+        overlap = max(remedy.speedup.low, remedy.without.low) <= min(remedy.speedup.high, remedy.without.high)
+        against = f", {ratio_interval(remedy.without)} without it{': no clear difference' if overlap else ''}"
+    return f"{remedy.name}: {ratio_interval(remedy.speedup)} of eager's speed{against}; but {remedy.risk}"
 
 
 def ways(bench: Bench) -> Iterator[tuple[str, str]]:
