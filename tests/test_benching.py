@@ -508,7 +508,7 @@ def test_a_first_answer_takes_longer_where_others_use_the_processors(monkeypatch
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
         needed[load] = benching._first_answer_after(SEEN, 2)
     assert needed[0.2] == needed[1.0]
-    assert needed[3.0] == 2 * needed[1.0]
+    assert needed[3.0] == 1.5 * needed[1.0], "at most: the average includes the load of the check itself"
 
 
 def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

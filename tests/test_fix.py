@@ -402,7 +402,7 @@ WATCHED = {
     "a new assertion": ("y = x", "assert f(x), 'no'", [], ["f(x)"]),
     "in a lambda": ("y = lambda: 1 if x else 2", "y = 1", ["x"], []),
     "in a function of its own": ("def y():\n        return 1 if x else 2", "y = 1", ["x"], []),
-    "turned round": ("y = f(x) if x is None else x", "y = x if x is not None else f(x)", ["x is None"], []),
+    "turned round": ("y = f(x) if x is None else x", "y = x if x is not None else f(x)", [], []),
     "apart from Python's part": ("y = 1 if k and x else 2", "y = where(x) if k else 2", ["k and x", "x"], []),
     "compiled alone": (
         "y = x",

@@ -13,6 +13,7 @@ from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
     DOUBLE_BY_DEFAULT,
     FROZEN,
+    GRADIENTS_LEFT,
     IN_MODULES,
     LOGGED,
     OF_MODULES,
@@ -61,6 +62,8 @@ def altered(
             stack.enter_context(modes_inside_turned(model))
         if variation == FROZEN:
             stack.enter_context(frozen(model))
+        if variation == GRADIENTS_LEFT:
+            stack.enter_context(gradients_left(model))
         if variation == OTHER_WEIGHTS:
             stack.enter_context(other_weights(model, draw))
         yield
@@ -90,6 +93,19 @@ def frozen(model: Any) -> Iterator[None]:
     finally:
         for each, trained in known:
             each.requires_grad_(trained)
+
+
+@contextlib.contextmanager
+def gradients_left(model: Any) -> Iterator[None]:
+    """Parameters with the gradients of a step that came before."""
+    parameters = [*model.parameters()] if isinstance(model, nn.Module) else []
+    for each in parameters:
+        each.grad = torch.ones_like(each) if each.requires_grad else None
+    try:
+        yield
+    finally:
+        for each in parameters:
+            each.grad = None
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ from tcready.dynamic.worker.proof.variations import (
     ENVIRONMENT,
     FROZEN,
     GIVEN,
+    GRADIENTS_LEFT,
     GRADIENTS_TURNED,
     IN_BFLOAT16,
     IN_INFERENCE_MODE,
@@ -174,8 +175,7 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
     found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, OTHER_MODE_INSIDE, *LOGGED]
     found += [FROZEN] if mode == "train" else []
     found += ENVIRONMENT if request.environment else []
-    found += [IN_INFERENCE_MODE] if mode == "infer" else []
-    found += [ON_META] if mode == "infer" else []
+    found += [IN_INFERENCE_MODE, GRADIENTS_LEFT, ON_META] if mode == "infer" else []
     found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
     return tuple(found)
 

@@ -607,6 +607,8 @@ another one than that of the inputs."""
 DOUBLE_BY_DEFAULT = "given, with float64 as the default dtype"
 OTHER_MODE_INSIDE = "given, with the modules inside in the other mode"
 FROZEN = "given, with every other parameter frozen"
+GRADIENTS_LEFT = "given, with gradients left on the parameters"
+"""In inference, where what a call leaves of them is compared: a call may clear them."""
 ENVIRONMENT = {
     f"given, with environment variables that are {value or 'empty'}": value for value in ("0", "2", "")
 }
@@ -621,6 +623,7 @@ OF_SETTINGS = (
     DOUBLE_BY_DEFAULT,
     OTHER_MODE_INSIDE,
     FROZEN,
+    GRADIENTS_LEFT,
     *ENVIRONMENT,
     *LOGGED,
 )
