@@ -376,7 +376,8 @@ class LongText:
         for stage in climbed:
             detail = stage.detail or STAGE_WORD[stage.state]
             if stage.state == "not_run" and stage.detail:
-                detail = f"not run: {stage.detail}"
+                bench = target.observation.bench if stage.stage == "speed" else None
+                detail = f"{'not decided' if bench and bench.cases else 'not run'}: {stage.detail}"
             took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
             lead = f"  {STAGE_SIGN[stage.state]} {stage.stage:<9} "
             style = STAGE_STYLE[stage.state]

@@ -1041,3 +1041,12 @@ def test_another_stack_is_named_and_not_compared() -> None:
     )
     assert not regressed(replace(stored(10 * MS, 1), cases=()), stored(12 * MS, 2), 0.05).comparable
     assert not regressed(stored(10 * MS, 1, ()), stored(12 * MS, 2, ()), 0.05).comparable
+
+
+def test_the_number_of_calls_that_are_timed_as_one_is_noted() -> None:
+    def notes(calls: int) -> tuple[str, ...]:
+        ran = [replace(each, request=replace(each.request, calls=calls)) for each in GAIN]
+        return of(ran).notes
+
+    assert "one call stands for 8 calls in a row" in notes(8)
+    assert notes(1) == ()

@@ -207,8 +207,11 @@ def _on_device(processes: Sequence[BenchProcess]) -> bool:
 
 
 def _notes(processes: Sequence[BenchProcess]) -> tuple[str, ...]:
-    """Return the first note of each kind."""
+    """Return the first note of each kind, and how many calls are timed as one."""
     found: dict[str, str] = {}
+    calls = max((process.request.calls for process in processes), default=1)
+    if calls > 1:
+        found["steps"] = f"one call stands for {calls} calls in a row"
     for answer in (process.answer for process in processes):
         for note in (*answer.notes, *(note for row in answer.measured for note in row.notes)):
             found.setdefault(note.partition(":")[0], note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -507,3 +507,43 @@ def test_a_training_loop_makes_its_own_steps(loops: Path) -> None:
 def test_a_loop_that_is_no_function_is_told(loops: Path) -> None:
     answer = timed_loop(loops, {"loop": "net.py::Attends"})
     assert answer.failure == "--loop net.py::Attends: not a function"
+
+
+COUNTS = """\
+import torch
+from torch import nn
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+    def forward(self, x):
+        self.n += 1
+        return x * self.n
+
+def get_inputs():
+    return (torch.randn(4, 8),)
+"""
+
+
+def test_every_recompilation_up_to_the_limit_is_counted_and_named(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(COUNTS)
+    short = {"blocks": 3, "warm_least": 12, "warm_most": 12, "seconds": 2.0}
+    arms = Arm(EAGER, ""), CAPTURED
+    _, compiled = measure("steady", "net.py::Counts", *arms, root=tmp_path, asked=short).measured
+    (note,) = (note for note in compiled.notes if note.startswith("compiled again"))
+    assert note.startswith("compiled again: 7 times: net.py:9 Counts.forward (")
+    assert note.count("n == ") == 3, "the guards of the first three"
+    assert note.endswith("; and 4 more)")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "told"),
+    [((8.0, 7.7, 29.7), "8.00 times (0.58 to 110.26 in this process)"),
+     ((2.0, 2.0, 2.1), "2.00 times (1.81 to 2.21 in this process)")],
+)  # fmt: skip
+def test_the_first_answer_is_no_surer_than_its_rounds(ratios: tuple[float, ...], told: str) -> None:
+    eager = Lane(ArmMeasured(EAGER, None, blocks=ratios), arm=cast("Running", object()))
+    compiled = Lane(ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("Running", object()))
+    assert told in steady.first_answer([eager, compiled], 1)
