@@ -527,6 +527,7 @@ def bench(
         benching.refuse_several(planned)
         benching.refuse_another_plan(planned, asked)
         benching.refuse_another_bench(planned, chosen, asked)
+        benching.announce_short_budget(asked, announce)
         return lambda seen: benching.benched(
             seen,
             planned,

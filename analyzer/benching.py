@@ -62,6 +62,8 @@ FIRST_BLOCKS, COMPILING = 8.0, 2.0
 compile an arm, as a multiple of the eager calls and the capture in the check. Observed on quiet machines: 12 s after a
 check with a capture of 2 s (fixtures/models/clean_vit.py, two cores), and 16 s after one of 4 s (a policy of two
 layers, H200)."""
+LEAST_BUDGET = 20.0
+"""Seconds to the first answer for a model of one layer: 6 to 8 for importing torch and the check, then FIRST_BLOCKS."""
 SLOWEST = 1.5
 """The largest estimate of how many times longer work takes: the average load includes that of the check itself."""
 REPEATED = (
@@ -381,6 +383,15 @@ def refuse_several(planned: Sequence[PlannedRun]) -> None:
         every = ", ".join(each.target for each in planned)
         raise TcreadyError(
             f"a bench takes one target: name one of {every}" if every else "found no target that can be run"
+        )
+
+
+def announce_short_budget(wanted: BenchOptions, announce: Tell) -> None:
+    """Say before anything starts that a budget is too short for any answer. A model may need more: see `_with_bench`."""
+    if schedule.budget_of(wanted) < LEAST_BUDGET:
+        announce(
+            f"a budget of {schedule.budget_of(wanted):g} s is too short for an answer: a check and first blocks of the "
+            f"smallest model take about {LEAST_BUDGET:.0f} s"
         )
 
 

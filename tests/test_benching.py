@@ -698,3 +698,11 @@ def test_another_machine_is_refused_once_the_check_knows_it(before: str) -> None
     there = dataclasses.replace(SEEN, environment={"torch": "2.14.0", "cpu": "x"})
     with pytest.raises(TcreadyError, match=r"torch \(2.13.0, now 2.14.0\)"):
         benching.refuse_another_machine(before, there)
+
+
+def test_a_budget_that_is_too_short_for_any_answer_is_named_first() -> None:
+    said: list[str] = []
+    for budget in (8.0, 25.0):
+        benching.announce_short_budget(BenchOptions(bench_budget=budget), said.append)
+    (text,) = said
+    assert text.startswith("a budget of 8 s is too short for an answer")
