@@ -484,7 +484,7 @@ class LongText:
         wanting = [found for found in seen.custom_ops if is_wanting(found)]
         others = len(seen.custom_ops) - len(wanting)
         count = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
-        self.row("custom ops", count + ("; the HTML and the JSON hold the code to add" if wanting else ""))
+        self.row("custom ops", count + ("; --html shows the code to add" if wanting else ""))
         for found in wanting[:MANY_ROWS]:
             self.row("", f"{found.path}:{found.line} {found.name}: {lacks_sentence(found)}")
         self.more(len(wanting))

@@ -45,7 +45,7 @@ def check(fact: Call) -> Claim | None:
     if name.startswith(f"{CUSTOM_OP}."):
         operator = "::".join(name.removeprefix(f"{CUSTOM_OP}.").split(".", 1))
         return Claim(
-            f"no fake kernel of `{operator}` is in sight: without one compiling raises here",
+            f"`{operator}` has no fake kernel in the code that was read: compiling fails here without one",
             "medium",
             "compile_error",
         )
@@ -54,7 +54,7 @@ def check(fact: Call) -> Claim | None:
     namespace = name.removeprefix("torch.ops.").partition(".")[0]
     if namespace in BUILT_IN or namespace.startswith("_"):
         return None
-    return Claim(f"no fake kernel of `{name}` is in sight: without one the graph ends here", "medium")
+    return Claim(f"`{name}` has no fake kernel in the code that was read: the graph ends here without one", "medium")
 
 
 def has_fake_kernel(fact: Call) -> bool:

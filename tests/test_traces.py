@@ -171,7 +171,7 @@ def test_a_trace_in_which_nothing_broke_is_no_pass(project: Path, tmp_path: Path
     report = api.check_trace(str(job.written(tmp_path / "trace")), root=project)
     (target,) = report.targets
     assert target.verdict == "unknown"
-    assert "how much ran in graphs it does not tell" in target.verdict_reason
+    assert "a trace does not show how much ran in graphs" in target.verdict_reason
     assert (
         run("report", "--trace", str(tmp_path / "trace"), "-q", "--fail-on", "error") == 1
     )  # line 12 is predicted

@@ -113,7 +113,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     if not troubles and run.observation.trace is not None:
         return (
             "unknown",
-            f"nothing broke in what the trace holds; how much ran in graphs it does not tell{missing}",
+            f"nothing broke in what the trace holds; a trace does not show how much ran in graphs{missing}",
         )
     if not troubles:
         share = run.observation.coverage.share if run.observation.coverage else 1.0

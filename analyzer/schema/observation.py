@@ -152,5 +152,5 @@ def holds_for(seen: Observation) -> str:
     dtype = str(known.get("dtype") or "").removeprefix("torch.")
     limits = [] if dtype in ("", "float32", "float") else [dtype]
     if device_kind(seen) == "meta":
-        limits.append("the device meta, where values are unknown")
+        limits.append("the device meta: shapes only, no values")
     return " on ".join(limits)

@@ -58,7 +58,7 @@ def test_a_clean_model_is_ready_and_the_verdict_names_what_did_not_run(tmp_path:
     (target,) = report_of(seen).targets
     assert (target.verdict, target.verdict_reason) == (
         "ready",
-        "captured whole; backend, parity and speed not run; holds for the device meta, where values are unknown",
+        "captured whole; backend, parity and speed not run; holds for the device meta: shapes only, no values",
     )
     assert stage(seen, "fullgraph").state == "pass"
     for name in ("parity", "backend", "shapes", "plan"):

@@ -260,7 +260,7 @@ def test_only_a_run_that_is_asked_for_makes_inputs_up(tmp_path: Path) -> None:
     assert net.observation.convention == "synthesised: x float32 (2, 13)"
     assert net.verdict == "ready"
     assert net.verdict_reason.endswith("; the inputs were made up")
-    assert "model.py::Net: nobody gave the inputs: made up were x float32 (2, 13)" in report.warnings
+    assert "model.py::Net: the inputs were made up: x float32 (2, 13)" in report.warnings
     assert exit_code(report) == 0
 
 

@@ -93,7 +93,7 @@ def _built(context: Context) -> None:
             journal.write("build, looking for inputs")
             made = synthesis.synthesise(build_anew(), work, lambda error: one_line(error, work.root))
             journal.add(convention=f"{SYNTHESISED}{made.label}", inputs_from="made_up")
-            journal.warn(f"nobody gave the inputs: made up were {made.label}")
+            journal.warn(f"the inputs were made up: {made.label}")
 
             def draw(seed: int) -> tuple[Case, ...]:
                 del seed  # made up as they are, they are the same from any
