@@ -234,6 +234,8 @@ class _Gone:
     """Functions that cannot be called in all the ways that they could."""
     declared: tuple[Span, ...] = ()
     """What is declared otherwise."""
+    unread: tuple[Span, ...] = ()
+    """Functions that do not read a parameter or an attribute any more."""
 
 
 @dataclass(frozen=True)
@@ -760,6 +762,7 @@ class Work:
                     tuple(span for each in differs for span in each.once),
                     tuple(span for each in differs for span in each.takes),
                     tuple(span for each in differs for span in each.declared),
+                    tuple(span for each in differs for span in each.unread),
                 )
             )
             numbers |= dict.fromkeys(number for each in differs for number in each.numbers)
@@ -856,6 +859,9 @@ class Work:
             return (
                 f"{self._shown(span.path)}:{span.line} takes other parameters: no call shows who passes them"
             )
+        for span in gone.unread:
+            where = f"{self._shown(span.path)}:{span.line}"
+            return f"{where} reads one parameter less, or an attribute that is set to one: no call shows its other values"
         for span in gone.declared:
             where = f"{self._shown(span.path)}:{span.line}"
             return f"{where} is declared otherwise, or not any more: no call shows what depends on that"

@@ -55,6 +55,9 @@ class Changed:
     declared: tuple[Span, ...] = ()
     """What is declared otherwise, or not any more, so that no call need show it: classes and what they derive from,
     decorators, functions that are gone or defined more than once, `global` and `nonlocal`."""
+    unread: tuple[Span, ...] = ()
+    """Functions of the first text that read a parameter, or an attribute that a constructor sets to one, and do not any
+    more: calls with other values of it would differ."""
     numbers: tuple[float, ...] = ()
     """Of tests and statements that differ: numbers that something is compared with, then others."""
 
@@ -118,6 +121,8 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     compiled: list[Span] = []
     once: list[Span] = []
     takes: list[Span] = []
+    unread: list[Span] = []
+    settable = _set_to_parameters(trees[0]) & _set_to_parameters(trees[1])
     declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
     more: list[float] = []
@@ -137,6 +142,11 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             declared.append(_span(path, before, function, 1))
         if other is not None and not _accepts(other, function):
             takes.append(_span(path, before, function, 1))
+        if other is not None and (
+            (_parameters_read(function) - _parameters_read(other)) & _parameters(other)
+            or settable & _attributes_read(function) - _attributes_read(trees[1])
+        ):
+            unread.append(_span(path, before, function, 1))
     # what an operator does in its kernel is seen by those that call it where it is compiled
     pairs += [
         (nothing, _scope(function))
@@ -192,6 +202,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(once),
         _each(takes),
         _each(declared),
+        _each(unread),
         tuple(dict.fromkeys((*numbers, *more)))[:NUMBERS],
     )
 
@@ -637,9 +648,49 @@ def _accepts(
         (positional[: len(in_order)] == in_order or (two.vararg is not None and not positional))
         and (named <= by_name or two.kwarg is not None)
         and (one.vararg is None or two.vararg is not None)
-        and (one.kwarg is None or two.kwarg is not None)
+        and (one.kwarg is None) == (two.kwarg is None)  # a name that is misspelt would be taken
         and added <= {*_defaults(after)}
     )
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    taken = function.args
+    return {each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)}
+
+
+def _parameters_read(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The parameters of a function that it reads."""
+    names = {
+        node.id
+        for statement in function.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    return names & _parameters(function)
+
+
+def _attributes_read(tree: ast.AST) -> set[str]:
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def _set_to_parameters(tree: ast.Module) -> set[str]:
+    """The attributes of `self` that constructors set to one of their parameters."""
+    return {
+        target.attr
+        for _, function in _functions(tree)
+        if function.name == "__init__"
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
+        if node.value.id in _parameters(function)
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == "self"
+    }
 
 
 def _gives_value(node: ast.AST) -> bool:

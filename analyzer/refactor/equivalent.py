@@ -128,7 +128,12 @@ def _local_names(function: ast.AST) -> frozenset[str]:
     """Return the names of variables that nothing but the function itself sees: none if it has functions in it, or looks
     at names. What is bound by a parameter, a comprehension, an import, `except` or `global` keeps its name."""
     stored: set[str] = set()
-    kept: set[str] = set()
+    kept = {
+        name.id
+        for each in _evaluated_outside(function)
+        for name in ast.walk(each)
+        if isinstance(name, ast.Name)
+    }
     for node in ast.walk(function):
         if isinstance(node, ast.Name):
             if node.id in _READ_NAMES:
@@ -150,6 +155,17 @@ def _local_names(function: ast.AST) -> frozenset[str]:
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             kept.update(node.names)
     return frozenset(stored - kept)
+
+
+def _evaluated_outside(function: ast.AST) -> list[ast.AST]:
+    """Return the decorators, defaults and annotations of a function: names in them are not its own."""
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    taken = function.args
+    every = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
+    annotations = [function.returns, *(each.annotation for each in every if each is not None)]
+    found = [*function.decorator_list, *taken.defaults, *taken.kw_defaults, *annotations]
+    return [each for each in found if each is not None]
 
 
 class _Renamed(ast.NodeTransformer):

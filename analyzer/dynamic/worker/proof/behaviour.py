@@ -115,6 +115,7 @@ def behaviour(
     seed_generators()
     before = _names(watched)
     written = _versions(model)
+    kept = _containers(model)
     error: BaseException | None = None
     output: Any = None
     containers: frozenset[Pair] = frozenset()
@@ -150,7 +151,7 @@ def behaviour(
         [*map(_in_autograd, found)],
         grads,
         [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
-        state_of(model) | _rewritten(model, written),
+        state_of(model) | _rewritten(model, written) | _replaced(model, kept) | _attached(found, error),
         moved,
         left,
         process | left_otherwise(set_before, set_after),
@@ -332,6 +333,15 @@ TRIGGERED = "(Triggered internally at "
 """A part of each warning that torch's C++ code gives. Such a warning may name any line of Python."""
 
 
+def _said(named: Mapping[str, Any]) -> str:
+    """Return the message of a call of a logger, given its local variables, with its arguments if they fit."""
+    message, args = str(named.get("msg")), named.get("args")
+    try:
+        return message % args if args else message
+    except Exception:  # whatever the arguments raise; a logger would print that
+        return message
+
+
 @contextlib.contextmanager
 def _below_the_level(text: io.StringIO) -> Iterator[None]:
     """Notes what is not logged as its logger is set to a higher level: another user may set a lower one."""
@@ -342,7 +352,7 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
         caller = sys._getframe(1)
         of_torch = logger.name.partition(".")[0] == "torch"  # it notes what it compiles
         if not is_enabled and not of_torch and caller.f_globals.get("__name__") == "logging":
-            text.write(f"not logged: {level} {logger.name} {caller.f_locals.get('msg')!s}\n")
+            text.write(f"not logged: {level} {logger.name} {_said(caller.f_locals)}\n")
         return is_enabled
 
     logging.Logger.isEnabledFor = noting  # type: ignore[method-assign,assignment]
@@ -412,6 +422,7 @@ def state_of(model: Any) -> dict[str, Any]:
         for key in module._non_persistent_buffers_set:
             found[f"{name}.{key}".lstrip(".") + NOT_SAVED] = True
     found["order of parameters"] = ", ".join(name for name, _ in model.named_parameters())
+    found["order of modules"] = ", ".join(name for name, _ in model.named_modules())
     for name, parameter in model.named_parameters():
         found[f"parameter {name}, trained"] = parameter.requires_grad
         if parameter.grad is not None:
@@ -456,6 +467,35 @@ def _version(parameter: nn.Parameter) -> tuple[int, int, Any]:
 
 SAMPLED = 50
 """Numbers of each parameter of a large model that are looked at."""
+
+
+def _containers(model: Any) -> dict[str, Any]:
+    """The dicts, lists, sets and buffers that modules keep: others may hold them as well."""
+    found: dict[str, Any] = {}
+    for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
+        own = [(key, value) for key, value in vars(module).items() if not key.startswith("_")]
+        kept = [(key, value) for key, value in own if isinstance(value, (dict, list, set))]
+        found |= {f"{name}.{key}".lstrip("."): value for key, value in (*kept, *module._buffers.items())}
+    return found
+
+
+def _replaced(model: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Which of them are other objects now."""
+    now = _containers(model)
+    return {f"{name}, another object": True for name in kept if now.get(name) is not kept[name]}
+
+
+def _attached(outputs: Sequence[Any], error: BaseException | None) -> dict[str, Any]:
+    """Attributes that the user's code gave to output tensors, or to an exception of its own."""
+    found = {
+        f"attribute {name} of output {number}": plain(value)
+        for number, output in enumerate(outputs)
+        if isinstance(output, torch.Tensor)
+        for name, value in vars(output).items()
+    }
+    if error is not None and type(error).__module__.partition(".")[0] not in ("builtins", "torch"):
+        found |= {f"attribute {name} of the exception": plain(value) for name, value in vars(error).items()}
+    return {name: value for name, value in found.items() if not name.split()[1].startswith("_")}
 
 
 def _rewritten(model: Any, versions: Mapping[str, tuple[int, int, Any]]) -> dict[str, Any]:
@@ -566,6 +606,8 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or (is_plain(one) and is_plain(other) and one == other)
 
 
+_LINE_OF_TRACE = re.compile(r"(?<=\"), line \d+(?=, in )")
+"""In a printed traceback: a change moves lines."""
 NOT_SAVED = ", a buffer that is not saved"
 PRINTED = "what is printed"
 FILE = "file "
@@ -690,6 +732,7 @@ def difference(
 
 def printed_otherwise(before: str, after: str, ignored: frozenset[str]) -> str | None:
     """Return which line is printed, logged or warned of before or after a change alone, or None if none is."""
+    before, after = (re.sub(_LINE_OF_TRACE, "", text) for text in (before, after))
     if PRINTED in ignored:
         before, after = _without_numbers(before), _without_numbers(after)
     if before == after:

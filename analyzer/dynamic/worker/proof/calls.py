@@ -51,16 +51,17 @@ from tcready.dynamic.worker.proof.variations import (
     IN_TURN,
     LEFT_OUT,
     LOGGED,
+    MASKS_FOR_NONE,
     NUMBERS_FOR_NONE,
     OF_MODULES,
     OF_PYTHON,
     ON_META,
     OTHER_MODE_INSIDE,
-    OTHER_STRINGS,
     OTHER_WEIGHTS,
     RETYPED,
     SECOND_ORDER,
     SEEDED,
+    STRINGS,
     TENSORS_FOR_NONE,
     TWICE,
     UNDER_AUTOCAST,
@@ -431,13 +432,17 @@ def _of_another_type(
         return value if type(value) in PLAIN and value == default else default
     if variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim():
         return value.item() if is_open or _NO_TENSOR.search(annotation) else value
-    if variation == OTHER_STRINGS and type(value) is str:
-        return f"{value}_2"
+    if variation in STRINGS and type(value) is str:
+        return STRINGS[variation](value)
     if value is None and like is not None:
         if variation == TENSORS_FOR_NONE and (is_open or _TENSOR.search(annotation)):
             return like.detach().flip(tuple(range(like.dim())))
-        if variation == NUMBERS_FOR_NONE and (is_open or _NUMBER.search(annotation)):
-            return 1
+        if variation == MASKS_FOR_NONE and (is_open or _TENSOR.search(annotation)):
+            mask = torch.ones(like.shape[:-1] or like.shape, dtype=torch.bool, device=like.device)
+            mask.view(-1)[1::2] = False
+            return mask
+        if variation in NUMBERS_FOR_NONE and (is_open or _NUMBER.search(annotation)):
+            return NUMBERS_FOR_NONE[variation]
     return value
 
 

@@ -32,7 +32,6 @@ from tcready.dynamic.worker.proof.behaviour import (
     heard,
     left_by_exception,
     noticed,
-    printed_otherwise,
     restless,
     same_digits,
     spoken_otherwise,
@@ -67,7 +66,7 @@ from tcready.dynamic.worker.proof.rounding import (
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.surroundings import environment_read
+from tcready.dynamic.worker.proof.surroundings import environment_read, left_otherwise, surroundings
 from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
     BY_CHANCE,
@@ -146,8 +145,8 @@ class Trace:
     alone: list[Key] = field(default_factory=list)
     """The calls of functions alone that did so, or that an exception of the user's own ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    building: str = ""
-    """What importing and building the model prints, logs and warns of."""
+    building: Behaviour = field(default_factory=Behaviour)
+    """What importing and building the model prints, and sets for the process."""
     shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
     """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
     these calls did not take both sides of every test: a branch may decide on it."""
@@ -249,7 +248,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
     sides = Sides(request.tests, request.statements)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     with sides:
-        why, building = _begun(context)
+        why, building, moving = _begun(context)
         if why:
             return ProofResult(failure=why)
         models = Models(context)
@@ -297,8 +296,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again) | _restless_if_logged(context, request)
-        if trace.building and not _says_the_same(context, trace.building):
-            trace.restless |= {PRINTED}
+        trace.restless |= moving
         if context.work.options.device != "cpu" or not same_digits(first, again):
             trace.rounding = _rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
@@ -538,6 +536,8 @@ def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Tr
         telling += (ONES, ONE_TRUE)
     apart = any("is_compiling" in text for _, text in variant.sources)
     trial = _compiled(models, request, trial, trace, telling, speaks=speaks, apart=apart)
+    if apart and not trial.difference and "train" in request.modes:
+        trial = _trained_apart(models, request, trace, trial)
     if chooses and not trial.difference and "train" in request.modes:
         trial = _trained(models, request, trace, trial)
     if not trial.difference and fake_kernels.registers(variant):
@@ -557,7 +557,7 @@ def _eager(
     """The calls on a variant against those in the trace, and the models that made them; without the trace if something
     differs."""
     models = Models(context)
-    why, building = _begun(context)
+    why, building, _ = _begun(context)
     if why:
         return Trial(variant.name, context.journal.observation), None, models
     trace: Trace = torch.load(trace_path, weights_only=False)
@@ -565,9 +565,8 @@ def _eager(
         trace.wide = WideCalls(
             *(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths)
         )
-    text = printed_otherwise(trace.building, building, trace.restless)
-    if text is not None:
-        text += " (import and build of the model)"
+    found = difference(trace.building, building, trace.restless)
+    text = f"{found[1]} (import and build of the model)" if found is not None else None
     if _weights(models, request) != trace.weights:
         text = "the state_dict differs after the build"
     if text is not None:
@@ -693,23 +692,26 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
     return found
 
 
-def _begun(context: Context) -> tuple[str | None, str]:
-    """Import and build. Return why that failed, in one line, and what it prints, logs and warns of."""
+def _begun(context: Context) -> tuple[str | None, Behaviour, frozenset[str]]:
+    """Import and build. Return why that failed, in one line; what it prints and sets for the process; and what of that
+    differs between two builds, because it tells the time."""
     with heard() as (printed, _), contextlib.suppress(RunEndedError):
+        within = surroundings()  # warnings have other filters meanwhile
         climb(context, TO_A_MODEL)
+        process = left_otherwise(within, surroundings())
     context.journal.write("")
     failed = [
         s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
     ]
-    return f"{failed[0].stage}: {failed[0].detail}" if failed else None, printed.getvalue()
-
-
-def _says_the_same(context: Context, text: str) -> bool:
-    """Return whether another build of the model prints, logs and warns of nothing that is not in a text. It does if it
-    tells the time."""
-    with heard() as (printed, _):
+    if failed:
+        return f"{failed[0].stage}: {failed[0].detail}", Behaviour(), frozenset()
+    seen = Behaviour(printed=printed.getvalue(), process=process)
+    if not seen.printed:
+        return None, seen, frozenset()
+    with heard() as (again, _):
         context.build_as("infer", SEED_BUILD + 1)
-    return {*printed.getvalue().splitlines()} <= {*text.splitlines()}
+    moves = not {*again.getvalue().splitlines()} <= {*seen.printed.splitlines()}
+    return None, seen, frozenset({PRINTED} if moves else ())
 
 
 def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
@@ -838,6 +840,28 @@ def _ended_so_before(
         and compiled.error is None
         and trace.compiled_differing(key, before, compiled, ignored) is None
     )
+
+
+def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
+    """The trial with what differs between compiled and eager code in training: code that asks whether it is compiled may
+    pass gradients on in one of them alone."""
+    if models.context.work.options.mode == "train":
+        return trial  # it has been compared
+    keys = [
+        key
+        for key, _ in trace.calls
+        if key.mode == "train"
+        and key.function is None
+        and key.variation in SEEDED
+        and key.seed == request.seeds[0]
+    ]
+    compiling = _compiling(models, request, trace, "train")
+    for key in keys:
+        expected, actual = compiling.called(key)
+        if found := trace.compiled_differing(key, expected, actual, compiling.ignored):
+            text = f"compiled code differs from eager code: {found} ({key.words})"
+            return replace(trial, difference=text, differs="compiled")
+    return trial
 
 
 def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:

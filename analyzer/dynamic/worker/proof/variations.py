@@ -513,6 +513,12 @@ OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
 may change from call to call, and what is compiled for two is compiled for any from the third on."""
 LARGER = "given, with larger numbers"
 """Floats of Python's are larger by one: a part of a small one, as of an epsilon, shows in no result."""
+
+
+def _is_finite(leaf: Any) -> bool:
+    return type(leaf) is float and math.isfinite(leaf)
+
+
 OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
     {
         **OTHER_NUMBERS,
@@ -521,6 +527,7 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         ),
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
+        "given, with integers for floats": lambda leaf: math.ceil(leaf) if _is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
         "given, with numbers negated and less by one": lambda leaf: (
             -leaf - 1 if type(leaf) in (int, float) else leaf
@@ -562,9 +569,14 @@ AS_NUMPY = "as arrays of NumPy"
 LEFT_OUT = "with what may be left out"
 BY_DEFAULT = "with numbers and flags by default"
 TENSORS_FOR_NONE = "with tensors for arguments that are None"
-NUMBERS_FOR_NONE = "with numbers for arguments that are None"
-OTHER_STRINGS = "with other strings"
-RETYPED = (AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, NUMBERS_FOR_NONE, OTHER_STRINGS)
+MASKS_FOR_NONE = "with masks for arguments that are None"
+NUMBERS_FOR_NONE = {"with 1 for arguments that are None": 1, "with 0 for arguments that are None": 0}
+STRINGS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"with other strings": lambda text: f"{text}_2", "with strings in the other case": str.swapcase}
+)
+RETYPED = (
+    AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, *NUMBERS_FOR_NONE, *STRINGS,
+)  # fmt: skip
 """Arguments of another type, where the function does not say that it takes tensors alone."""
 OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
@@ -795,7 +807,12 @@ def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
     return {**items, f"{key}_2": _otherwise(last)}
 
 
+FEWER_ITEMS: dict[str, Vary] = {
+    "without the last item of dicts": _in_dicts(lambda items: dict([*items.items()][:-1])),
+    "without the first item of dicts": _in_dicts(lambda items: dict([*items.items()][1:])),
+}
 OF_DICTS: dict[str, Vary] = {
+    **FEWER_ITEMS,
     "with one more item in dicts": _in_dicts(_with_one_more),
     "with dicts in reverse order": _in_dicts(lambda items: dict(reversed(items.items()))),
 }
