@@ -235,7 +235,7 @@ class _Gone:
     declared: tuple[Span, ...] = ()
     """What is declared otherwise."""
     unread: tuple[Span, ...] = ()
-    """Functions that do not read a parameter or an attribute any more."""
+    """Functions that do not read a parameter, an attribute or a method any more."""
 
 
 @dataclass(frozen=True)
@@ -861,7 +861,7 @@ class Work:
             )
         for span in gone.unread:
             where = f"{self._shown(span.path)}:{span.line}"
-            return f"{where} reads one parameter less, or an attribute that is set to one: no call shows its other values"
+            return f"{where} no longer reads a parameter, an attribute set to one or a method: no call shows others"
         for span in gone.declared:
             where = f"{self._shown(span.path)}:{span.line}"
             return f"{where} is declared otherwise, or not any more: no call shows what depends on that"

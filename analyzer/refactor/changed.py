@@ -56,8 +56,8 @@ class Changed:
     """What is declared otherwise, or not any more, so that no call need show it: classes and what they derive from,
     decorators, functions that are gone or defined more than once, `global` and `nonlocal`."""
     unread: tuple[Span, ...] = ()
-    """Functions of the first text that read a parameter, or an attribute that a constructor sets to one, and do not any
-    more: calls with other values of it would differ."""
+    """Functions of the first text that read a parameter, an attribute that a constructor sets to one, or a method, and do
+    not any more: calls with other values of it, or of a subclass with another method, would differ."""
     numbers: tuple[float, ...] = ()
     """Of tests and statements that differ: numbers that something is compared with, then others."""
 
@@ -122,7 +122,9 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     once: list[Span] = []
     takes: list[Span] = []
     unread: list[Span] = []
-    settable = _set_to_parameters(trees[0]) & _set_to_parameters(trees[1])
+    settable = (_set_to_parameters(trees[0]) & _set_to_parameters(trees[1])) | {
+        function.name for function in earlier.values() if not function.name.startswith("_")
+    } & {function.name for function in later.values()}
     declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
     more: list[float] = []
@@ -151,7 +153,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     pairs += [
         (nothing, _scope(function))
         for name, function in later.items()
-        if name not in earlier and not function.decorator_list
+        if name not in earlier and all(map(_is_of_python, function.decorator_list))
     ]
     ahead, behind = map(_scope, trees)
     for one, two in [*pairs, (ahead, behind)]:
@@ -667,6 +669,16 @@ def _parameters_read(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[st
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
     return names & _parameters(function)
+
+
+_OF_PYTHON = frozenset(
+    {"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"}
+)
+
+
+def _is_of_python(decorator: ast.expr) -> bool:
+    """Whether a decorator leaves the function to those that call it, and does not register it with torch."""
+    return ast.unparse(decorator).partition("(")[0] in _OF_PYTHON
 
 
 def _attributes_read(tree: ast.AST) -> set[str]:

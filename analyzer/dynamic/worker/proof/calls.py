@@ -33,6 +33,7 @@ from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_outp
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
+from tcready.dynamic.worker.proof.surroundings import environment_set
 from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
     AS_NUMPY,
@@ -159,16 +160,8 @@ def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviou
     value = ENVIRONMENT.get(key.variation)
     if value is None:
         return call()
-    known = {name: os.environ.get(name) for name in request.environment}
-    os.environ.update(dict.fromkeys(known, value))
-    try:
+    with environment_set(dict.fromkeys(request.environment, value)):
         return call()
-    finally:
-        for name, before in known.items():
-            if before is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = before
 
 
 def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[str, ...]:

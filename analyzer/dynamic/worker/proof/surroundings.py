@@ -71,6 +71,21 @@ def left_otherwise(before: Mapping[str | bytes, Any], after: Mapping[str | bytes
 
 
 @contextlib.contextmanager
+def environment_set(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables with these values, in the context."""
+    known = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, before in known.items():
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+
+
+@contextlib.contextmanager
 def environment_read() -> Iterator[dict[str, None]]:
     """Notes which environment variables the user's own code reads in the context."""
     names: dict[str, None] = {}

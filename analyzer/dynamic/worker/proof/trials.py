@@ -35,6 +35,7 @@ from tcready.dynamic.worker.proof.behaviour import (
     restless,
     same_digits,
     spoken_otherwise,
+    state_of,
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import (
@@ -66,13 +67,20 @@ from tcready.dynamic.worker.proof.rounding import (
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.surroundings import environment_read, left_otherwise, surroundings
+from tcready.dynamic.worker.proof.surroundings import (
+    environment_read,
+    environment_set,
+    left_otherwise,
+    surroundings,
+)
 from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
     BY_CHANCE,
     DOUBLE_BY_DEFAULT,
     DTYPES,
     EMPTY,
+    EMPTY_LISTS,
+    ENVIRONMENT,
     FINITE,
     GIVEN,
     IN_BFLOAT16,
@@ -123,7 +131,7 @@ SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
 EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, *APART_BY_FIRST} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
-CONDITIONAL = frozenset({EMPTY, DOUBLE_BY_DEFAULT})
+CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT})
 """Variations with which a difference is a condition of the change, and does not refute it."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
@@ -597,6 +605,12 @@ def _eager(
             nothing = _says_nothing(key, expected) or (
                 key.variation in BY_CHANCE and actual.error is not None and not expected.raised
             )
+            # what a private function returns is for those that call it, which are compared
+            nothing |= (
+                _is_private(key.function)
+                and expected.error is None is actual.error
+                and expected.structure != actual.structure
+            )
             sides.settle(counts=actual.tells and not nothing, raised=actual.error is not None)
             compared -= nothing
             if nothing:
@@ -633,6 +647,9 @@ def _eager(
                 raises = raises or f"{another} ({key.words})"
             notice = notice or noticed(expected, actual)
     seen = context.journal.observation
+    wanted = {
+        key: seen for key, seen in wanted.items() if key in trace.alone or not _is_private(key.function)
+    }
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
@@ -658,6 +675,12 @@ def _described(conditions: Mapping[str, str]) -> str | None:
         named = [*names[:NAMED], *([f"in {more} other kinds of calls"] if more > 1 else names[NAMED:])]
         found.append(f"{', '.join(named)}: {text}")
     return "; ".join(found) or None
+
+
+def _is_private(function: FunctionPlace | None) -> bool:
+    """Whether it is a function that is for its own file alone, by its name."""
+    name = function.name.rpartition(".")[2] if function is not None else ""
+    return name.startswith("_") and not name.startswith("__")
 
 
 def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
@@ -693,9 +716,10 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
 
 
 def _begun(context: Context) -> tuple[str | None, Behaviour, frozenset[str]]:
-    """Import and build. Return why that failed, in one line; what it prints and sets for the process; and what of that
-    differs between two builds, because it tells the time."""
-    with heard() as (printed, _), contextlib.suppress(RunEndedError):
+    """Import and build. Return why that failed, in one line; what it prints and sets for the process, and what the model
+    holds if environment variables that it reads have other values; and what of that differs between two builds, because
+    it tells the time."""
+    with heard() as (printed, _), environment_read() as names, contextlib.suppress(RunEndedError):
         within = surroundings()  # warnings have other filters meanwhile
         climb(context, TO_A_MODEL)
         process = left_otherwise(within, surroundings())
@@ -705,6 +729,14 @@ def _begun(context: Context) -> tuple[str | None, Behaviour, frozenset[str]]:
     ]
     if failed:
         return f"{failed[0].stage}: {failed[0].detail}", Behaviour(), frozenset()
+    for value in ENVIRONMENT.values() if names else ():
+        made = f"{', '.join(names)} is {value!r}, and the model is built with"
+        with environment_set(dict.fromkeys(names, value)), heard():
+            try:
+                state = state_of(context.build_as("infer", SEED_BUILD + 1))
+            except Exception as error:
+                state = {"an exception": type(error).__name__}
+        process |= {f"{made} {name}": kept for name, kept in state.items()}
     seen = Behaviour(printed=printed.getvalue(), process=process)
     if not seen.printed:
         return None, seen, frozenset()
@@ -797,6 +829,7 @@ def _compiled(
     )
     until: float | None = None
     compared = 0
+    conditions: dict[str, str] = {}
     compiling = _compiling(models, request, trace)
     for seed in dict.fromkeys(key.seed for key in keys):
         for key in (
@@ -825,8 +858,12 @@ def _compiled(
                 found = spoken_otherwise(expected, actual, compiling.ignored)
             if found is not None and not _ended_so_before(trace, key, expected, actual, compiling.ignored):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
+                if key.variation in CONDITIONAL:
+                    conditions.setdefault(key.only, text)
+                    continue
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
-    return replace(trial, compiled_calls=compared)
+    condition = "; ".join(filter(None, (trial.condition, _described(conditions)))) or None
+    return replace(trial, compiled_calls=compared, condition=condition)
 
 
 def _ended_so_before(

@@ -584,6 +584,7 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     "with floats of 64 bits": _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
 }
 LONGER_LISTS = "with longer lists"
+EMPTY_LISTS = "with empty lists"
 OF_OTHER_RANK: dict[str, Vary] = {
     "with one more dimension": _kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
     "with one dimension less": _kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
@@ -599,6 +600,7 @@ MAY_NOT_FIT = frozenset(
         *OF_OTHER_TYPES,
         *APART_BY_FIRST,
         LONGER_LISTS,
+        EMPTY_LISTS,
         *OF_ONE_TENSOR,
     }
 )
@@ -690,6 +692,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **halves,
             **OF_OTHER_TYPES,
             LONGER_LISTS: _with_longer_lists,
+            EMPTY_LISTS: _with_empty_lists,
             **OF_DICTS,
             **_UNCHANGED,
             **LAST,
@@ -777,6 +780,18 @@ def _with_longer_lists(value: Any, draw: torch.Generator) -> Any:
         return tuple(_with_longer_lists(each, draw) for each in value)
     if type(value) is dict:
         return {key: _with_longer_lists(each, draw) for key, each in value.items()}
+    return value
+
+
+def _with_empty_lists(value: Any, draw: torch.Generator) -> Any:
+    """Lists of tensors with none."""
+    if isinstance(value, list):
+        held = all(isinstance(each, torch.Tensor) for each in value)
+        return [] if held else [_with_empty_lists(each, draw) for each in value]
+    if type(value) is tuple:
+        return tuple(_with_empty_lists(each, draw) for each in value)
+    if type(value) is dict:
+        return {key: _with_empty_lists(each, draw) for key, each in value.items()}
     return value
 
 
@@ -896,7 +911,12 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     counts = any(_counts(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
-    others = {**OF_OTHER_TYPES, **OF_ONE_TENSOR, LONGER_LISTS: _with_longer_lists}
+    others = {
+        **OF_OTHER_TYPES,
+        **OF_ONE_TENSOR,
+        LONGER_LISTS: _with_longer_lists,
+        EMPTY_LISTS: _with_empty_lists,
+    }
     unchanged = {*_UNCHANGED, *integers_at(numbers)}
     lengths = {each.name: each for each in _of_lengths(numbers)}
     shape = _shape(value, 0) or ()
