@@ -137,6 +137,8 @@ class Sides:
     pending: list[tuple[int, bool, bool]] = field(default_factory=list)
     """Seen in the call under way."""
     reached: set[int] = field(default_factory=set)
+    running: set[int] = field(default_factory=set)
+    """What the call under way ran."""
     linked: set[int] = field(default_factory=set)
     """Links of a chain under way that were true."""
     numbers: dict[float, None] = field(default_factory=dict)
@@ -154,7 +156,7 @@ class Sides:
     def _functions(self) -> dict[str, Any]:
         return {
             PROBE: self._note,
-            REACHED: self.reached.add,
+            REACHED: self.running.add,
             LINKED: self._link,
             CHAIN: self._chain,
             NUMBER: self._number,
@@ -190,8 +192,9 @@ class Sides:
         self.linked.difference_update(numbers)
         return value
 
-    def settle(self, *, counts: bool, raised: bool) -> None:
-        """A call ended; what it saw is counted only if the call would have told one side from the other.
+    def settle(self, *, counts: bool, raised: bool, compared: bool = True) -> None:
+        """A call ended; what it saw is counted only if the call would have told one side from the other, and what it ran
+        only if it is `compared`.
 
         Of a call that raised that is the last test alone, with its operands: what the earlier ones led to was never
         given back.
@@ -199,6 +202,8 @@ class Sides:
         seen = self._last() if raised else self.pending
         for key in seen if counts else ():
             self.counts[key] = self.counts.get(key, 0) + 1
+        self.reached |= self.running if compared else set()
+        self.running.clear()
         self.pending.clear()
         self.linked.clear()
 

@@ -287,10 +287,12 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
                         seen = _on_device(context, key, call)
                     longest = max(longest, time.monotonic() - begun)
                 except _TooLongError:
+                    sides.settle(counts=False, raised=True, compared=False)
                     continue
                 trace.calls.append((key, seen))
+                nothing = _says_nothing(key, seen)
                 sides.settle(
-                    counts=seen.tells and not _says_nothing(key, seen), raised=seen.error is not None
+                    counts=seen.tells and not nothing, raised=seen.error is not None, compared=not nothing
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
                 if key.function is None and seen.error not in raised and not _says_nothing(key, seen):
@@ -611,7 +613,9 @@ def _eager(
                 and expected.error is None is actual.error
                 and expected.structure != actual.structure
             )
-            sides.settle(counts=actual.tells and not nothing, raised=actual.error is not None)
+            sides.settle(
+                counts=actual.tells and not nothing, raised=actual.error is not None, compared=not nothing
+            )
             compared -= nothing
             if nothing:
                 continue
