@@ -480,9 +480,9 @@ def _containers(model: Any) -> dict[str, Any]:
 
 
 def _replaced(model: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Which of them are other objects now."""
+    """Whether each of them is another object now."""
     now = _containers(model)
-    return {f"{name}, another object": True for name in kept if now.get(name) is not kept[name]}
+    return {name + REPLACED: now.get(name) is not kept[name] for name in kept}
 
 
 def _attached(outputs: Sequence[Any], error: BaseException | None) -> dict[str, Any]:
@@ -608,6 +608,7 @@ def _same(one: Any, other: Any) -> bool:
 
 _LINE_OF_TRACE = re.compile(r"(?<=\"), line \d+(?=, in )")
 """In a printed traceback: a change moves lines."""
+REPLACED = ", replaced by another object"
 NOT_SAVED = ", a buffer that is not saved"
 PRINTED = "what is printed"
 FILE = "file "
@@ -851,6 +852,11 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
     for name, value in one.items():  # a number is saved no more than such a buffer
         if type(value) in (bool, int, float) and name + NOT_SAVED not in one:
             other.pop(name + NOT_SAVED, None)
+    # where there was no container, nobody held one
+    one, other = (
+        {k: v for k, v in mine.items() if not k.endswith(REPLACED) or k in theirs}
+        for mine, theirs in ((one, other), (other, one))
+    )
     return _named(one, other, "after the call ")
 
 
