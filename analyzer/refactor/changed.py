@@ -134,7 +134,9 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         other = later.get(name)
         if name in often and _dumped(name, defined[0]) != _dumped(name, defined[1]):
             declared.append(_span(path, before, function, 1))
-        if other is not None and canonical_text(other) == canonical_text(function):
+        if other is not None and (
+            ast.dump(other) == ast.dump(function) or canonical_text(other) == canonical_text(function)
+        ):
             continue
         functions.append(FunctionPlace(path, name))
         pairs.append((_scope(function), nothing if other is None else _scope(other)))

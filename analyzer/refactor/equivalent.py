@@ -19,8 +19,10 @@ _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def with_constants_on_the_right(tree: _Tree) -> _Tree:
-    """Return a copy in which comparisons such as `0 < x` read `x > 0`: a constant leaves the answer to the other
+    """Return a tree in which comparisons such as `0 < x` read `x > 0`: a constant leaves the answer to the other
     operand."""
+    if not any(isinstance(each, ast.Compare) and _is_constant(each.left) for each in ast.walk(tree)):
+        return tree
     mirrored: _Tree = _Mirrored().visit(copy.deepcopy(tree))
     return mirrored
 

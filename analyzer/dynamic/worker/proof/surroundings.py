@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from types import FrameType
 from typing import Any
 
@@ -86,8 +86,8 @@ def environment_set(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def environment_read() -> Iterator[dict[str, None]]:
-    """Notes which environment variables the user's own code reads in the context."""
+def environment_read(paths: Set[str] | None = None) -> Iterator[dict[str, None]]:
+    """Notes which environment variables the user's own code reads in the context, or that of these files alone."""
     names: dict[str, None] = {}
     known = os._Environ.__getitem__
 
@@ -99,7 +99,8 @@ def environment_read() -> Iterator[dict[str, None]]:
             "_collections_abc",
         ):
             frame = frame.f_back
-        if frame is not None and isinstance(name, str) and is_user_file(frame.f_code.co_filename):
+        path = frame.f_code.co_filename if frame is not None else ""
+        if isinstance(name, str) and (is_user_file(path) if paths is None else path in paths):
             names[name] = None
         return known(environment, name)
 

@@ -256,7 +256,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
     sides = Sides(request.tests, request.statements)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     with sides:
-        why, building, moving = _begun(context)
+        why, building, moving = _begun(context, request)
         if why:
             return ProofResult(failure=why)
         models = Models(context)
@@ -453,7 +453,7 @@ def call_widely(
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
     request = replace(request, numbers=trace.numbers, environment=trace.environment)
-    if _begun(context)[0] is None:
+    if _begun(context, request)[0] is None:
         torch.set_num_threads(trace.threads)
         _first_call(context, request)
         models, widening = Models(context), Widening()
@@ -567,7 +567,7 @@ def _eager(
     """The calls on a variant against those in the trace, and the models that made them; without the trace if something
     differs."""
     models = Models(context)
-    why, building, _ = _begun(context)
+    why, building, _ = _begun(context, request)
     if why:
         return Trial(variant.name, context.journal.observation), None, models
     trace: Trace = torch.load(trace_path, weights_only=False)
@@ -719,11 +719,12 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
     return found
 
 
-def _begun(context: Context) -> tuple[str | None, Behaviour, frozenset[str]]:
+def _begun(context: Context, request: ProofRequest) -> tuple[str | None, Behaviour, frozenset[str]]:
     """Import and build. Return why that failed, in one line; what it prints and sets for the process, and what the model
-    holds if environment variables that it reads have other values; and what of that differs between two builds, because
-    it tells the time."""
-    with heard() as (printed, _), environment_read() as names, contextlib.suppress(RunEndedError):
+    holds if environment variables that the changed files read have other values; and what of that differs between two
+    builds, because it tells the time."""
+    changed = {place.path for place in request.functions}
+    with heard() as (printed, _), environment_read(changed) as names, contextlib.suppress(RunEndedError):
         within = surroundings()  # warnings have other filters meanwhile
         climb(context, TO_A_MODEL)
         process = left_otherwise(within, surroundings())
