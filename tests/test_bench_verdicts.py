@@ -376,6 +376,12 @@ def test_what_makes_compiled_code_slower_is_named() -> None:
     assert "29.0 ms in Python and launches against eager's 20.0 ms" in found.reason
 
 
+def test_a_regression_without_a_profile_says_that_its_cause_was_not_measured() -> None:
+    found = arm(of(steady({EAGER: 20 * MS, "default": 30 * MS}, processes=1)))
+    assert found.verdict == "likely_regression"
+    assert "there was no time to measure why: use a larger --budget" in found.reason
+
+
 def test_guards_are_counted_where_they_are_the_cause() -> None:
     costs = ("L['x'] == 1  # f(x)  # m.py:3 in forward", 2e-7)
     own = Profile(

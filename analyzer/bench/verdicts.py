@@ -129,6 +129,8 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
         causes = _causes(seen, limits) if probable == "likely_gain" else ()
         if probable in SLOW:
             causes = slowness(seen, limits.min_effect)
+            if not causes and probable == "likely_regression" and seen.profile is None:
+                causes = ("there was no time to measure why: use a larger --budget",)
         return probable, f"{times}{': ' if causes else ''}{', '.join(causes)}"
     times = f"{speedup.median:.3f} times as fast as eager ({_bounds(speedup)} in {seen.processes} processes)"
     verdict = shown(speedup, limits.min_effect)
