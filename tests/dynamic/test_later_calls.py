@@ -69,7 +69,7 @@ def tried(
     return found.trials[0]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("body", "calls", "guard"),
     [
@@ -97,7 +97,7 @@ def test_a_setting_is_refused_if_each_call_compiles_again(
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("body", "settings"),
     [
@@ -140,7 +140,7 @@ BACKWARD = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["train", "infer"])
 def test_a_setting_is_tried_in_training(mode: Mode, tmp_path: Path) -> None:
     trial = tried(tmp_path, model(*BACKWARD), SCALARS, SIZES, mode=mode)
@@ -157,7 +157,7 @@ def test_an_edit_says_what_still_compiles_at_every_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("body", "settings"),
     [

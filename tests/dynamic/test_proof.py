@@ -431,7 +431,7 @@ IN_PLACE = {
 
 
 @pytest.mark.dynamo
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path) -> None:
     """What is passed must be no leaf, and masks, integers and values go every way together."""
@@ -534,7 +534,7 @@ def test_what_the_first_call_makes_is_there_when_it_is_compiled(
 
 
 @pytest.mark.dynamo
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NOT_AT_THE_FIRST_CALL_ALONE)
 def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: Path) -> None:
     old, new = NOT_AT_THE_FIRST_CALL_ALONE[name]
@@ -687,7 +687,7 @@ def get_inputs():
 
 
 @pytest.mark.dynamo
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
@@ -716,7 +716,7 @@ def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
 
 
 @pytest.mark.dynamo
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("body", "mode", "difference", "notice"),
     [

@@ -83,7 +83,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("kind", "name"), WRONG.items())
 def test_a_wrong_patch_is_refused(kind: str, name: str, tmp_path: Path) -> None:
     patch = patched(SAMPLE[name], kind, wrong=True)
@@ -91,7 +91,7 @@ def test_a_wrong_patch_is_refused(kind: str, name: str, tmp_path: Path) -> None:
     assert not holds, patch
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("kind", "name"), RIGHT.items())
 def test_a_right_patch_is_accepted(kind: str, name: str, tmp_path: Path) -> None:
     patch = patched(SAMPLE[name], kind, wrong=False)

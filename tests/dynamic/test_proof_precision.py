@@ -93,7 +93,7 @@ def shown(folder: Path, dtype: str | None, changes: Mapping[str, tuple[str, str]
 
 
 @pytest.mark.dynamo
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["bfloat16", None, pytest.param("float16", marks=pytest.mark.long)])
 def test_rounding_agrees_and_a_mistake_does_not(dtype: str | None, tmp_path: Path) -> None:
     trials = shown(tmp_path, dtype, {**RIGHT, **WRONG})

@@ -191,7 +191,7 @@ def error_of(model: Any, x: Any) -> Exception | None:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("body", SAME.values(), ids=SAME)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_both_sides_are_the_same_without_a_break(body: str, tmp_path: Path) -> None:
     import torch
 

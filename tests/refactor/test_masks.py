@@ -79,7 +79,7 @@ def inputs(sign: int) -> tuple[object, ...]:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("body", OVER_ALL.values(), ids=OVER_ALL)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_it_is_worked_out_over_all(body: str, tmp_path: Path) -> None:
     before = forward(body)
     after = change(tmp_path, before)

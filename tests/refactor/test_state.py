@@ -163,7 +163,7 @@ def inputs() -> tuple[object, ...]:
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize(("init", "body"), REWRITTEN.values(), ids=REWRITTEN)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_it_gives_what_it_gave(init: str, body: str, tmp_path: Path) -> None:
     before = HEAD + forward(body, init=init)
     assert_same(before, change(tmp_path, before), inputs)
