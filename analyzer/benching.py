@@ -494,9 +494,8 @@ def _with_bench(
 def _first_answer_after(seen: Observation, arms: int) -> float:
     """Estimate the seconds until all arms have their first blocks: Inductor takes a few times as long as Dynamo."""
     capture = sum(stage.seconds or 0.0 for stage in seen.stages if stage.stage in ("eager", "capture"))
-    return (
-        FIRST_BLOCKS * _slowdown() + (arms - 1) * COMPILING * capture
-    )  # the capture was as slow as what follows
+    compiling = (arms - 1) * COMPILING * capture  # on a busy machine the capture was as slow already
+    return FIRST_BLOCKS * _slowdown() + compiling
 
 
 def _slowdown() -> float:

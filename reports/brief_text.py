@@ -61,7 +61,12 @@ class Layout:
     details: bool
     """Of each run: the tables of what was asked for, and the regions."""
     findings: int | None = None
-    """How many findings are shown one by one, at most; then neither stages nor what is installed is told."""
+    """How many findings are shown one by one, at most."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether stages and findings in installed packages are left out."""
+        return self.findings is not None
 
 
 LAYOUTS = (
@@ -119,7 +124,7 @@ class BriefText(LongText):
             self.line((f"... and {hidden} ({self.in_full})", "dim"))
         if single:
             self.line()
-        if not self.third_party and self.layout.findings is None:
+        if not self.third_party and not self.layout.is_short:
             self.installed([f for f in report.findings if f.origin == "third_party"], SHOWN_PLACES)
         ran = [target for target in report.targets if target.was_run]
         for target in ran:
@@ -135,7 +140,7 @@ class BriefText(LongText):
         skipped = [f"{item.path}: {item.reason}" for item in report.skipped]
         self.listing("skipped files", skipped, SHOWN_PLACES)
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
-        if single and self.layout.findings is None:
+        if single and not self.layout.is_short:
             name = self.names[(loud or notes)[0].fingerprint]
             more = f"`tcready explain {name}{visible(self.stored)}` explains that finding; `-v` shows the full report."
             if self.of_a_result:
@@ -196,14 +201,13 @@ class BriefText(LongText):
 
     def details(self, target: TargetReport) -> None:
         seen = target.observation
-        is_short = self.layout.findings is not None
-        if not is_short:
+        if not self.layout.is_short:
             self.wrapped("", named_target(target, self.given.targets), style="bold underline")
         about = [mode_words(target), *(f"{key} {value}" for key, value in environment_words(target))]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
         self.wrapped("  ", " · ".join(about), style="dim")
-        if is_short:
+        if self.layout.is_short:
             return
         self.stages(target)
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):

@@ -54,7 +54,7 @@ def render(
         return swept
     benches = [each.observation.bench for each in report.targets if each.observation.bench is not None]
     most = sum(BENCH_LINES + CASE_LINES * max(len(bench.cases) - 2, 0) for bench in benches) or LINES
-    for layout in LAYOUTS if benches else [each for each in LAYOUTS if each.findings is None]:
+    for layout in LAYOUTS if benches else [each for each in LAYOUTS if not each.is_short]:
         out = io.StringIO()
         BriefText(plain(out), width, report, third_party, layout, stored, of_a_result=of_a_result).report()
         if _rows(out.getvalue(), width) <= most:

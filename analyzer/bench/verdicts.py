@@ -308,7 +308,7 @@ def overall(
     eager = next((arm for arm in summary.arms if arm.arm == EAGER), None)
     if eager is None or eager.seconds is None:
         why = eager.reason if eager and eager.reason else "it was not timed"
-        return "not_run", f"eager code was not timed: {why.removeprefix('it was not timed: ')}", None
+        return "not_run", f"eager code: {why}", None
     others = [arm for arm in summary.arms if arm.arm != EAGER]
     if not others:
         return "not_run", "no compiled arm was requested", EAGER

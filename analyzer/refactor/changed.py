@@ -125,6 +125,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     settable = (_set_to_parameters(trees[0]) & _set_to_parameters(trees[1])) | {
         function.name for function in earlier.values() if not function.name.startswith("_")
     } & {function.name for function in later.values()}
+    still_read = _attributes_read(trees[1])
     declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
     more: list[float] = []
@@ -148,7 +149,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             takes.append(_span(path, before, function, 1))
         if other is not None and (
             (_parameters_read(function) - _parameters_read(other)) & _parameters(other)
-            or settable & _attributes_read(function) - _attributes_read(trees[1])
+            or settable & _attributes_read(function) - still_read
         ):
             unread.append(_span(path, before, function, 1))
     # what an operator does in its kernel is seen by those that call it where it is compiled

@@ -453,7 +453,7 @@ def call_widely(
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
     request = replace(request, numbers=trace.numbers, environment=trace.environment)
-    if _begun(context, request)[0] is None:
+    if _not_begun(context) is None:
         torch.set_num_threads(trace.threads)
         _first_call(context, request)
         models, widening = Models(context), Widening()
@@ -719,21 +719,28 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
     return found
 
 
+def _not_begun(context: Context) -> str | None:
+    """Import and build. Return why that failed, in one line."""
+    with contextlib.suppress(RunEndedError):
+        climb(context, TO_A_MODEL)
+    context.journal.write("")
+    failed = [
+        s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
+    ]
+    return f"{failed[0].stage}: {failed[0].detail}" if failed else None
+
+
 def _begun(context: Context, request: ProofRequest) -> tuple[str | None, Behaviour, frozenset[str]]:
     """Import and build. Return why that failed, in one line; what it prints and sets for the process, and what the model
     holds if environment variables that the changed files read have other values; and what of that differs between two
     builds, because it tells the time."""
     changed = {place.path for place in request.functions}
-    with heard() as (printed, _), environment_read(changed) as names, contextlib.suppress(RunEndedError):
+    with heard() as (printed, _), environment_read(changed) as names:
         within = surroundings()  # warnings have other filters meanwhile
-        climb(context, TO_A_MODEL)
+        why = _not_begun(context)
         process = left_otherwise(within, surroundings())
-    context.journal.write("")
-    failed = [
-        s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
-    ]
-    if failed:
-        return f"{failed[0].stage}: {failed[0].detail}", Behaviour(), frozenset()
+    if why is not None:
+        return why, Behaviour(), frozenset()
     for value in ENVIRONMENT.values() if names else ():
         made = f"{', '.join(names)} is {value!r}, and the model is built with"
         with environment_set(dict.fromkeys(names, value)), heard():

@@ -691,8 +691,7 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **OTHERWISE_KEPT,
             **halves,
             **OF_OTHER_TYPES,
-            LONGER_LISTS: _with_longer_lists,
-            EMPTY_LISTS: _with_empty_lists,
+            **OF_LISTS,
             **OF_DICTS,
             **_UNCHANGED,
             **LAST,
@@ -770,29 +769,35 @@ def _halves(number: float) -> Vary:
     return _floats(lambda t: (torch.round(t) + 0.5) / number)
 
 
-def _with_longer_lists(value: Any, draw: torch.Generator) -> Any:
-    """Lists of tensors with one more, like the last but for its values."""
-    if isinstance(value, list):
-        items = [_with_longer_lists(each, draw) for each in value]
-        more = [_otherwise(items[-1])] if items and isinstance(items[-1], torch.Tensor) else []
-        return [*items, *more]
-    if type(value) is tuple:
-        return tuple(_with_longer_lists(each, draw) for each in value)
-    if type(value) is dict:
-        return {key: _with_longer_lists(each, draw) for key, each in value.items()}
-    return value
+def _in_lists(change: Callable[[list[Any]], list[Any]]) -> Vary:
+    """Return a variation of every list in a value."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, list):
+            return change([changed(each) for each in value])
+        if type(value) is tuple:
+            return tuple(map(changed, value))
+        if type(value) is dict:
+            return {key: changed(each) for key, each in value.items()}
+        return value
+
+    return lambda value, _draw: changed(value)
 
 
-def _with_empty_lists(value: Any, draw: torch.Generator) -> Any:
-    """Lists of tensors with none."""
-    if isinstance(value, list):
-        held = all(isinstance(each, torch.Tensor) for each in value)
-        return [] if held else [_with_empty_lists(each, draw) for each in value]
-    if type(value) is tuple:
-        return tuple(_with_empty_lists(each, draw) for each in value)
-    if type(value) is dict:
-        return {key: _with_empty_lists(each, draw) for key, each in value.items()}
-    return value
+def _with_one_more_tensor(items: list[Any]) -> list[Any]:
+    """Return a list with one more tensor, like its last one but for the values."""
+    return [*items, _otherwise(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
+
+
+def _without_tensors(items: list[Any]) -> list[Any]:
+    """Return an empty list if all items are tensors."""
+    return [] if all(isinstance(each, torch.Tensor) for each in items) else items
+
+
+OF_LISTS: dict[str, Vary] = {
+    LONGER_LISTS: _in_lists(_with_one_more_tensor),
+    EMPTY_LISTS: _in_lists(_without_tensors),
+}
 
 
 def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
@@ -914,8 +919,7 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     others = {
         **OF_OTHER_TYPES,
         **OF_ONE_TENSOR,
-        LONGER_LISTS: _with_longer_lists,
-        EMPTY_LISTS: _with_empty_lists,
+        **OF_LISTS,
     }
     unchanged = {*_UNCHANGED, *integers_at(numbers)}
     lengths = {each.name: each for each in _of_lengths(numbers)}
