@@ -746,7 +746,7 @@ class Work:
         asked: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
-        numbers: dict[float, None] = {}
+        constants: dict[float | str, None] = {}
         for name, sources, names in variants:
             differs = [self._changed(path, text) for path, text in sources.items()]
             own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
@@ -765,7 +765,7 @@ class Work:
                     tuple(span for each in differs for span in each.unread),
                 )
             )
-            numbers |= dict.fromkeys(number for each in differs for number in each.numbers)
+            constants |= dict.fromkeys(constant for each in differs for constant in each.constants)
             questions = tuple(span for each in differs for span in each.asked)
             written = tuple(span for each in differs for span in each.written)
             every = dict.fromkeys([*settings, *names])
@@ -784,7 +784,7 @@ class Work:
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(
-            tuple(asked), tuple(functions), every_test, every_statement, numbers=tuple(numbers)
+            tuple(asked), tuple(functions), every_test, every_statement, constants=tuple(constants)
         )
         return self.prove(request), request, gone
 

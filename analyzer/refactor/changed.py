@@ -22,8 +22,10 @@ from tcready.static.source import Source
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-NUMBERS = 5
+NUMBERS = 12
 """Numbers of changed code at which inputs are tried."""
+STRINGS = 8
+"""Strings of changed code that are passed as arguments."""
 LEAST = 2
 """The largest whole number that is no reason to try inputs at it."""
 
@@ -58,8 +60,9 @@ class Changed:
     unread: tuple[Span, ...] = ()
     """Functions of the first text that read a parameter, an attribute that a constructor sets to one, or a method, and do
     not any more: calls with other values of it, or of a subclass with another method, would differ."""
-    numbers: tuple[float, ...] = ()
-    """Of tests and statements that differ: numbers that something is compared with, then others."""
+    constants: tuple[float | str, ...] = ()
+    """Of tests and statements that differ: numbers that something is compared with, then others. Of functions that
+    differ: strings that something is compared with, and keys of dicts."""
 
 
 Arm: TypeAlias = 'Literal["compiled", "eager", "either"] | None'
@@ -129,6 +132,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
     more: list[float] = []
+    strings: list[str] = []
     nothing = _Scope([], [], [], [])
     pairs: list[tuple[_Scope, _Scope]] = []
     for name, function in earlier.items():
@@ -140,6 +144,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         ):
             continue
         functions.append(FunctionPlace(path, name))
+        strings += [text for node in (function, other) if node is not None for text in _strings(node)]
         pairs.append((_scope(function), nothing if other is None else _scope(other)))
         if other is not None and _defaults(function) != _defaults(other):
             once.append(_span(path, before, function, 1))
@@ -181,6 +186,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         differs = [*(each.part or each.node for each in (*found.tests, *found.asked))]
         statements = [each.node for each in (*found.gone, *found.written)]
         numbers += _compared_with([*differs, *statements])
+        strings += [text for node in (*differs, *statements) for text in _strings(node)]
         more += [number for node in (*differs, *statements) for number in _constants(node)]
         if one is ahead:
             known = {name for each in one.statements for name in _bound(each.node)} | {*earlier}
@@ -208,7 +214,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(takes),
         _each(declared),
         _each(unread),
-        tuple(dict.fromkeys((*numbers, *more)))[:NUMBERS],
+        (*[*dict.fromkeys((*numbers, *more))][:NUMBERS], *[*dict.fromkeys(strings)][:STRINGS]),
     )
 
 
@@ -784,6 +790,27 @@ def _compared_with(nodes: Iterable[ast.AST]) -> Iterator[float]:
         if isinstance(node, ast.Compare):
             for value in (node.left, *node.comparators):
                 yield from (number for number in _numbers(value) if number)
+
+
+def _strings(node: ast.AST) -> Iterator[str]:
+    """The strings that something is compared with or matched against, and the keys of dicts that are written out."""
+    for each in ast.walk(node):
+        found: list[ast.AST | None] = []
+        if isinstance(each, ast.Compare):
+            found = [each.left, *each.comparators]
+            found += [
+                item
+                for side in found
+                if isinstance(side, (ast.Tuple, ast.List, ast.Set))
+                for item in side.elts
+            ]
+        elif isinstance(each, ast.MatchValue):
+            found = [each.value]
+        elif isinstance(each, ast.Dict):
+            found = [*each.keys]
+        for constant in found:
+            if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                yield constant.value
 
 
 def _constants(node: ast.AST) -> Iterator[float]:

@@ -148,8 +148,10 @@ def _reader(hint: Any) -> _Reader:
     if hint is Any:
         return lambda data, _where: data
     if origin in (Union, types.UnionType):
-        inner = _reader(next(option for option in args if option is not type(None)))
-        return lambda data, where: None if data is None else inner(data, where)
+        first, *others = [option for option in args if option is not type(None)]
+        inner = _reader(first)
+        as_it_is = (str, type(None)) if str in others else type(None)
+        return lambda data, where: data if isinstance(data, as_it_is) else inner(data, where)
     if origin is Literal:
         return functools.partial(_word, args)
     if origin is tuple:

@@ -96,12 +96,14 @@ class ProofRequest:
     seconds: float = 15.0
     """For how long the code as it stands is called with varied inputs, and as long again its functions alone; what is
     left then is left out."""
-    numbers: tuple[float, ...] = ()
-    """What is compared with these numbers where the code changes: inputs are tried there."""
+    constants: tuple[float | str, ...] = ()
+    """Numbers and strings of the code that changes: inputs are tried at each of them."""
     without: tuple[str, ...] = ()
     """Variations that are not tried: with them a kernel failed on the device."""
     environment: tuple[str, ...] = ()
     """Names of environment variables that a call reads: they are given other values."""
+    builds: tuple[str, ...] = ()
+    """Variations of arguments of constructors: the model is built with them."""
 
 
 @dataclass(frozen=True)

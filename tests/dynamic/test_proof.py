@@ -956,15 +956,15 @@ def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options
     path = tmp_path / "model.py"
     path.write_text(before)
     variants = []
-    numbers: dict[float, None] = {}
+    constants: dict[float | str, None] = {}
     for change in changes:
         assert before.count(change[0]) == 1
         text = before.replace(*change)
         differs = changed(str(path), source.of_text(path, before), source.of_text(path, text))
         variants.append(Variant(change[1], ((str(path), text),), (), differs.functions))
-        numbers |= dict.fromkeys(differs.numbers)
+        constants |= dict.fromkeys(differs.constants)
     run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs", **options), str(tmp_path))
-    return prove(run, ProofRequest(tuple(variants), numbers=tuple(numbers)))
+    return prove(run, ProofRequest(tuple(variants), constants=tuple(constants)))
 
 
 @pytest.mark.dynamo

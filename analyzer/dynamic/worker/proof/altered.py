@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from types import NoneType
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from tcready.dynamic.worker.proof.variations import (
     OTHER_WEIGHTS,
     VaryOne,
     each_apart,
-    integers_at,
+    set_to,
 )
 from torch import nn
 
@@ -31,11 +32,11 @@ COPIED = 50_000_000
 """Numbers of a model that is copied."""
 
 
-def changes_to_arguments(variation: str, numbers: tuple[float, ...]) -> VaryOne | None:
-    """What becomes of numbers and flags among the arguments; None if they stay what they are."""
+def changes_to_arguments(variation: str, constants: tuple[float | str, ...]) -> VaryOne | None:
+    """What becomes of numbers, flags and strings among the arguments; None if they stay what they are."""
     if variation in APART_BY_FIRST:
         return each_apart(APART_BY_FIRST[variation])
-    at = integers_at(numbers).get(variation) if not variation.endswith(IN_MODULES) else None
+    at = set_to(constants).get(variation) if not variation.endswith(IN_MODULES) else None
     return OF_PYTHON.get(variation) or at
 
 
@@ -43,7 +44,7 @@ def changes_to_arguments(variation: str, numbers: tuple[float, ...]) -> VaryOne 
 def altered(
     model: Any,
     variation: str,
-    numbers: tuple[float, ...],
+    constants: tuple[float | str, ...],
     draw: torch.Generator,
     change: VaryOne | None,
 ) -> Iterator[None]:
@@ -51,13 +52,13 @@ def altered(
     with contextlib.ExitStack() as stack:
         if variation in OF_PYTHON and change is not None:
             own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
-            stack.enter_context(other_numbers(kept_numbers(model, float, own=own), change))
+            stack.enter_context(other_values_kept(kept_values(model, float, own=own), change))
         if variation in APART_BY_FIRST and change is not None:
-            stack.enter_context(other_numbers(kept_numbers(model, int, bool, float), change))
+            stack.enter_context(other_values_kept(kept_values(model, int, bool, float), change))
         if of_modules := OF_MODULES.get(variation):
-            stack.enter_context(other_numbers(kept_numbers(model, int, bool), of_modules))
-        if variation.endswith(IN_MODULES) and (at := integers_at(numbers).get(variation)):
-            stack.enter_context(other_numbers(kept_numbers(model, int), at))
+            stack.enter_context(other_values_kept(kept_values(model, int, bool, NoneType), of_modules))
+        if variation.endswith(IN_MODULES) and (at := set_to(constants).get(variation)):
+            stack.enter_context(other_values_kept(kept_values(model, int, str), at))
         if variation == OTHER_MODE_INSIDE:
             stack.enter_context(modes_inside_turned(model))
         if variation == FROZEN:
@@ -127,11 +128,11 @@ def setting(variation: str) -> Iterator[None]:
             logger.setLevel(known)
 
 
-def kept_numbers(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, float]]:
-    """Return the numbers and flags of these types that modules keep, as (owner, name, value): in attributes, in buffers
-    without dimensions (a counter may be in either) and in configuration objects. Of torch's own modules, only floats
-    are returned, because their integers are sizes; with `own`, nothing is."""
-    found: list[tuple[Any, str, float]] = []
+def kept_values(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, Any]]:
+    """Return the values of these types (of numbers, flags, strings and None) that modules keep, as (owner, name, value):
+    in attributes, in buffers without dimensions (a counter may be in either) and in configuration objects. Of torch's own
+    modules, only floats are returned, because their integers are sizes; with `own`, nothing is."""
+    found: list[tuple[Any, str, Any]] = []
     for module in model.modules() if isinstance(model, nn.Module) else ():
         if type(module).__module__.startswith("torch.") and (own or types != (float,)):
             continue
@@ -162,8 +163,8 @@ def _kept_now(module: Any, name: str) -> Any:
     return value.item() if isinstance(value, torch.Tensor) and not value.dim() else value
 
 
-def _keep(module: Any, name: str, value: float) -> None:
-    """Give a number that a module or a configuration keeps another value, in place if it is a buffer."""
+def _keep(module: Any, name: str, value: Any) -> None:
+    """Give what a module or a configuration keeps another value, in place if it is a buffer."""
     buffer = module._buffers.get(name) if isinstance(module, nn.Module) else None
     if buffer is not None:
         with torch.no_grad():
@@ -175,7 +176,7 @@ def _keep(module: Any, name: str, value: float) -> None:
 
 
 @contextlib.contextmanager
-def other_numbers(kept: Sequence[tuple[Any, str, float]], change: VaryOne) -> Iterator[None]:
+def other_values_kept(kept: Sequence[tuple[Any, str, Any]], change: VaryOne) -> Iterator[None]:
     changed = [change(value) for _, _, value in kept]
     for (module, name, _), value in zip(kept, changed, strict=True):
         _keep(module, name, value)

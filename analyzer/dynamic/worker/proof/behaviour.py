@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import linecache
@@ -27,6 +28,7 @@ from tcready.dynamic.worker.parity import compare, flatten
 from tcready.dynamic.worker.proof.kept import (
     CONTAINERS,
     DEPTH,
+    DRAINED,
     contents,
     copied,
     digest,
@@ -38,6 +40,7 @@ from tcready.dynamic.worker.proof.kept import (
 )
 from tcready.dynamic.worker.proof.sharing import Pair, described, same_containers, shared
 from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundings, writes
+from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema.proof import Differs
 from torch import nn
 
@@ -126,10 +129,14 @@ def behaviour(
         called: Counter[str] = Counter()
         by_position: Counter[str] = Counter()
         written_to: Counter[str] = Counter()
+        told: dict[str, list[Any]] = {}
         try:
             with torch.set_grad_enabled(gradients):
                 set_before = surroundings()
-                with _counted(model, called, by_position, written_to) if counts else contextlib.nullcontext():
+                with contextlib.ExitStack() as stack:
+                    if counts:
+                        stack.enter_context(_counted(model, called, by_position, written_to))
+                        told = stack.enter_context(_told(model))
                     try:
                         given = function(*args, **kwargs)
                         containers = same_containers(given, (args, kwargs), model)
@@ -154,7 +161,7 @@ def behaviour(
         state_of(model) | _rewritten(model, written) | _replaced(model, kept) | _attached(found, error),
         moved,
         left,
-        process | left_otherwise(set_before, set_after),
+        process | left_otherwise(set_before, set_after) | told,
         shared(found, passed, model) | containers,
         dict(called),
         dict(by_position),
@@ -262,6 +269,39 @@ def _counted(
         for module, output, version in given:
             if id(module) in known:
                 written[known[id(module)][0]] += output._version - version
+
+
+@contextlib.contextmanager
+def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
+    """Notes what the functions of the user's own that modules keep as attributes are called with: whoever builds the
+    model may pass another one."""
+    found: dict[str, list[Any]] = {}
+    kept = [
+        (module, name, value)
+        for module in (model.modules() if isinstance(model, nn.Module) else ())
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType) and is_user_file(value.__code__.co_filename)
+    ]
+
+    def noting(name: str, function: FunctionType) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def note(*args: Any, **kwargs: Any) -> Any:
+            calls = found.setdefault(f"calls of {name}", [])
+            if len(calls) < DRAINED:
+                calls.append(pytree.tree_map(plain, [args, kwargs]))
+            return function(*args, **kwargs)
+
+        return note
+
+    noted = [(module, name, value, noting(name, value)) for module, name, value in kept]
+    for module, name, _, note in noted:
+        setattr(module, name, note)
+    try:
+        yield found
+    finally:
+        for module, name, value, note in noted:
+            if vars(module).get(name) is note:
+                setattr(module, name, value)
 
 
 def _strides(leaf: Any) -> Any:

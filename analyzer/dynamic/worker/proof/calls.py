@@ -11,30 +11,33 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from types import FunctionType, MappingProxyType, MethodType, ModuleType
+from dataclasses import dataclass, replace
+from types import FunctionType, MappingProxyType, MethodType, ModuleType, NoneType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import autocast, settle
+from tcready.dynamic.worker.calling import autocast, seed_generators, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.altered import (
     COPIED,
     altered,
     changes_to_arguments,
-    kept_numbers,
+    kept_values,
     setting,
     weights_of,
 )
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_outputs, of_types
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
+from tcready.dynamic.worker.proof.constructors import build_with
 from tcready.dynamic.worker.proof.kept import drained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.surroundings import environment_set
 from tcready.dynamic.worker.proof.variations import (
+    AFTER_INFERENCE,
     APART_BY_FIRST,
     AS_NUMPY,
     AS_PYTHON,
@@ -47,8 +50,9 @@ from tcready.dynamic.worker.proof.variations import (
     GIVEN,
     GRADIENTS_LEFT,
     GRADIENTS_TURNED,
-    IN_BFLOAT16,
+    IN_FEW_DIGITS,
     IN_INFERENCE_MODE,
+    IN_MODULES,
     IN_TURN,
     LEFT_OUT,
     LOGGED,
@@ -67,11 +71,13 @@ from tcready.dynamic.worker.proof.variations import (
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
+    VaryOne,
+    built_with,
     drawn,
     every,
     fitting,
-    integers_at,
     late,
+    set_to,
 )
 from tcready.dynamic.worker.proof.widening import Widening
 from tcready.dynamic.worker.torch_internals import pytree
@@ -94,7 +100,7 @@ class Key:
     variation: str
     function: FunctionPlace | None = None
     """Called alone; `case` is the number of the call that was recorded. None: the model is called."""
-    numbers: tuple[float, ...] = ()
+    constants: tuple[float | str, ...] = ()
     """At which inputs are tried."""
 
     @property
@@ -131,13 +137,14 @@ def of_model(
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
             more = (IN_TURN, *more, *_settings_for(context, mode, request))
+            more += tuple(AFTER_INFERENCE) if mode == "train" else request.builds
             fits = [
                 _fitting(
                     model,
                     case.args,
                     case.kwargs,
-                    request.numbers,
-                    (*more, *_with_numbers(model, case, request.numbers)),
+                    request.constants,
+                    (*more, *_with_plain_values(model, case, request.constants)),
                 )
                 for case in cases
             ]
@@ -148,10 +155,14 @@ def of_model(
                 for number, case in enumerate(cases):
                     if variation not in fits[number]:
                         continue
-                    key = Key(mode, seed, number, variation, numbers=request.numbers)
+                    key = Key(mode, seed, number, variation, constants=request.constants)
                     call = functools.partial(
                         called, context, model, model, case, key, watched, widening=widening
                     )
+                    if change := built_with(request.constants).get(variation):
+                        call = functools.partial(
+                            _built_and_called, context, case, key, watched, change, widening
+                        )
                     yield key, functools.partial(_in_environment, request, key, call)
 
 
@@ -172,6 +183,29 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
     found += [IN_INFERENCE_MODE, GRADIENTS_LEFT, ON_META] if mode == "infer" else []
     found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
     return tuple(found)
+
+
+def _built_and_called(
+    context: Context,
+    case: Case,
+    key: Key,
+    watched: Sequence[ModuleType],
+    change: VaryOne,
+    widening: Widening | None,
+) -> Behaviour:
+    """A call of a model that is built with other arguments. If torch refuses the call, since the inputs do not fit any
+    more, what the model holds is still compared."""
+    seed_generators()
+    try:
+        model = build_with(context, key.mode, watched, change)
+    except Exception as error:
+        return Behaviour(type(error).__name__, raised=True)
+    drawn = Generators.now().digest()
+    seen = called(context, model, model, case, key, watched, widening=widening)
+    weights = model.named_parameters() if isinstance(model, nn.Module) else ()
+    shapes = {f"the shape of {name}": [*each.shape] for name, each in weights}
+    seen = replace(seen, state=seen.state | shapes | {"what the build draws": drawn})
+    return seen if seen.error is None or seen.raised else Behaviour(state=seen.state)
 
 
 Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
@@ -201,14 +235,14 @@ def alone(
             if of is None or of is not model:  # the arguments are modules of it
                 of, recorded = model, _recorded(models, model, found, seed)
             calls = recorded[place]
-            fits = [_fitting(function, args, kwargs, request.numbers) for args, kwargs, _ in calls]
+            fits = [_fitting(function, args, kwargs, request.constants) for args, kwargs, _ in calls]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
                 if variation in request.without:
                     continue
                 for number, (args, kwargs, caught) in enumerate(calls):
                     if variation not in fits[number]:
                         continue
-                    key = Key(mode, seed, number, variation, place, request.numbers)
+                    key = Key(mode, seed, number, variation, place, request.constants)
                     owner = args[0] if args and isinstance(args[0], nn.Module) else None
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
                     bound = MethodType(function, owner) if owner is not None else function
@@ -248,18 +282,20 @@ def called(
         function = _twice(function)
     if key.variation == IN_TURN:
         function = _in_turn(function)
+    if key.variation in AFTER_INFERENCE:
+        function = _after_inference(function, watched)
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
-    args, kwargs = every(key.numbers)[key.variation]((args, kwargs), draw)
+    args, kwargs = every(key.constants)[key.variation]((args, kwargs), draw)
     args, kwargs = _retyped(model if key.function is None else function, args, kwargs, key.variation) or (
         args,
         kwargs,
     )
     gradients = (key.mode == "train") != (key.variation in GRADIENTS_TURNED.values())
     with contextlib.ExitStack() as stack:
-        if change := changes_to_arguments(key.variation, key.numbers):
+        if change := changes_to_arguments(key.variation, key.constants):
             args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
-        stack.enter_context(altered(model, key.variation, key.numbers, draw, change))
+        stack.enter_context(altered(model, key.variation, key.constants, draw, change))
         asks = (
             key.function is not None or key.variation in (WITH_GRADIENTS, SECOND_ORDER) or not _trains(model)
         )
@@ -286,7 +322,7 @@ def called(
             second=key.variation == SECOND_ORDER,
             counts=counts,
         )
-        if key.variation == IN_BFLOAT16:
+        if key.variation in IN_FEW_DIGITS:
             return of_outputs(called_once(function, args, kwargs))
         if key.variation != UNDER_AUTOCAST:
             return called_once(function, args, kwargs)
@@ -324,23 +360,29 @@ def _on_meta(model: Any) -> Callable[..., Any]:
     return call
 
 
-def _with_numbers(model: Any, case: Case, numbers: tuple[float, ...]) -> tuple[str, ...]:
-    """The variations of numbers and flags of Python's that make a call another one."""
+def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...]) -> tuple[str, ...]:
+    """The variations of numbers, flags and strings of Python's that make a call another one."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
-    leaves = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in PLAIN]
-    leaves += [value for _, _, value in kept_numbers(model, float)]
-    kept = [value for _, _, value in kept_numbers(model, int, bool)]
-    integers = any(type(each) is int for each in (*leaves, *kept))
+    passed = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in PLAIN]
+    leaves = [leaf for leaf in passed if type(leaf) is not str]
+    leaves += [value for _, _, value in kept_values(model, float)]
+    kept = [value for _, _, value in kept_values(model, int, bool, NoneType)]
+    in_modules = [value for _, _, value in kept_values(model, int, str)]
     return (
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
         *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
         *(APART_BY_FIRST if len(leaves) + len(kept) > 1 else ()),
-        *(integers_at(numbers) if integers else ()),
+        *(
+            name
+            for name, change in set_to(constants).items()
+            for values in [in_modules if name.endswith(IN_MODULES) else passed]
+            if [*map(change, values)] != values
+        ),
     )
 
 
-def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float]:
-    """The parameters that have a number or a flag by default, which a call leaves out."""
+def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float | str]:
+    """The parameters that have a number, a flag or a string by default, which a call leaves out."""
     try:
         bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -358,6 +400,20 @@ def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: [drained(function(*args, **kwargs)) for _ in range(2)]
 
 
+def _after_inference(function: Callable[..., Any], modules: Sequence[ModuleType]) -> Callable[..., Any]:
+    """Call in inference mode and then as usual, with caches of functions that start empty."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in (value for module in modules for value in vars(module).values()):
+            if isinstance(value, functools._lru_cache_wrapper):
+                value.cache_clear()
+        with torch.inference_mode():
+            function(*pytree.tree_map_only(torch.Tensor, torch.clone, args), **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     """Call with the given arguments and with other values twice. Return the outputs as they are after the last call."""
 
@@ -369,15 +425,15 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fitting(
-    function: Any, args: Any, kwargs: Any, numbers: tuple[float, ...], more: tuple[str, ...] = ()
+    function: Any, args: Any, kwargs: Any, constants: tuple[float | str, ...], more: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
     retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
-    names, last = (*fitting((args, kwargs), numbers), *more, *retyped), late(numbers)
+    names, last = (*fitting((args, kwargs), constants), *more, *retyped), late(constants)
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
 
-PLAIN = (bool, int, float)
+PLAIN = (bool, int, float, str)
 LARGEST = 10_000
 """The largest default that a call is made with: it may be a size."""
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
@@ -421,7 +477,12 @@ def _of_another_type(
     is_open = parameter.annotation is parameter.empty
     if variation == LEFT_OUT and is_given and default is None:
         return None
-    if variation == BY_DEFAULT and is_given and type(default) in PLAIN and abs(default) <= LARGEST:
+    if (
+        variation == BY_DEFAULT
+        and is_given
+        and type(default) in (bool, int, float)
+        and abs(default) <= LARGEST
+    ):
         return value if type(value) in PLAIN and value == default else default
     if variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim():
         return value.item() if is_open or _NO_TENSOR.search(annotation) else value

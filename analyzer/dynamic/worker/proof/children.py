@@ -65,7 +65,7 @@ class _Known:
             and set(mine.functions) >= set(other.functions)
             and set(mine.tests) >= set(other.tests)
             and set(mine.statements) >= set(other.statements)
-            and set(mine.numbers) >= set(other.numbers)
+            and set(mine.constants) >= set(other.constants)
         )
 
 

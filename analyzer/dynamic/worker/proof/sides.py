@@ -143,6 +143,8 @@ class Sides:
     """Links of a chain under way that were true."""
     numbers: dict[float, None] = field(default_factory=dict)
     """Those that stand for something in changed statements and tests."""
+    strings: dict[str, None] = field(default_factory=dict)
+    """Those that do, and the strings in containers that do."""
 
     def __enter__(self) -> Sides:
         for name, function in self._functions().items():
@@ -178,6 +180,9 @@ class Sides:
     def _number(self, value: Any) -> Any:
         if type(value) in (int, float):
             self.numbers[float(value)] = None
+        elif type(value) is str or isinstance(value, (list, tuple, set, frozenset, dict)):
+            texts = [value] if isinstance(value, str) else [*value] if len(value) <= SMALL else []
+            self.strings |= dict.fromkeys(each for each in texts if type(each) is str)
         elif isinstance(value, torch.Tensor) and not value.requires_grad and 0 < value.numel() <= SMALL:
             if value.dtype != torch.bool and not value.is_complex() and value.device.type != "meta":
                 self.numbers |= dict.fromkeys(map(float, value.detach().reshape(-1)[:FEW].tolist()))

@@ -160,9 +160,18 @@ class Writes:
         """What was written by the code inside: known at its end."""
         found: dict[str, Any] = {}
         self._notes, self._begun = [], {}
+        save = torch.save
+
+        def noting(saved: Any, file: Any, *args: Any, **kwargs: Any) -> None:
+            if isinstance(file, (str, os.PathLike)):  # C++ code opens it, of which no audit hook hears
+                self._begun.setdefault(os.path.abspath(os.fsdecode(file)), 0)
+            save(saved, file, *args, **kwargs)
+
+        torch.save = noting
         try:
             yield found
         finally:
+            torch.save = save
             notes, begun, self._notes = self._notes, self._begun, None
             found |= {f"file {name}": _written(name, start) for name, start in begun.items()}
             if notes:

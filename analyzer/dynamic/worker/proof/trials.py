@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import settle
+from tcready.dynamic.worker.calling import seed_generators, settle
 from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
@@ -52,6 +53,7 @@ from tcready.dynamic.worker.proof.calls import (
 )
 from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.compiling import Compiling
+from tcready.dynamic.worker.proof.constructors import fitting_builds
 from tcready.dynamic.worker.proof.later_calls import Later, Study, trained
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
@@ -72,9 +74,11 @@ from tcready.dynamic.worker.proof.surroundings import (
     environment_set,
     left_otherwise,
     surroundings,
+    writes,
 )
 from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
+    BUILT,
     BY_CHANCE,
     DOUBLE_BY_DEFAULT,
     DTYPES,
@@ -83,7 +87,9 @@ from tcready.dynamic.worker.proof.variations import (
     ENVIRONMENT,
     FINITE,
     GIVEN,
-    IN_BFLOAT16,
+    IN_FEW_DIGITS,
+    IN_FLOAT16,
+    IN_SHORT,
     IN_TURN,
     LOGGED,
     LONGER_COMPILED,
@@ -101,8 +107,9 @@ from tcready.dynamic.worker.proof.variations import (
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
-    integers_at,
+    built_with,
     of_other_sizes,
+    set_to,
 )
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.step import climb
@@ -131,7 +138,7 @@ SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
 EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, *APART_BY_FIRST} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
-CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT})
+CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, IN_FLOAT16, IN_SHORT})
 """Variations with which a difference is a condition of the change, and does not refute it."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
@@ -177,10 +184,12 @@ class Trace:
     """With which every variant is called."""
     wide: WideCalls | None = None
     """The calls in a wide dtype, once values were found to differ."""
-    numbers: tuple[float, ...] = ()
+    constants: tuple[float | str, ...] = ()
     """At which inputs are tried: those of the request, and what names stand for where the code changes."""
     environment: tuple[str, ...] = ()
     """Names of environment variables that a call reads."""
+    builds: tuple[str, ...] = ()
+    """Variations with which the model is built anew."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
         """`actual` with what is only rounded otherwise set to what is expected."""
@@ -191,7 +200,7 @@ class Trace:
     ) -> tuple[Behaviour, tuple[Differs, str] | None]:
         """What differs first in a call after a change, and the call without what is rounding."""
         otherwise = functools.partial(difference, ignored=self.restless)
-        if key.variation == IN_BFLOAT16:
+        if key.variation in IN_FEW_DIGITS:
             actual = in_few_digits(expected, actual)
             return actual, otherwise(expected, actual)
         judged = judge_values(key, expected, actual, self.wide, otherwise, self.restless)
@@ -264,8 +273,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace = Trace(
             weights=_weights(models, request),
             building=building,
-            numbers=request.numbers,
+            constants=request.constants,
             environment=request.environment,
+            builds=request.builds,
         )
         until: dict[tuple[object, ...], float] = {}
         longest = LEAST / 5
@@ -356,6 +366,8 @@ def _first_call(context: Context, request: ProofRequest) -> None:
 
 NUMBERS = 5
 """Numbers that names stand for, at which inputs are tried."""
+STRINGS = 8
+"""Strings that do."""
 
 
 def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict[str, Any]:
@@ -365,8 +377,10 @@ def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict
     sides.settle(counts=False, raised=False)
     read = (*sides.numbers, *numbers_of_callees(request.functions))
     found = [number for number in read if math.isfinite(number) and number not in (0.0, 1.0)]
-    numbers = tuple(dict.fromkeys((*request.numbers, *found[:NUMBERS])))
-    return {"numbers": numbers, "environment": tuple(names)}
+    constants = dict.fromkeys((*request.constants, *found[:NUMBERS], *[*sides.strings][:STRINGS]))
+    watched = reached_modules({place.path for place in request.functions})
+    builds = fitting_builds(context, watched, tuple(constants))
+    return {"constants": tuple(constants), "environment": tuple(names), "builds": builds}
 
 
 class _TooLongError(BaseException):
@@ -452,7 +466,7 @@ def call_widely(
     found: dict[Key, WideCall | str] = {}
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
-    request = replace(request, numbers=trace.numbers, environment=trace.environment)
+    request = replace(request, constants=trace.constants, environment=trace.environment, builds=trace.builds)
     if _not_begun(context) is None:
         torch.set_num_threads(trace.threads)
         _first_call(context, request)
@@ -506,7 +520,7 @@ def _after(
         overlay.unmark()
     if trace is None:
         return trial
-    request = replace(request, numbers=trace.numbers, environment=trace.environment)
+    request = replace(request, constants=trace.constants, environment=trace.environment, builds=trace.builds)
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
     seconds = _measured(models, request, trace.seconds)
@@ -588,7 +602,7 @@ def _eager(
     begun: CalledBefore | None = None
     if variant.called_before:
         begun, models = CalledBefore(context), Models(context)
-    request = replace(request, numbers=trace.numbers, environment=trace.environment)
+    request = replace(request, constants=trace.constants, environment=trace.environment, builds=trace.builds)
     compared = 0
     raises: str | None = None
     notice: str | None = None
@@ -696,14 +710,16 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
         return True
     if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
-    if key.variation == IN_BFLOAT16:  # `model.to` converts a buffer that is new, and not what it was before
+    if (
+        key.variation in IN_FEW_DIGITS and key.variation not in CONDITIONAL
+    ):  # `model.to` converts a buffer that is new, and not what it was before
         return trace.differing(key, expected, with_dtypes_of(expected, actual))[1] is None
     return key.variation in CONDITIONAL
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
     """Whether a call raised because torch does not take such arguments or such a setting."""
-    may_not_fit = key.variation in MAY_NOT_FIT or key.variation in integers_at(key.numbers)
+    may_not_fit = key.variation in {*MAY_NOT_FIT, *set_to(key.constants), *built_with(key.constants)}
     may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META)
     return may_not_fit and seen.error is not None and not seen.raised
 
@@ -735,10 +751,11 @@ def _begun(context: Context, request: ProofRequest) -> tuple[str | None, Behavio
     holds if environment variables that the changed files read have other values; and what of that differs between two
     builds, because it tells the time."""
     changed = {place.path for place in request.functions}
-    with heard() as (printed, _), environment_read(changed) as names:
+    with heard() as (printed, _), environment_read(changed) as names, writes().noted() as written:
         within = surroundings()  # warnings have other filters meanwhile
         why = _not_begun(context)
         process = left_otherwise(within, surroundings())
+    process |= written
     if why is not None:
         return why, Behaviour(), frozenset()
     for value in ENVIRONMENT.values() if names else ():
@@ -749,13 +766,22 @@ def _begun(context: Context, request: ProofRequest) -> tuple[str | None, Behavio
             except Exception as error:
                 state = {"an exception": type(error).__name__}
         process |= {f"{made} {name}": kept for name, kept in state.items()}
-    seen = Behaviour(printed=printed.getvalue(), process=process)
+    random = _drawn_by_build(context)
+    seen = Behaviour(printed=printed.getvalue(), process=process, random=random)
     if not seen.printed:
         return None, seen, frozenset()
     with heard() as (again, _):
         context.build_as("infer", SEED_BUILD + 1)
     moves = not {*again.getvalue().splitlines()} <= {*seen.printed.splitlines()}
     return None, seen, frozenset({PRINTED} if moves else ())
+
+
+def _drawn_by_build(context: Context) -> str:
+    """What the random generators are after a build."""
+    seed_generators()
+    with heard():
+        context.build_as("infer", SEED_BUILD + 1)
+    return Generators.now().digest()
 
 
 def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
@@ -767,6 +793,11 @@ def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]
         for name, value in state.items()
         if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
     }
+
+
+def _is_compiled(key: Key) -> bool:
+    """Whether a call may be compared compiled: the model is the one that is built, with its dtype."""
+    return key.variation not in DTYPES and not key.variation.startswith(BUILT)
 
 
 def _compiling(models: Models, request: ProofRequest, trace: Trace, mode: Mode | None = None) -> Compiling:
@@ -825,9 +856,10 @@ def _compiled(
     telling |= {key for key in calls if key.variation in variations}
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
-    keys = [key for key in calls if key in chosen and key.variation not in DTYPES]
-    numbers = request.numbers
-    not_compiled = EAGER | (of_other_sizes(numbers) - {LONGER_COMPILED}) | integers_at(numbers).keys()
+    keys = [key for key in calls if key in chosen and _is_compiled(key)]
+    constants = request.constants
+    not_compiled = EAGER | (of_other_sizes(constants) - {LONGER_COMPILED})
+    not_compiled |= set_to(constants).keys() | built_with(constants).keys()
     first = [
         key
         for key in calls
@@ -836,7 +868,7 @@ def _compiled(
     raising = {replace(key, mode=mode) for key in trace.raising}
     # what raises comes first, and what stays as long as it is: another size is compiled anew
     more = sorted(
-        (key for key in first if key.variation not in DTYPES),
+        (key for key in first if _is_compiled(key)),
         key=lambda key: (key not in raising, key.variation in (*RESIZED, LONGER_COMPILED)),
     )
     until: float | None = None
@@ -927,7 +959,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
     if error := _raised_below(models, "train", wanted):
         return replace(trial, notice=f"compiled in {MODES['train']} it raises {error}")
     compiling = _compiling(models, request, trace, "train")
-    taking_sides = [replace(key, mode="train") for key in trace.telling if key.variation not in DTYPES]
+    taking_sides = [replace(key, mode="train") for key in trace.telling if _is_compiled(key)]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):
         expected, actual = compiling.called(key)
         if found := trace.compiled_differing(key, expected, actual, compiling.ignored):
@@ -997,7 +1029,7 @@ def _chosen_alone(
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Some of the `telling` calls of functions alone in the mode of the run, as they are `made`."""
     mode = models.context.work.options.mode
-    wanted = {replace(key, mode=mode) for key in telling if key.variation not in DTYPES}
+    wanted = {replace(key, mode=mode) for key in telling if _is_compiled(key)}
     left = dict.fromkeys(functions, COMPILED)
     for key, call in alone(models, replace(request, modes=(mode,)), functions, made):
         if key in wanted and key.function is not None and left[key.function]:

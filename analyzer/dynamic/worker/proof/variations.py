@@ -178,6 +178,12 @@ def _one_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
     return torch.cat((tensor, _otherwise(first)), dimension)
 
 
+def _three_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+    for _ in range(3):
+        tensor = _one_more(tensor, dimension)
+    return tensor
+
+
 def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
     return torch.cat((tensor, _otherwise(tensor)), dimension)
 
@@ -491,11 +497,15 @@ IN_DOUBLE = "in double precision"
 IN_BFLOAT16 = "in bfloat16"
 """The same with 16 bits: code may treat types of few bits in its own way. Of such a call a few digits of the outputs are
 compared."""
-DTYPES = MappingProxyType({IN_DOUBLE: torch.float64, IN_BFLOAT16: torch.bfloat16})
+IN_FLOAT16 = "1000 times as large, in float16"
+"""Numbers that overflow in a type of few bits if they are squared or added first."""
+DTYPES = MappingProxyType({IN_DOUBLE: torch.float64, IN_BFLOAT16: torch.bfloat16, IN_FLOAT16: torch.float16})
 """The type that replaces float32 in inputs and parameters, by variation."""
+IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16})
 OTHERWISE_KEPT: dict[str, Vary] = {
     OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
     **{name: _converted(dtype) for name, dtype in DTYPES.items()},
+    IN_FLOAT16: _then(_floats(lambda t: t * 1000), _converted(torch.float16)),
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
@@ -503,6 +513,16 @@ SECOND_ORDER = "given, with gradients of their gradients"
 """In training: a backward of the user's own may not have a gradient itself."""
 TWICE = "given, twice before their gradients"
 """In training: what a call changes in place spoils the gradients of the call before."""
+AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
+    {
+        f"longer by three in dimension {dimension}, after the same call in inference mode": InDimension(
+            "longer by three", _three_more, dimension
+        ).vary
+        for dimension in (1, 0)
+    }
+)
+"""In training, of a length that no other call has: a tensor that a call in inference mode keeps has no part in
+autograd."""
 IN_TURN = "given, and then other inputs"
 """Three calls, of which the outputs are compared after the last: what a call keeps shows in the next ones, and what it
 gave may be written to by them."""
@@ -540,9 +560,11 @@ OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
         "given, with other integers in modules": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
         "given, with large integers in modules": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
         "given, with flags of modules turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        "given, with 0.5 for None in modules": lambda leaf: 0.5 if leaf is None else leaf,
+        "given, with 2 for None in modules": lambda leaf: 2 if leaf is None else leaf,
     }
 )
-"""What becomes of integers and flags that modules keep: a counter after many calls is large."""
+"""What becomes of integers, flags and None that modules keep: a counter after many calls is large."""
 EACH_APART = "given, with each number apart"
 OTHERS_APART = "given, with each number apart, and the other flags turned"
 APART_BY_FIRST: Mapping[str, int] = MappingProxyType({EACH_APART: 1, OTHERS_APART: 2})
@@ -578,10 +600,14 @@ RETYPED = (
     AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, *NUMBERS_FOR_NONE, *STRINGS,
 )  # fmt: skip
 """Arguments of another type, where the function does not say that it takes tensors alone."""
+IN_SHORT = "with integers of 16 bits, one of them the largest"
 OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
     "with masks of integers": _kinds(_same, _same, lambda t: t.long()),
     "with floats of 64 bits": _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
+    IN_SHORT: _kinds(
+        _same, lambda t: _with_a_large_number(t.short() if t.dtype == torch.int64 else t), _same
+    ),
 }
 LONGER_LISTS = "with longer lists"
 EMPTY_LISTS = "with empty lists"
@@ -592,7 +618,8 @@ OF_OTHER_RANK: dict[str, Vary] = {
 MAY_NOT_FIT = frozenset(
     {
         SECOND_ORDER,
-        IN_BFLOAT16,
+        *AFTER_INFERENCE,
+        *IN_FEW_DIGITS,
         *RETYPED,
         AS_NUMPY,
         *OF_OTHER_RANK,
@@ -663,9 +690,9 @@ SEEDED = (GIVEN, "drawn")
 
 
 @functools.cache
-def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
-    """All of them, in the order they are tried; `numbers` are what something is compared with."""
-    numbers = tuple(number for number in numbers if math.isfinite(number))
+def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
+    """All of them, in the order they are tried; `constants` are numbers and strings of the code that changes."""
+    numbers = _numbers(constants)
     at = {
         f"{where} {number:g}": _at(number, way)
         for number in numbers
@@ -696,56 +723,77 @@ def every(numbers: tuple[float, ...] = ()) -> Mapping[str, Vary]:
             **_UNCHANGED,
             **LAST,
             **LEFT_OUT_BY_NUMBER,
-            **{each.name: each.vary for each in _of_lengths(numbers)},
+            **{each.name: each.vary for each in _of_lengths(constants)},
             **OF_ONE_TENSOR,
+            **AFTER_INFERENCE,
             **OF_OTHER_RANK,
-            **dict.fromkeys(integers_at(numbers), VARIATIONS[GIVEN]),
+            **dict.fromkeys((*set_to(constants), *built_with(constants)), VARIATIONS[GIVEN]),
         }
     )
+
+
+def _numbers(constants: Iterable[float | str]) -> tuple[float, ...]:
+    return tuple(each for each in constants if not isinstance(each, str) and math.isfinite(each))
 
 
 SHORTEST, LONGEST = 2, 5000
 """Numbers that are tried as lengths."""
 
 
-def _of_lengths(numbers: Iterable[float]) -> Iterator[InDimension]:
+def _of_lengths(constants: Iterable[float | str]) -> Iterator[InDimension]:
     """Each number as the length of a dimension, and one and two more: a slice that ends there cuts nothing before, nor
     does a distance of two places reach it."""
-    for number in numbers:
-        if math.isfinite(number) and number == int(number) and SHORTEST <= number <= LONGEST:
+    for number in _numbers(constants):
+        if number == int(number) and SHORTEST <= number <= LONGEST:
             for length in (*range(int(number), int(number) + 3), 2 * int(number)):
                 for dimension in range(3):
                     yield InDimension(f"{length} long", _as_long_as(length), dimension)
 
 
-def integers_at(numbers: tuple[float, ...]) -> dict[str, VaryOne]:
-    """By name, changes that set integers to a number or one more: those among the arguments, or those that modules keep
-    (`IN_MODULES`)."""
+def set_to(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
+    """By name, changes that set integers to a number or one more, and strings to a string: those among the arguments, or
+    those that modules keep (`IN_MODULES`)."""
 
-    def at(number: int) -> VaryOne:
-        return lambda leaf: number if type(leaf) is int else leaf
+    def at(constant: int | str) -> VaryOne:
+        return lambda leaf: constant if type(leaf) is type(constant) else leaf
 
-    whole = [int(number) for number in numbers if math.isfinite(number) and number == int(number)]
+    whole = [int(number) for number in _numbers(constants) if number == int(number)]
+    values: list[tuple[str, int | str]] = [(f"integers {n}", n) for each in whole for n in (each, each + 1)]
+    values += [(f"strings {text!r}", text) for text in constants if isinstance(text, str)]
     return {
-        f"given, with integers {n}{where}": at(n)
-        for where in ("", IN_MODULES)
-        for number in whole
-        for n in (number, number + 1)
+        f"given, with {what}{where}": at(constant) for where in ("", IN_MODULES) for what, constant in values
     }
 
 
 IN_MODULES = " in modules"
+BUILT = "given, built with "
 
 
-def of_other_sizes(numbers: tuple[float, ...]) -> frozenset[str]:
+def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
+    """By name, what becomes of plain arguments of constructors."""
+
+    def text(to: str) -> VaryOne:
+        return lambda leaf: to if type(leaf) is str else leaf
+
+    return {
+        f"{BUILT}larger integers": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
+        f"{BUILT}larger floats": lambda leaf: leaf * 1.25 + 0.25 if type(leaf) is float else leaf,
+        f"{BUILT}flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        f"{BUILT}2 for None": lambda leaf: 2 if leaf is None else leaf,
+        f"{BUILT}0.5 for None": lambda leaf: 0.5 if leaf is None else leaf,
+        **{f"{BUILT}strings {each!r}": text(each) for each in constants if isinstance(each, str)},
+    }
+
+
+def of_other_sizes(constants: tuple[float | str, ...]) -> frozenset[str]:
     """The names of variations with longer inputs, and with more or fewer dimensions."""
-    lengths = (each.name for each in _of_lengths(numbers))
-    return frozenset((*LONGER, *OF_ONE_TENSOR, *OF_OTHER_RANK, *lengths))
+    lengths = (each.name for each in _of_lengths(constants))
+    return frozenset((*LONGER, *AFTER_INFERENCE, *OF_ONE_TENSOR, *OF_OTHER_RANK, *lengths))
 
 
-def late(numbers: tuple[float, ...]) -> frozenset[str]:
+def late(constants: tuple[float | str, ...]) -> frozenset[str]:
     """The names of variations that may spoil what a model keeps: they are tried behind the others."""
-    return of_other_sizes(numbers) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META}
+    return of_other_sizes(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META}
 
 
 def _one(number: float, way: int) -> Vary:
@@ -909,7 +957,7 @@ def _dicts_in(value: Any) -> bool:
     return any(found)
 
 
-def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
+def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, ...]:
     """The names of those that inputs can be varied by; which can be of another type their function says."""
     tensors = [*_tensors(value)]
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
@@ -921,8 +969,8 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
         **OF_ONE_TENSOR,
         **OF_LISTS,
     }
-    unchanged = {*_UNCHANGED, *integers_at(numbers)}
-    lengths = {each.name: each for each in _of_lengths(numbers)}
+    unchanged = {*_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants)}
+    lengths = {each.name: each for each in _of_lengths(constants)}
     shape = _shape(value, 0) or ()
     fitting_lengths = {
         name
@@ -931,7 +979,7 @@ def fitting(value: Any, numbers: tuple[float, ...] = ()) -> tuple[str, ...]:
     }
     return tuple(
         name
-        for name in every(numbers)
+        for name in every(constants)
         if (masks or name not in MASKS)
         and (counts or name not in WITH_NUMBERS)
         and (name not in others or _is_another(value, others[name]))
