@@ -414,6 +414,8 @@ def write_out_update(site: Site) -> Texts:
     node = site.node
     if isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.AugAssign):
         update = node.body[0]
+        if isinstance(update.target, cst.Attribute):
+            return  # of a tensor, whoever holds the object sees another one
         sign = _code(site, update.operator).strip().removesuffix("=")
         target = _code(site, update.target)
         yield f"{target} = {target} {sign} ({_code(site, update.value)})\n"

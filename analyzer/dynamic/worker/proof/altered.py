@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import NoneType
 from typing import Any
 
@@ -16,6 +16,7 @@ from tcready.dynamic.worker.proof.variations import (
     FROZEN,
     GRADIENTS_LEFT,
     IN_MODULES,
+    LARGE_WEIGHTS,
     LOGGED,
     OF_MODULES,
     OF_PYTHON,
@@ -66,7 +67,9 @@ def altered(
         if variation == GRADIENTS_LEFT:
             stack.enter_context(gradients_left(model))
         if variation == OTHER_WEIGHTS:
-            stack.enter_context(other_weights(model, draw))
+            stack.enter_context(other_weights(model, lambda each: each + 0.25 * _noise(each, draw)))
+        if variation == LARGE_WEIGHTS:
+            stack.enter_context(other_weights(model, lambda each: each * 100))
         yield
 
 
@@ -198,11 +201,15 @@ def weights_of(model: Any) -> list[torch.Tensor]:
     return found if sum(each.numel() for each in found) <= COPIED else []
 
 
+def _noise(weights: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    return torch.randn(weights.shape, generator=draw).to(weights)
+
+
 @contextlib.contextmanager
-def other_weights(model: Any, draw: torch.Generator) -> Iterator[None]:
+def other_weights(model: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
     kept = [(each, each.detach().clone()) for each in weights_of(model)]
     for each, value in kept:
-        each.data.add_(torch.randn(value.shape, generator=draw).to(value) * 0.25)
+        each.data.copy_(change(value))
     try:
         yield
     finally:

@@ -46,6 +46,7 @@ from tcready.dynamic.worker.proof.variations import (
     DTYPES,
     EMPTY,
     ENVIRONMENT,
+    FALSE_FOR_NONE,
     FROZEN,
     GIVEN,
     GRADIENTS_LEFT,
@@ -54,6 +55,7 @@ from tcready.dynamic.worker.proof.variations import (
     IN_INFERENCE_MODE,
     IN_MODULES,
     IN_TURN,
+    LARGE_WEIGHTS,
     LEFT_OUT,
     LOGGED,
     MASKS_FOR_NONE,
@@ -133,7 +135,7 @@ def of_model(
         cases = models.drawn(seed)
         for mode in request.modes:
             model = models.built(mode, seed)
-            more = (OTHER_WEIGHTS,) if weights_of(model) else ()
+            more = (OTHER_WEIGHTS, LARGE_WEIGHTS) if weights_of(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
             more = (IN_TURN, *more, *_settings_for(context, mode, request))
@@ -491,10 +493,10 @@ def _of_another_type(
     if value is None and like is not None:
         if variation == TENSORS_FOR_NONE and (is_open or _TENSOR.search(annotation)):
             return like.detach().flip(tuple(range(like.dim())))
-        if variation == MASKS_FOR_NONE and (is_open or _TENSOR.search(annotation)):
+        if variation in (MASKS_FOR_NONE, FALSE_FOR_NONE) and (is_open or _TENSOR.search(annotation)):
             mask = torch.ones(like.shape[:-1] or like.shape, dtype=torch.bool, device=like.device)
             mask.view(-1)[1::2] = False
-            return mask
+            return mask if variation == MASKS_FOR_NONE else torch.zeros_like(mask)
         if variation in NUMBERS_FOR_NONE and (is_open or _NUMBER.search(annotation)):
             return NUMBERS_FOR_NONE[variation]
     return value

@@ -489,6 +489,7 @@ OF_SEVERAL: dict[str, Vary] = {
 RESIZED = ("of length one", EMPTY)
 OTHER_WEIGHTS = "given, with other weights"
 """Parameters are moved away from what they are built with: zeros and ones hide what is done with them."""
+LARGE_WEIGHTS = "given, with weights 100 times as large"
 FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
 """Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
 OF_OTHER_STRIDES = "of other strides"
@@ -497,15 +498,25 @@ IN_DOUBLE = "in double precision"
 IN_BFLOAT16 = "in bfloat16"
 """The same with 16 bits: code may treat types of few bits in its own way. Of such a call a few digits of the outputs are
 compared."""
+INFINITE_IN_FLOAT16 = "with an infinity, in float16"
+"""Code may look for what is not finite in types of few bits alone."""
 IN_FLOAT16 = "1000 times as large, in float16"
 """Numbers that overflow in a type of few bits if they are squared or added first."""
-DTYPES = MappingProxyType({IN_DOUBLE: torch.float64, IN_BFLOAT16: torch.bfloat16, IN_FLOAT16: torch.float16})
+DTYPES = MappingProxyType(
+    {
+        IN_DOUBLE: torch.float64,
+        IN_BFLOAT16: torch.bfloat16,
+        IN_FLOAT16: torch.float16,
+        INFINITE_IN_FLOAT16: torch.float16,
+    }
+)
 """The type that replaces float32 in inputs and parameters, by variation."""
-IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16})
+IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
 OTHERWISE_KEPT: dict[str, Vary] = {
     OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
     **{name: _converted(dtype) for name, dtype in DTYPES.items()},
     IN_FLOAT16: _then(_floats(lambda t: t * 1000), _converted(torch.float16)),
+    INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _converted(torch.float16)),
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
@@ -592,12 +603,13 @@ LEFT_OUT = "with what may be left out"
 BY_DEFAULT = "with numbers and flags by default"
 TENSORS_FOR_NONE = "with tensors for arguments that are None"
 MASKS_FOR_NONE = "with masks for arguments that are None"
+FALSE_FOR_NONE = "with masks of False for arguments that are None"
 NUMBERS_FOR_NONE = {"with 1 for arguments that are None": 1, "with 0 for arguments that are None": 0}
 STRINGS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"with other strings": lambda text: f"{text}_2", "with strings in the other case": str.swapcase}
 )
 RETYPED = (
-    AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, *NUMBERS_FOR_NONE, *STRINGS,
+    AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, FALSE_FOR_NONE, *NUMBERS_FOR_NONE, *STRINGS,
 )  # fmt: skip
 """Arguments of another type, where the function does not say that it takes tensors alone."""
 IN_SHORT = "with integers of 16 bits, one of them the largest"
@@ -676,6 +688,7 @@ _UNCHANGED: dict[str, Vary] = dict.fromkeys(
         TWICE,
         IN_TURN,
         OTHER_WEIGHTS,
+        LARGE_WEIGHTS,
         *OF_PYTHON,
         *OF_MODULES,
         *APART_BY_FIRST,
