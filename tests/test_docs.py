@@ -173,17 +173,47 @@ def test_examples_print_what_they_show(
         assert re.fullmatch(pattern, printed, re.S), printed
 
 
-def test_what_is_changed_says_what_to_do() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    parts = re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.M | re.S)
+NEEDS_ACTION = {"changed", "deprecated", "removed"}
+FRAGMENT = re.compile(r"(?:\+[\w-]+|\d+)\.(\w+)\.md")
+
+
+def find_entries_without_action(changelog: str, fragments: dict[str, str]) -> list[str]:
+    """The entries under Changed, Deprecated and Removed that do not say what users have to do."""
     entries = [
         entry
-        for heading, part in parts
-        if heading in ("Changed", "Deprecated", "Removed")
+        for heading, part in re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", changelog, re.M | re.S)
+        if heading.lower() in NEEDS_ACTION
         for entry in re.split(r"^- ", part, flags=re.M)[1:]
     ]
-    assert entries
-    assert [entry for entry in entries if not re.search(r"\*\*To do\*\*:\s", entry)] == []
+    entries += [text for kind, text in fragments.items() if kind.split(".")[-2] in NEEDS_ACTION]
+    return [entry for entry in entries if not re.search(r"\*\*To do\*\*:\s", entry)]
+
+
+def read_fragments() -> dict[str, str]:
+    files = [path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    return {path.name: path.read_text("utf-8") for path in files}
+
+
+def test_entries_about_changes_say_what_to_do() -> None:
+    assert find_entries_without_action((ROOT / "CHANGELOG.md").read_text("utf-8"), read_fragments()) == []
+    complete, incomplete = "The flag is new. **To do**: nothing.", "The flag is gone."
+    changelog = f"## 1.0\n\n### Added\n\n- {incomplete}\n\n### Removed\n\n- {complete}\n- {incomplete}\n"
+    fragments = {"1.changed.md": complete, "+flag.removed.md": incomplete, "2.added.md": incomplete}
+    assert find_entries_without_action(changelog, fragments) == [incomplete + "\n", incomplete]
+
+
+def test_changelog_fragments_are_collected(tmp_path: Path) -> None:
+    pytest.importorskip("towncrier", reason="the extra `dev` brings it")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    kinds = {each["directory"] for each in project["tool"]["towncrier"]["type"]}
+    names = [FRAGMENT.fullmatch(name) for name in read_fragments()]
+    assert all(name and name[1] in kinds for name in names)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "changelog.d", tmp_path / "changelog.d")
+    (tmp_path / "changelog.d" / "+flag.removed.md").write_text("The flag is gone.\n")
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.8.7"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert re.search(r"^## 9\.8\.7 .*^### Removed\n+- The flag is gone\.$", done.stdout, re.M | re.S)
 
 
 def test_every_dependency_has_its_reason() -> None:
