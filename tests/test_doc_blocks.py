@@ -320,8 +320,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(NET)
     (folder / "pkg" / "__init__.py").write_text("")
     (folder / "data.py").write_text("import torch\n\n\ndef example():\n    return torch.randn(2, 8)\n")
-    (folder / "fixtures" / "models").mkdir(parents=True)
-    shutil.copy(ROOT / "fixtures" / "models" / "vq_logging.py", folder / "fixtures" / "models")
+    shutil.copytree(ROOT / "examples", folder / "examples")
     for names, target in (
         (("report", "a", "laptop", "before", "after", "both"), "model.py"),
         (("b",), "src/net.py"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import re
@@ -15,7 +16,7 @@ from typing import Any
 import click
 import pytest
 from jsonschema import Draft202012Validator
-from tcready import cli
+from tcready import api, cli
 from tcready.dynamic.by_hand import _parser
 from tcready.rules import load
 
@@ -31,6 +32,8 @@ WRITTEN = [
     page for page in PAGES if page.parent.name != "rules" and page.name not in ("cli.md", "schema_fields.md")
 ]
 PROSE = [ROOT / "README.md", *WRITTEN]
+ABOUT_SCRIPTS = {DOCS / "pages" / "testing.md", DOCS / "pages" / "measuring.md"}
+"""Pages for maintainers, which name the flags of scripts in `benchmarks/`."""
 
 
 def ids(path: Path) -> str:
@@ -58,6 +61,19 @@ def test_what_is_generated_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_architecture_shows_imports_and_docstrings() -> None:
+    text = (DOCS / "pages" / "architecture.md").read_text("utf-8")
+    drawing = text.partition("```text\n")[2].partition("```")[0]
+    rows = {name: number for number, row in enumerate(drawing.splitlines()) for name in row.split()}
+    table = text.partition("| component | imports |")[2].partition("\n## ")[0]
+    imports = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", table, re.M))
+    assert "`static`" in imports["api"], "imports in functions count"
+    for name, others in imports.items():
+        assert all(rows[name] < rows[other] for other in re.findall(r"`([\w.]+)`", others)), name
+    package = ast.get_docstring(ast.parse((ROOT / "analyzer" / "merge" / "__init__.py").read_bytes()))
+    assert f"## `analyzer/merge/`\n\n{package}\n" in text
+
+
 def commands(command: click.Command) -> Iterator[click.Command]:
     yield command
     if isinstance(command, click.Group):
@@ -83,7 +99,7 @@ def test_the_reference_names_every_flag() -> None:
 # what is written
 
 
-@pytest.mark.parametrize("page", PROSE, ids=ids)
+@pytest.mark.parametrize("page", [page for page in PROSE if page not in ABOUT_SCRIPTS], ids=ids)
 def test_every_flag_and_rule_that_is_named_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     ours = " ".join(
@@ -214,6 +230,38 @@ def test_changelog_fragments_are_collected(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.8.7"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert re.search(r"^## 9\.8\.7 .*^### Removed\n+- The flag is gone\.$", done.stdout, re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "characters"),
+    [("README.md", 120, 10_000), ("CONTRIBUTING.md", 200, 8_192), ("docs/pages/limits.md", 120, 10_000)],
+)
+def test_documents_stay_short(name: str, lines: int, characters: int) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert (text.count("\n") <= lines, len(text) <= characters) == (True, True)
+
+
+def test_the_readme_shows_findings_as_they_are_predicted() -> None:
+    """Its example is the output of a run; what the static pass says of these lines is compared here."""
+    shown = re.findall(
+        r"^(examples/\S+?):(\d+):(\d+): (TCR\d+) (\w+) (.*) \(confirmed\) (\w+)$",
+        (ROOT / "README.md").read_text("utf-8"),
+        re.M,
+    )
+    assert shown
+    predicted = {
+        (
+            each.path,
+            str(each.line),
+            str(each.column),
+            each.rule,
+            each.level,
+            each.message,
+            each.fingerprint[:7],
+        )
+        for each in api.check(["examples/quantizer.py"], run=False, root=ROOT).findings
+    }
+    assert set(shown) <= predicted
 
 
 def test_every_dependency_has_its_reason() -> None:
