@@ -420,4 +420,4 @@ def test_what_needs_torch_does_what_it_shows(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert f"{tests} passed" in done.stdout
-    assert tests > 4
+    assert tests >= 4
