@@ -1,10 +1,10 @@
 """Is a PyTorch model ready for torch.compile?
 
-`check` lints targets, runs those that give their inputs, and returns the `Report` that every output is
-rendered from; `observe` runs one target and returns the `Observation`. `load` reads back what was written,
-`combine` puts several such files together, `compare` holds two reports against each other. The values are those of
-the JSON report, field by field; a sequence is a tuple, and everything is frozen. What the caller can mend is raised
-as `TcreadyError`.
+`check` reads targets, runs those that give their inputs, and returns the `Report` that every output is
+rendered from; `observe` runs one target and returns the `Observation`. `load` reads a stored report,
+`combine` merges several, `compare` compares two. The values are those of
+the JSON report, field by field; a sequence is a tuple, and everything is frozen. An error that the caller can fix is
+a `TcreadyError`.
 
     from tcready import check, exit_code, render
 
@@ -16,7 +16,7 @@ as `TcreadyError`.
         page.write(render(report, "html"))
     print(exit_code(report, fail_on="error"))
 
-Importing this package loads no dependency: they come with the first call.
+Importing this package loads no dependency; the first call does.
 """
 
 from __future__ import annotations

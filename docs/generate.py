@@ -1,6 +1,6 @@
-"""Writes what is taken from the code: a page per rule, the command line, the JSON Schemas, the types of keywords.
+"""Write what is taken from the code: pages of rules, breaks, commands and packages, the JSON Schemas, types of keywords.
 
-`python docs/generate.py` renews the files, `--check` names those that are stale and exits 1.
+`python docs/generate.py` updates the files, `--check` names those that are stale and exits with 1.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import architecture
 import click
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -61,6 +62,7 @@ def files() -> dict[Path, str]:
         Path("pages/cli.md"): _command_line(),
         **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
         Path("pages/schema_fields.md"): _fields(schemas),
+        Path("pages/architecture.md"): _architecture(),
         Path("../analyzer/keywords.py"): _keywords(),
     }
 
@@ -307,6 +309,19 @@ def _command(command: click.Command, name: str, parent: click.Context | None) ->
 def _help(command: click.Command) -> str:
     paragraphs = (command.help or "").replace("\b", "").strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+# the source
+
+
+def _architecture() -> str:
+    return (
+        NOTICE.format(source="the docstrings of the packages")
+        + "# Architecture\n\n[How a run flows](how_it_works.md) describes the steps of a check. "
+        + "The folders `analyzer/`, `rules/` and `reports/` are one import package: "
+        + "`tcready`, `tcready.rules`, `tcready.reports`.\n\n"
+        + architecture.describe()
+    )
 
 
 # what `check` and `observe` take by keyword

@@ -19,7 +19,7 @@ from tcready.schema.comparison import Comparison
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "pages" / "img"
 WIDTH, MARGIN = 1000, 20
-VQ = "fixtures/models/vq_logging.py"
+VQ = "examples/quantizer.py"
 
 
 def main() -> int:

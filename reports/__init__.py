@@ -1,6 +1,8 @@
-"""One format a file; each is `render(Report, **options) -> str` over the schema alone.
+"""Render reports, one format a file: each has `render(Report, **options) -> str` and uses only the schema.
 
-A format's libraries (rich, jinja2) are imported when that format is asked for, not before.
+The libraries of a format (rich, jinja2) are imported when that format is used. The page is computed in `page`,
+`code`, `picture`, `sides` and `editor`, and laid out by the templates; `frame.html.jinja` surrounds all pages. `text`
+is `brief_text`, or `long_text` with `-v`. `places` shows lines of notebooks by cell.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""One hazard a file: `load()` finds the rules by walking this folder.
+"""The rules, one hazard a file: `load()` finds them by walking this folder.
 
-A file that holds `RULE` is a rule; names that start with an underscore are shared helpers.
+A file that holds `RULE` is a rule. Files that start with an underscore are shared helpers; no rule imports another
+rule.
 """
 
 from __future__ import annotations

@@ -320,8 +320,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(NET)
     (folder / "pkg" / "__init__.py").write_text("")
     (folder / "data.py").write_text("import torch\n\n\ndef example():\n    return torch.randn(2, 8)\n")
-    (folder / "fixtures" / "models").mkdir(parents=True)
-    shutil.copy(ROOT / "fixtures" / "models" / "vq_logging.py", folder / "fixtures" / "models")
+    shutil.copytree(ROOT / "examples", folder / "examples")
     for names, target in (
         (("report", "a", "laptop", "before", "after", "both"), "model.py"),
         (("b",), "src/net.py"),
@@ -421,4 +420,4 @@ def test_what_needs_torch_does_what_it_shows(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert f"{tests} passed" in done.stdout
-    assert tests > 4
+    assert tests >= 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import re
@@ -15,7 +16,7 @@ from typing import Any
 import click
 import pytest
 from jsonschema import Draft202012Validator
-from tcready import cli
+from tcready import api, cli
 from tcready.dynamic.by_hand import _parser
 from tcready.rules import load
 
@@ -31,6 +32,8 @@ WRITTEN = [
     page for page in PAGES if page.parent.name != "rules" and page.name not in ("cli.md", "schema_fields.md")
 ]
 PROSE = [ROOT / "README.md", *WRITTEN]
+ABOUT_SCRIPTS = {DOCS / "pages" / "testing.md", DOCS / "pages" / "measuring.md"}
+"""Pages for maintainers, which name the flags of scripts in `benchmarks/`."""
 
 
 def ids(path: Path) -> str:
@@ -58,6 +61,19 @@ def test_what_is_generated_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_architecture_shows_imports_and_docstrings() -> None:
+    text = (DOCS / "pages" / "architecture.md").read_text("utf-8")
+    drawing = text.partition("```text\n")[2].partition("```")[0]
+    rows = {name: number for number, row in enumerate(drawing.splitlines()) for name in row.split()}
+    table = text.partition("| component | imports |")[2].partition("\n## ")[0]
+    imports = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", table, re.M))
+    assert "`static`" in imports["api"], "imports in functions count"
+    for name, others in imports.items():
+        assert all(rows[name] < rows[other] for other in re.findall(r"`([\w.]+)`", others)), name
+    package = ast.get_docstring(ast.parse((ROOT / "analyzer" / "merge" / "__init__.py").read_bytes()))
+    assert f"## `analyzer/merge/`\n\n{package}\n" in text
+
+
 def commands(command: click.Command) -> Iterator[click.Command]:
     yield command
     if isinstance(command, click.Group):
@@ -83,7 +99,7 @@ def test_the_reference_names_every_flag() -> None:
 # what is written
 
 
-@pytest.mark.parametrize("page", PROSE, ids=ids)
+@pytest.mark.parametrize("page", [page for page in PROSE if page not in ABOUT_SCRIPTS], ids=ids)
 def test_every_flag_and_rule_that_is_named_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     ours = " ".join(
@@ -173,17 +189,79 @@ def test_examples_print_what_they_show(
         assert re.fullmatch(pattern, printed, re.S), printed
 
 
-def test_what_is_changed_says_what_to_do() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    parts = re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.M | re.S)
+NEEDS_ACTION = {"changed", "deprecated", "removed"}
+FRAGMENT = re.compile(r"(?:\+[\w-]+|\d+)\.(\w+)\.md")
+
+
+def find_entries_without_action(changelog: str, fragments: dict[str, str]) -> list[str]:
+    """The entries under Changed, Deprecated and Removed that do not say what users have to do."""
     entries = [
         entry
-        for heading, part in parts
-        if heading in ("Changed", "Deprecated", "Removed")
+        for heading, part in re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", changelog, re.M | re.S)
+        if heading.lower() in NEEDS_ACTION
         for entry in re.split(r"^- ", part, flags=re.M)[1:]
     ]
-    assert entries
-    assert [entry for entry in entries if not re.search(r"\*\*To do\*\*:\s", entry)] == []
+    entries += [text for kind, text in fragments.items() if kind.split(".")[-2] in NEEDS_ACTION]
+    return [entry for entry in entries if not re.search(r"\*\*To do\*\*:\s", entry)]
+
+
+def read_fragments() -> dict[str, str]:
+    files = [path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    return {path.name: path.read_text("utf-8") for path in files}
+
+
+def test_entries_about_changes_say_what_to_do() -> None:
+    assert find_entries_without_action((ROOT / "CHANGELOG.md").read_text("utf-8"), read_fragments()) == []
+    complete, incomplete = "The flag is new. **To do**: nothing.", "The flag is gone."
+    changelog = f"## 1.0\n\n### Added\n\n- {incomplete}\n\n### Removed\n\n- {complete}\n- {incomplete}\n"
+    fragments = {"1.changed.md": complete, "+flag.removed.md": incomplete, "2.added.md": incomplete}
+    assert find_entries_without_action(changelog, fragments) == [incomplete + "\n", incomplete]
+
+
+def test_changelog_fragments_are_collected(tmp_path: Path) -> None:
+    pytest.importorskip("towncrier", reason="the extra `dev` brings it")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    kinds = {each["directory"] for each in project["tool"]["towncrier"]["type"]}
+    names = [FRAGMENT.fullmatch(name) for name in read_fragments()]
+    assert all(name and name[1] in kinds for name in names)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "changelog.d", tmp_path / "changelog.d")
+    (tmp_path / "changelog.d" / "+flag.removed.md").write_text("The flag is gone.\n")
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.8.7"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert re.search(r"^## 9\.8\.7 .*^### Removed\n+- The flag is gone\.$", done.stdout, re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "characters"),
+    [("README.md", 120, 10_000), ("CONTRIBUTING.md", 200, 8_192), ("docs/pages/limits.md", 120, 10_000)],
+)
+def test_documents_stay_short(name: str, lines: int, characters: int) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert (text.count("\n") <= lines, len(text) <= characters) == (True, True)
+
+
+def test_the_readme_shows_findings_as_they_are_predicted() -> None:
+    """Its example is the output of a run; what the static pass says of these lines is compared here."""
+    shown = re.findall(
+        r"^(examples/\S+?):(\d+):(\d+): (TCR\d+) (\w+) (.*) \(confirmed\) (\w+)$",
+        (ROOT / "README.md").read_text("utf-8"),
+        re.M,
+    )
+    assert shown
+    predicted = {
+        (
+            each.path,
+            str(each.line),
+            str(each.column),
+            each.rule,
+            each.level,
+            each.message,
+            each.fingerprint[:7],
+        )
+        for each in api.check(["examples/quantizer.py"], run=False, root=ROOT).findings
+    }
+    assert set(shown) <= predicted
 
 
 def test_every_dependency_has_its_reason() -> None:

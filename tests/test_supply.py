@@ -78,7 +78,7 @@ def test_ci_builds_with_what_has_a_hash() -> None:
 def test_the_page_names_every_extra_of_the_bill_of_materials() -> None:
     extras = runpy.run_path(str(ROOT / ".ci" / "sbom.py"))["EXTRAS"]
     page = (ROOT / "docs" / "pages" / "reliability.md").read_text(encoding="utf-8")
-    said = page.partition("(CycloneDX 1.6) lists")[2].partition("bring")[0]
+    said = page.partition("(CycloneDX 1.6) lists")[2].partition("install")[0]
     assert tuple(re.findall(r"`(\w+)`", said)) == extras
 
 

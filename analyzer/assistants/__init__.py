@@ -1,1 +1,5 @@
-"""`tcready mcp`: what an assistant may ask of tcready over the Model Context Protocol, answered in a few lines."""
+"""Tools for assistants over the Model Context Protocol: `tcready mcp`.
+
+`asked` checks the arguments of each tool with pydantic; `tools` does the work; `telling` makes answers of reports,
+changes and rules, and `answer` cuts them to size. Only `server` needs the package `mcp`.
+"""

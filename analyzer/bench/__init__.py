@@ -1,1 +1,5 @@
-"""Compute figures with intervals, verdicts and a recommendation from the raw times of a bench. Pure; needs scipy."""
+"""Compute the figures of a bench from the raw times of its processes: intervals, verdicts and a recommendation.
+
+No I/O. Only `figures` needs scipy. `again` compares two measurements of one arm, and is the one place that says
+slower or faster.
+"""

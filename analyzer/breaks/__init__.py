@@ -1,7 +1,8 @@
-"""Pages on types of graph breaks, and on recompilations, for what a run shows and no rule predicts; one kind a file.
+"""Pages on graph breaks and recompilations that a run shows and no rule predicts, one kind a file.
 
-`load()` finds the pages by walking this folder. Every type of PyTorch's registry stands on one of them, or is claimed by
-exactly one rule; a type that several rules claim stands on a page, too, since a run does not say which of them fits.
+`load()` finds the pages by walking this folder. Every type of PyTorch's registry is on one page, or is claimed by
+exactly one rule. A type that several rules claim is on a page too, because a run does not show which of them fits.
+The examples of the pages are tests.
 """
 
 from __future__ import annotations

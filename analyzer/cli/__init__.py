@@ -1,6 +1,7 @@
 """The command line: click over `tcready.api`.
 
-Findings go to stdout, what is about to be executed and how it goes to stderr; exits as the README tells them.
+Findings go to stdout; what is about to be executed, and its progress, to stderr. `docs/pages/exits.md` has the exit
+codes.
 """
 
 from tcready.cli.asked import ASKED, CommandOptions

@@ -1,8 +1,8 @@
-"""What an editor asks of tcready while somebody types, over the Language Server Protocol.
+"""The language server: `tcready lsp`.
 
-`server` speaks the protocol and decides when to read; `reader` reads the open files of one project as `tcready check`
-would, with the text that is not saved yet; `last_run` has what the last run showed; `words` says it, and `values` makes
-the protocol's values of it. Nothing of a project is ever imported or executed.
+`server` speaks the protocol and decides when to read; `reader` reads the open files of a project as `tcready check`
+would, with text that is not saved yet; `last_run` has the result of the last run; `words` and `values` render both.
+Only `server` and `values` know pygls and lsprotocol. Nothing of a project is imported or executed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What Dynamo does with frames, as values and in the words of the schema: a worker records it, a trace of torch holds it.
+"""What Dynamo does with frames, as values (`record`), and in the terms of the schema (`narrate`).
 
-Standard library and the schema only: it travels with the worker.
+A worker records these events, and a trace of torch holds them. The package imports only the standard library and the
+schema, because it travels with the worker.
 """

@@ -1,7 +1,8 @@
-"""What the source predicts and what the runs showed, put together into one Report. Pure.
+"""Put findings and observations together into one Report. No I/O.
 
-Each finding is judged against each observation, a break that nobody predicted becomes a finding of its own,
-and every target gets its verdict and its regions.
+Each finding is compared with each observation and gets its status and level. A break that no rule predicted becomes a
+finding of its own. Every target gets its verdict and its regions. `combine` merges what several reports were made
+from.
 """
 
 from tcready.merge.combine import combined

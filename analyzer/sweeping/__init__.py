@@ -1,5 +1,6 @@
-"""Many models in one report: read, run and kept, so that what did not change is not done again.
+"""Check many models, keep the results, and report on all of them.
 
-`course` is the one entry. `task` has the work as values and what carries it out, `engine` what an engine has to offer;
-`local` is one. `ground` tells what a result rests on, `store` keeps it, `summary` says what holds of all models.
+`course` is the only entry. `task` describes the work as values, `engine` what an engine offers, and `local` is the
+engine of this machine. `ground` lists the inputs that a result depends on, `store` keeps results in SQLite, `summary`
+describes all models together. Only `export` needs pyarrow.
 """

@@ -1,8 +1,7 @@
-"""Torch's structured traces (`TORCH_TRACE`), read into what a run would have shown.
+"""Read torch's structured traces (`TORCH_TRACE`) into what a run would have shown.
 
-`files` finds and reads them line by line, `process` collects what one process compiled, `places` says where its files
-stand here, `advice` what might end recompilations, `observe` makes Observations of all that. Nothing is
-executed, and nothing is written.
+`files` reads them line by line, `process` collects what one process compiled, `places` finds its files here, `advice`
+suggests what might stop recompilations, and `observe` makes Observations of all that. Nothing is executed or written.
 """
 
 from tcready.traces.observe import Traced, read

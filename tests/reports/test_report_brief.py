@@ -44,7 +44,7 @@ def read() -> Report:
 
 @pytest.fixture(scope="module")
 def ran() -> Report:
-    """The same with a run, which Dynamo did and which was kept (CONTRIBUTING.md says how to make it anew)."""
+    """The same with a run, which Dynamo did and which was kept (docs/pages/testing.md says how to make it again)."""
     return api.check("model.py", root=MANY, observations=["seen.json"])
 
 

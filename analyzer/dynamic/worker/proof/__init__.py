@@ -1,1 +1,6 @@
-"""A change put to the proof: the same calls before and after it, in processes of their own, held against each other."""
+"""Verify a change: make the same calls before and after it, and compare what a caller can see.
+
+`overlay` puts changed sources over files, `variations` varies inputs, `sides` records which way each branch test
+goes, `behaviour` collects what a call shows, and `trials` runs before and after, each in a copy of one process
+(`children`). `later_calls` and `compiling` compare eager with compiled code.
+"""

@@ -1,4 +1,5 @@
-"""What is private to torch: every such name that the worker touches stands in this folder, and nowhere else.
+"""Every private name of torch that the worker uses.
 
-`differences` is the one table of what is not the same from one version of torch to the next.
+No other folder uses one; a test checks that. `differences` is the one table of what differs between versions of
+torch.
 """

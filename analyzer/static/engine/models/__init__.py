@@ -1,1 +1,1 @@
-"""What functions give whose source is not read."""
+"""What functions return whose source is not read: built-in functions and libraries, by name."""
