@@ -401,6 +401,8 @@ def test_guards_are_counted_where_they_are_the_cause() -> None:
         ({"host_seconds": 0.9, "kernel_seconds": Figure(0.1, 0.1, 0.1, 1)}, ["CUDA graphs"]),
         ({"host_seconds": 0.9}, []),
         ({"breaks": 2}, ["blocks"]),
+        ({"breaks": 2, "graphs": 3}, ["blocks"]),
+        ({"breaks": 2, "graphs": 4}, ["nested breaks", "blocks"]),
         ({"recompiles": 1}, ["dynamic sizes"]),
         ({"changing_floats": 1}, ["constant floats"]),
     ],

@@ -9,14 +9,20 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tcready import api
+from tcready.reports.view import shape_sentence
 from tcready.schema.break_effect import BreakEffect, FrameFate
+
+if TYPE_CHECKING:
+    from tcready.events.record import Record
+    from tcready.schema.run import BreakSite
 
 pytestmark = pytest.mark.dynamo
 
+SETTING = "torch._dynamo.config.nested_graph_breaks = True\n"
 HEAD = """\
 import contextlib
 import torch
@@ -207,6 +213,62 @@ SAMPLES = {
 }
 
 
+@dataclass(frozen=True)
+class Nested(Sample):
+    """The same with nested graph breaks."""
+
+    hits: int = 1
+    """How often Dynamo meets the break."""
+    graphs: int = 2
+
+
+NESTED = {
+    "helper": Nested("x = inner(x)", "Model.forward inner"),
+    "three_deep": Nested("x = outer(x)", "Model.forward outer middle inner"),
+    "two_ways": Nested("x = middle(inner(x))", "Model.forward middle inner", chains=2, hits=2, graphs=3),
+    "calls_itself": Nested("x = repeated(x, 2)", "Model.forward repeated"),
+    "submodule": Nested("x = self.block(x)", "Model.forward Block.forward"),
+    "in_no_grad": Nested("with torch.no_grad():\n    x = middle(x)", "Model.forward middle inner"),
+    "property": Nested("x = x * self.scale", "Model.forward Model.scale"),
+    "no_tensor_goes_in": Nested("say('hello')", "Model.forward say"),
+    "call_in_for": Nested(
+        "for _ in range(2):\n    x = middle(x)", "middle inner", "Model.forward", "for", levels=2, hits=2
+    ),
+    "call_in_try": Nested(
+        "try:\n    x = middle(x)\nexcept ValueError:\n    x = x - 1",
+        "middle inner",
+        "Model.forward",
+        "try",
+        levels=2,
+        hits=2,
+    ),
+    "loop_half_way": Nested(
+        "x = looping(x)", "Model.forward middle inner", "looping", "for", levels=2, hits=3, graphs=4
+    ),
+    "try_half_way": Nested(
+        "def local(y):\n    y = y + 1\n    try:\n        y = inner(y)\n    except ValueError:\n        y = y - 1\n"
+        "    return y\nx = local(x)",
+        "Model.forward inner",
+        "Model.forward.local",
+        "try",
+        levels=2,
+        hits=2,
+        graphs=4,
+    ),
+    "try_in_helper": Nested(
+        "def local(y):\n    y = y + 1\n    try:\n        print(1)\n    except ValueError:\n        y = y - 1\n"
+        "    return y\nx = local(x)",
+        "Model.forward",
+        "Model.forward.local",
+        "try",
+    ),
+    "comprehension": Nested(
+        "x = [middle(x) for _ in range(2)][0]", "Model.forward middle inner", levels=2, hits=3, graphs=4
+    ),
+    "generator": Nested("for y in numbers(x):\n    x = x + y", "", "Model.forward", "generator", graphs=0),
+}
+
+
 def _compiled(frames: Iterable[FrameFate]) -> dict[tuple[str, int], str]:
     """The fates of the functions that Dynamo compiles, by symbol and first line."""
     return {
@@ -224,23 +286,24 @@ def _predicted(folder: Path) -> BreakEffect:
     return shape
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
+def _compared(sample: Sample, folder: Path) -> tuple[Record, tuple[BreakSite, ...]]:
+    """What Dynamo records of a sample, of which the prediction must say what becomes of each function."""
     import dynamo_runs
     import torch
     from tcready.dynamic.worker.frames import Names
     from tcready.dynamic.worker.torch_internals import dynamo
     from tcready.dynamic.worker.torch_internals.recording import recording
     from tcready.events import narrate
-    from tcready.events.definitions import RESUME
     from tcready.events.record import Record
 
-    sample = SAMPLES[name]
+    head = HEAD
+    if isinstance(sample, Nested):
+        head = head.replace("from torch import nn\n", "from torch import nn\n\n" + SETTING, 1)
     body = textwrap.indent(sample.body, " " * 8)
-    program = dynamo_runs.Program(f"{HEAD}{body}\n        return self.linear(x)\n")
-    module = dynamo_runs.load(program, tmp_path / "model.py")
+    program = dynamo_runs.Program(f"{head}{body}\n        return self.linear(x)\n")
+    module = dynamo_runs.load(program, folder / "model.py")
 
-    shape = _predicted(tmp_path)
+    shape = _predicted(folder)
     told = _compiled((*shape.above, shape.frame))
     by_fate = {"split": sorted(sample.split.split()), "whole_frame": sorted(sample.lost.split())}
     for fate, symbols in by_fate.items():
@@ -254,14 +317,34 @@ def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
     model = dynamo_runs.build(module)
     with dynamo_runs.quiet(), torch.no_grad(), recording(record):
         torch.compile(model, backend="eager")(*dynamo_runs.arguments(module, program.inputs))
-    sites = narrate.break_sites(record, Names(str(tmp_path), ()), None)
+    sites = narrate.break_sites(record, Names(str(folder), ()), None)
     seen = _compiled(frame for site in sites for frame in site.frames if frame.path == "model.py")
     assert seen == told
+    return record, sites
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
+    from tcready.events.definitions import RESUME
+
+    sample = SAMPLES[name]
+    record, _ = _compared(sample, tmp_path)
     # the same, told by which functions Dynamo gave up, and which it compiled in parts
     gone = [s.place for s in record.skips if not s.benign and s.place.name != "<listcomp>"]
     assert _functions(gone, tmp_path) == set(sample.lost.split())
     resumed = [c.place for c in record.compiled if c.place.name.startswith(RESUME)]
     assert _functions(resumed, tmp_path) - set(sample.lost.split()) == set(sample.split.split())
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_breaks_are_predicted(name: str, tmp_path: Path) -> None:
+    import torch
+
+    sample = NESTED[name]
+    with torch._dynamo.config.patch(nested_graph_breaks=False):  # the sample's own setting ends here
+        record, sites = _compared(sample, tmp_path)
+    assert sum(site.hits for site in sites) == sample.hits
+    assert sum(1 for frame in record.compiled if frame.ops) == sample.graphs
 
 
 def _functions(places: Iterable[Any], folder: Path) -> set[str]:
@@ -270,3 +353,67 @@ def _functions(places: Iterable[Any], folder: Path) -> set[str]:
 
     mine = [place for place in places if place.path == str(folder / "model.py")]
     return {found.symbol for place in mine if (found := enclosing(place.path, place.line)) is not None}
+
+
+FOLLOWING = {
+    "function without tensors": """\
+def note(text):
+    print(text)  # met
+    print(text)  # met if nested
+
+def model(x):
+    x = x + 1
+    note("here")
+    return x * 2
+""",
+    "method of a new object": """\
+class Scaler:
+    def scale(self, x):
+        print("scaled")  # met
+        return x * 2
+
+def model(x):
+    y = x + 1
+    return Scaler().scale(y)  # met unless nested
+""",
+    "generator expression": """\
+def first(*rows):
+    print("rows")  # met
+    return rows[0]
+
+def model(x):
+    y = x * 2
+    return first(*(y * row for row in (y, y)))  # met unless nested
+""",
+}
+"""Where a break in a callee decides whether another place breaks."""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_what_breaks_because_another_does(name: str, nested: bool, tmp_path: Path) -> None:
+    import dynamo_runs
+    import torch
+
+    text = f"import torch\n\ntorch._dynamo.config.nested_graph_breaks = {nested}\n\n{FOLLOWING[name]}"
+    marks = ("# met", "# met if nested" if nested else "# met unless nested")
+    met = {number for number, line in enumerate(text.split("\n"), 1) if line.endswith(marks)}
+    with torch._dynamo.config.patch(nested_graph_breaks=False):  # the program's own setting ends here
+        seen = dynamo_runs.run(dynamo_runs.Program(text), tmp_path / "model.py")
+    report = api.check(["model.py::model"], run=False, root=tmp_path)
+    told = {finding.line for finding in report.findings if finding.level != "note"}
+    assert seen.lines == told == met
+
+
+def test_a_run_shows_what_was_predicted_of_nested_breaks(tmp_path: Path) -> None:
+    program = f"{HEAD}        return self.linear(middle(x))\n".replace(
+        "from torch import nn\n", f"from torch import nn\n\n{SETTING}", 1
+    )
+    (tmp_path / "model.py").write_text(f"{program}\n\nexample = torch.randn(4, 8)\n", encoding="utf-8")
+    report = api.check(["model.py::Model"], inputs="model.py::example", run=True, root=tmp_path)
+    (finding,) = [finding for finding in report.findings if finding.symbol == "inner"]
+    assert finding.status == "confirmed"
+    assert shape_sentence(finding) == "splits Model.forward, middle, inner; so it was in the run"
+    ran = report.targets[0].observation
+    assert [site.hits for site in ran.break_sites] == [1]
+    assert len(ran.graphs) == 2

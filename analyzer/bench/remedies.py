@@ -49,6 +49,11 @@ CONSTANT_FLOATS = Candidate(
     Arm("constant floats", "torch._dynamo.config.specialize_float = True\nmodel = torch.compile(model)"),
     "each new value of a Python float is recompiled, up to the recompile limit",
 )
+NESTED_BREAKS = Candidate(
+    Arm("nested breaks", "torch._dynamo.config.nested_graph_breaks = True\nmodel = torch.compile(model)"),
+    "torch computes wrong values or raises in some code, such as `list(map(f, ...))` with a break in `f`: compare the "
+    "outputs",
+)
 ANY_SIZE = Candidate(
     Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"),
     "kernels for any size may be slower",
@@ -70,6 +75,7 @@ CANDIDATES = (
     TENSOR_GUARDS_ALONE,
     CUDA_GRAPHS,
     CONSTANT_FLOATS,
+    NESTED_BREAKS,
     BLOCKS,
     ANY_SIZE,
     ONE_SIZE,
@@ -97,6 +103,8 @@ def candidates(arm: ArmBench, *, several_cases: bool) -> Iterator[Candidate]:
         yield CUDA_GRAPHS
     if arm.changing_floats:
         yield CONSTANT_FLOATS
+    if arm.breaks and (arm.graphs or 0) > arm.breaks + 1:  # callers are split as well
+        yield NESTED_BREAKS
     if arm.breaks:
         yield BLOCKS
     if arm.recompiles:

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from tcready.events.definitions import Definition, plain_name
 from tcready.events.record import DDP_OWN, BreakEvent, Place, RecompileEvent, Record, SkipEvent
-from tcready.schema.break_effect import FrameFate
+from tcready.schema.break_effect import FrameFate, worst_fates
 from tcready.schema.frame import Frame
 from tcready.schema.run import BreakSite, Graph, LineSet, Recompile, SkippedFrame
-from tcready.schema.words import FATES, Action, Fate, Origin
+from tcready.schema.words import Action, Fate, Origin
 
 STACK_LINE = re.compile(r'^\s*File "(.+?)", line ([1-9]\d{0,8})(?:, in (.+))?$', re.MULTILINE)
 HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
@@ -106,17 +106,13 @@ def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
     action = max(first.action, second.action, key=WEIGHT.index)
     ids = tuple(dict.fromkeys(first.gb_ids + second.gb_ids))
     hints = tuple(dict.fromkeys(first.hints + second.hints))
-    frames = {(frame.path, frame.line): frame for frame in first.frames}
-    for frame in second.frames:
-        known = frames.get((frame.path, frame.line), frame)
-        frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
     return replace(
         first,
         action=action,
         hits=first.hits + second.hits,
         gb_ids=ids,
         hints=hints,
-        frames=tuple(frames.values()),
+        frames=worst_fates(first.frames + second.frames),
     )
 
 
@@ -164,8 +160,17 @@ def _logged(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | N
         case,
         ids or tuple(filter(None, (names.break_id(kind) for kind, _ in headings))),
         tuple(dict.fromkeys(HINT.findall(message))),
-        _fate(event.place, "split" if action == "resume" else "whole_frame", names),
+        _fates(event, "split" if action == "resume" else "whole_frame", names),
     )
+
+
+def _fates(event: BreakEvent, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:
+    """What became of the functions that a break leads through: the frame under compilation and, with nested graph
+    breaks, what was inlined in it. All of them are split but the last, in which the break was handled."""
+    inlined = () if event.skipped else event.inlined
+    *above, own = (event.place, *inlined)
+    split = [frame for place in above for frame in _fate(place, "split", names)]
+    return worst_fates((*split, *_fate(own, fate, names)))
 
 
 def _fate(place: Place | None, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:

@@ -45,6 +45,9 @@ class BreakEvent:
     place: Place | None
     skipped: bool
     rest: bool
+    inlined: tuple[Place, ...] = ()
+    """With nested graph breaks: the functions in that frame that are split too, outermost first. The break was handled in
+    the last of them."""
 
 
 @dataclass(frozen=True)

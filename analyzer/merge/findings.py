@@ -10,10 +10,9 @@ from tcready.identity import fingerprint
 from tcready.merge.code import Code
 from tcready.merge.match import Event, Key, Proof, key_of
 from tcready.merge.run import Run, skips
-from tcready.placing import Place
-from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.break_effect import BreakEffect, worst_fates
 from tcready.schema.static import Evidence, Finding, FindingTarget, Prediction, RuleText, StaticTarget
-from tcready.schema.words import BREAKING, FATES, LEVELS, Effect, Level, Mode, Status
+from tcready.schema.words import BREAKING, LEVELS, Effect, Level, Mode, Status
 from tcready.target import Target
 
 STRENGTH: tuple[Status, ...] = (
@@ -145,11 +144,7 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
     """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
     if effect is None:
         return None
-    frames: dict[Place, FrameFate] = {}
-    for frame in (frame for proof in proofs for frame in proof.frames):
-        known = frames.get((frame.path, frame.line), frame)
-        frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
-    return dataclasses.replace(effect, seen=tuple(frames.values()))
+    return dataclasses.replace(effect, seen=worst_fates(frame for proof in proofs for frame in proof.frames))
 
 
 def by_file(

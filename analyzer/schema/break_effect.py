@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tcready.schema.frozen import dataclass
-from tcready.schema.words import Fate
+from tcready.schema.words import FATES, Fate
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,18 @@ class BreakEffect:
     above: tuple[FrameFate, ...] = ()
     """Every function on a way from a compiled entry down to it, outermost first."""
     levels: int = 1
-    """Compiled functions on the shortest way, this one included: the break is met once in each of them."""
+    """Compiled functions on the shortest way, this one included: the break is met at least once in each of them.
+    Functions that nested graph breaks split together count as one."""
     chains: int = 1
     """Distinct ways, told by the functions on them."""
     seen: tuple[FrameFate, ...] = ()
     """What runs showed for this break; empty if none did."""
+
+
+def worst_fates(frames: Iterable[FrameFate]) -> tuple[FrameFate, ...]:
+    """Each function once: one that was ever given up counts as that."""
+    found: dict[tuple[str, int], FrameFate] = {}
+    for frame in frames:
+        known = found.get((frame.path, frame.line), frame)
+        found[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
+    return tuple(found.values())

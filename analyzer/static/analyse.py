@@ -32,7 +32,7 @@ from tcready.static.engine.values import (
 )
 from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
-from tcready.static.settings import Settings, settings_of
+from tcready.static.settings import NESTED, Settings, settings_of
 from tcready.static.source import UnreadableError, check_compiles, nodes_in
 from tcready.static.units import Unit
 from tcready.static.unmet import Site, Unmet
@@ -168,7 +168,8 @@ class Interpretation:
 
     @cached_property
     def break_effects(self) -> BreakEffects:
-        return BreakEffects(self.interpreter, [analysis.entry for analysis in self.analyses])
+        entries = [analysis.entry for analysis in self.analyses]
+        return BreakEffects(self.interpreter, entries, nested=NESTED in self.settings.flags)
 
     @cached_property
     def ways(self) -> tuple[Mapping[int, Way], ...]:

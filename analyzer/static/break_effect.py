@@ -3,6 +3,9 @@
 Dynamo compiles function by function. If a break stands in straight-line code, the function is compiled up to it
 and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller
 meets the same break at the call, and so on up to the entry.
+
+With `torch._dynamo.config.nested_graph_breaks` a call in straight-line code is split together with its caller: the break
+is met once, and what follows it is compiled as a part of the caller, be the function compiled by itself or not.
 """
 
 from __future__ import annotations
@@ -38,10 +41,12 @@ Cause = str | None
 
 
 class BreakEffects:
-    """What breaks do in one analysis, whose compiled functions are called by the contexts `entries`."""
+    """What breaks do in one analysis, whose compiled functions are called by the contexts `entries`; `nested`: with
+    nested graph breaks."""
 
-    def __init__(self, interpreter: Interpreter, entries: Collection[int]) -> None:
+    def __init__(self, interpreter: Interpreter, entries: Collection[int], *, nested: bool = False) -> None:
         self._interpreter = interpreter
+        self._nested = nested
         self._contexts = interpreter.contexts
         self._callers: dict[int, list[int]] = {}
         self._calls: dict[int, list[int]] = {}
@@ -51,6 +56,7 @@ class BreakEffects:
         self._names: dict[FunctionInfo, _Names] = {}
         self._known: dict[tuple[int, bool], bool] = {}
         self._traced = self._reachable(entries)
+        self._resumed = self._resumed_with_callers() if nested else set[int]()
         self._depths = self._measured(entries)
         self._computing = self._that_compute()
 
@@ -107,11 +113,14 @@ class BreakEffects:
         lines: dict[int, frozenset[int]] = {}
         for context in causes:
             met = [*points.get(context, ())]
+            inside: list[tuple[int, Cause]] = []
             for callee in self._calls.get(context, ()):
                 if callee in causes:
                     line = self._interpreter.lines.get((context, callee), 0)
-                    met.append((line, self._cause_of_call(context, callee)))
+                    nested = self._is_split_with(context, callee)
+                    (inside if nested else met).append((line, self._cause_of_call(context, callee)))
             lines[context] = frozenset(line for line, _ in met)
+            met += inside
             # what a generator makes is known least: nothing is concluded from a break in one
             gives_up = min(
                 ((line, cause) for line, cause in met if cause and cause != "iterator"), default=None
@@ -193,7 +202,7 @@ class BreakEffects:
         called = self._contexts[callee].function
         if called is not None and called.is_generator:
             return "generator"  # its body is traced where it is consumed
-        if called is not None and _is_run_by_reading(called):
+        if called is not None and _is_run_by_reading(called) and not self._nested:
             return "property"  # Dynamo goes on behind a call, not behind an attribute
         sites = self._interpreter.edges[caller, callee]
         return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
@@ -205,12 +214,45 @@ class BreakEffects:
             return "generator"
         if context.number not in self._traced:
             return "checkpoint"
-        return None if self._may_hold_tensor(context) else "no tensor"
+        resumed = context.number in self._resumed
+        return None if resumed or self._may_hold_tensor(context) else "no tensor"
 
-    def is_run_by_reading(self, context: int) -> bool:
-        """Whether a function is run by reading an attribute."""
+    def _is_split_with(self, caller: int, callee: int) -> bool:
+        """With nested graph breaks: whether a break in a function splits its caller in the middle of the call.
+
+        Not in a loop, a `try` or a `with`, of a generator, nor of a constructor (torch 2.13 to 2.15): there the caller
+        meets the break at the call, and Dynamo compiles the function by itself.
+        """
+        calling, called = self._contexts[caller].function, self._contexts[callee].function
+        if not self._nested or calling is None or called is None or called.is_generator:
+            return False
+        return called.name != "__init__" and () in self._interpreter.edges[caller, callee]
+
+    def _resumed_with_callers(self) -> set[int]:
+        """The contexts that go on behind a break as a part of a caller that Dynamo compiles."""
+        pending = [c for c in self._traced if self._is_compiled_alone(c)]
+        found: set[int] = set()
+        while pending:
+            caller = pending.pop()
+            for callee in self._calls.get(caller, ()):
+                if callee not in found and self._is_split_with(caller, callee):
+                    found.add(callee)
+                    pending.append(callee)
+        return found
+
+    def _is_compiled_alone(self, context: int) -> bool:
         info = self._contexts[context].function
-        return info is not None and _is_run_by_reading(info)
+        return info is not None and not info.is_generator and self._may_hold_tensor(self._contexts[context])
+
+    def is_resumed_with_caller(self, context: int) -> bool:
+        """With nested graph breaks: whether a function goes on behind a break as a part of its caller."""
+        return context in self._resumed
+
+    def ends_caller(self, context: int) -> bool:
+        """Whether a function, where it breaks, makes all of what calls it eager: Dynamo cannot go on behind an attribute
+        that is read."""
+        info = self._contexts[context].function
+        return info is not None and _is_run_by_reading(info) and not self._nested
 
     def is_overridden(self, context: int, by: int) -> bool:
         """Whether a property is read by the one that overrides it, which Dynamo does not follow (`super().name`)."""
@@ -285,7 +327,8 @@ class BreakEffects:
         while pending:
             caller = pending.popleft()
             for callee in self._calls.get(caller, ()):
-                step = 0 if self._untraced(self._contexts[callee]) else 1
+                part = self._untraced(self._contexts[callee]) or self._is_split_with(caller, callee)
+                step = 0 if part else 1
                 if callee in found and found[callee] <= found[caller] + step:
                     continue
                 found[callee] = found[caller] + step

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import ReportOptions
-from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.break_effect import BreakEffect, worst_fates
 from tcready.schema.frozen import dataclass
 from tcready.schema.static import (
     Evidence,
@@ -22,7 +22,7 @@ from tcready.schema.static import (
     StaticResult,
     StaticTarget,
 )
-from tcready.schema.words import FATES, RESOLVED, Confidence, Mode, TcreadyError
+from tcready.schema.words import RESOLVED, Confidence, Mode, TcreadyError
 from tcready.static.patterns import ignored_in
 
 CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")
@@ -156,11 +156,8 @@ def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakE
     """The shape over the ways of two; ways that both tell, function by function, count once."""
     if first is None or second is None or first == second:
         return first or second
-    frames: dict[tuple[str, int], FrameFate] = {}
-    for shape in (first, second):
-        for frame in (*shape.above, shape.frame):
-            place = frame.path, frame.line
-            frames[place] = max(frames.get(place, frame), frame, key=lambda f: FATES.index(f.fate))
+    fates = worst_fates((*first.above, first.frame, *second.above, second.frame))
+    frames = {(frame.path, frame.line): frame for frame in fates}
     own = frames.pop((first.frame.path, first.frame.line))
     alike = {(f.path, f.line) for f in first.above} == {(f.path, f.line) for f in second.above}
     return BreakEffect(

@@ -28,6 +28,8 @@ from tcready.static.engine.values import (
 from tcready.static.index import Import, ModuleInfo
 
 CONFIG = "torch._dynamo.config"
+NESTED = "nested_graph_breaks"
+"""The setting under which a break splits what it stands in and the callers of that as one. Off by default up to 2.15."""
 LEFT_OUT = ("ignore_logging_functions", "reorderable_logging_functions")
 """Sets of functions whose calls Dynamo drops, or makes after the graph."""
 VARIABLE = "TORCHDYNAMO_"

@@ -8,7 +8,8 @@ its code names. So is what is called by a property that breaks: Dynamo goes on b
 
 A function that holds no tensor is compiled as part of its caller alone. The first break in it ends that: the rest of the
 function, and what it calls from there, runs eagerly and is never looked at (measured: a function of the standard library
-that Dynamo skips, called by a helper that then opens files under a lock).
+that Dynamo skips, called by a helper that then opens files under a lock). With nested graph breaks the rest of the
+function goes on as a part of its caller.
 """
 
 from __future__ import annotations
@@ -103,8 +104,11 @@ class Unmet:
         """Whether the trace of its function has ended before it, whenever that is come by."""
         if self._is_compiled(site.context):
             return False
+        resumed = self._effects.is_resumed_with_caller(site.context)
         return any(
-            site.is_behind(end) and end.conditions <= site.conditions for end in self._ends(site.context)
+            site.is_behind(end) and end.conditions <= site.conditions
+            for end in self._ends(site.context)
+            if end.around or not resumed
         )
 
     def _skipping(self, context: int) -> tuple[Site, ...]:
@@ -113,7 +117,7 @@ class Unmet:
             found = list(self._skips.get(context, ()))
             for callee in self._calls.get(context, ()):
                 edge = context, callee
-                if edge in self._lines and self._effects.is_run_by_reading(callee):
+                if edge in self._lines and self._effects.ends_caller(callee):
                     if any(not _unusual(end.conditions) for end in self._ends(callee)):
                         found.append(dataclasses.replace(self._call(edge), read=self._effects.name(callee)))
             self._eager[context] = tuple(found)

@@ -42,12 +42,23 @@ def _place(code: types.CodeType) -> Place:
     return Place(code.co_filename, code.co_firstlineno, code.co_name, generator)
 
 
+def _inlined(tracer: Any) -> tuple[Place, ...]:
+    """The inlined functions down to the one that a tracer is in, outermost first."""
+    found: list[Place] = []
+    while tracer.parent is not None:
+        found.insert(0, _place(tracer.f_code))
+        tracer = tracer.parent
+    return tuple(found)
+
+
 class _Structured(logging.Handler):
     """Collects breaks and recompiles from Dynamo's structured trace, the one complete record of both."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.breaks: list[str] = []
+        self.inlined: dict[int, tuple[Place, ...]] = {}
+        """By the number of the break: the inlined functions that it splits."""
         self.recompiles: list[tuple[str, ...]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -87,10 +98,17 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
 
     Breaks, recompiles and traced lines come from Dynamo's own logs. Which frame was given up on, and which
     without a word, no log tells: for that `ConvertFrame.__call__`, through which every frame goes, is wrapped
-    for as long as this lasts. `every_guard`: for each recompile ask every guard of the entries that failed.
+    for as long as this lasts. So is `log_graph_break`, whose tracer knows the inlined functions that a break splits.
+    `every_guard`: for each recompile ask every guard of the entries that failed.
     """
     structured = _Structured()
     convert = convert_frame.ConvertFrame.__call__
+    log_break = symbolic_convert.InstructionTranslatorBase.log_graph_break
+
+    def logged(tracer: Any, *args: Any, **kwargs: Any) -> None:
+        number = len(structured.breaks)
+        log_break(tracer, *args, **kwargs)
+        structured.inlined[number] = _inlined(tracer)
 
     def watched(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         place = _place(frame.f_code)
@@ -104,7 +122,10 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
             return result
         finally:
             texts = structured.breaks[breaks:]
-            record.breaks += [BreakEvent(text, place, not kept, SKIP_REST in text) for text in texts]
+            record.breaks += [
+                BreakEvent(text, place, not kept, SKIP_REST in text, structured.inlined.get(number, ()))
+                for number, text in enumerate(texts, breaks)
+            ]
             record.recompiles += [
                 RecompileEvent(place, every_guard_of(frame, reasons) if every_guard else reasons, kept)
                 for reasons in structured.recompiles[recompiles:]
@@ -133,6 +154,8 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
             writer = bytecode_transformation.linetable_311_writer
             stack.callback(setattr, bytecode_transformation, "linetable_311_writer", writer)
             bytecode_transformation.linetable_311_writer = functools.partial(_line_table, writer)
+        symbolic_convert.InstructionTranslatorBase.log_graph_break = logged
+        stack.callback(setattr, symbolic_convert.InstructionTranslatorBase, "log_graph_break", log_break)
         convert_frame.ConvertFrame.__call__ = watched
         stack.callback(setattr, convert_frame.ConvertFrame, "__call__", convert)
         yield
