@@ -341,6 +341,17 @@ DRAWS_OF_ONE = frozenset(
     "logseries standard_t bytes".split()
 )
 """Those that take one argument, and then a size."""
+GENERATORS: MappingProxyType[str, Value] = MappingProxyType(
+    {
+        f"numpy.random.{name}": ExternalInstance(f"numpy.random.{kind}")
+        for name, kind in (
+            ("default_rng", "Generator"),
+            ("Generator", "Generator"),
+            ("RandomState", "RandomState"),
+        )
+    }
+)
+"""What makes a random number generator of numpy. Its methods have the names of the functions of `numpy.random`."""
 SELDOM = 0.3
 """What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
 
@@ -655,6 +666,8 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         return Plain("bool" if last in ("can_cast", "issubdtype") else None)
     if module == "numpy" and last in OF_PYTHON:
         return Plain(OF_PYTHON[last], _origin(args))
+    if name in GENERATORS:
+        return GENERATORS[name]
     if module == "numpy.random":
         before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
         sized = len(args) > before_size and args[before_size] != NONE
