@@ -371,7 +371,7 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
-                if K.OF_FUNCTION not in options(value):  # of that Dynamo says nothing
+                if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
                     self.engine.tell_unresolved(part.value, frame, value, walked=True)
                 if (
                     guess is not None or not self.engine.quiet

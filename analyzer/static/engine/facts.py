@@ -467,12 +467,12 @@ class InArguments:
 @dataclass(frozen=True, slots=True)
 class Unresolved:
     """Something is asked of an attribute that Dynamo has not looked up; `gives_up` says that the whole function runs as
-    eager code then. It was read `by_super`, or from a class of `torch.autograd.Function`."""
+    eager code then. `value` is the kind of attribute: `UNRESOLVED`, `OF_FUNCTION` or `OF_LOGGER` of knowledge.py."""
 
     where: Where
     node: ast.expr
     gives_up: bool
-    by_super: bool
+    value: Value
 
 
 Fact: TypeAlias = (

@@ -4,6 +4,7 @@ read, in what the tables that were derived from torch do not tell of it.
 
 from __future__ import annotations
 
+import logging
 import math
 import string
 import sys
@@ -307,6 +308,12 @@ UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
 """What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its methods apart."""
+OF_LOGGER = ExternalInstance("logging.Logger.attribute")
+"""What Dynamo has in place of an attribute of a logger, its methods apart."""
+LOGGER_ATTRIBUTES = MappingProxyType(
+    {name: Plain(type(value).__name__) for name, value in vars(logging.Logger("")).items()}
+)
+"""The attributes of a logger, and their types."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
@@ -934,7 +941,7 @@ FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
 
 def is_left(value: Value) -> bool:
     """Whether it is what Dynamo has in place of an attribute that it does not look up."""
-    return value is UNRESOLVED or value is OF_FUNCTION
+    return value is UNRESOLVED or value is OF_FUNCTION or value is OF_LOGGER
 
 
 @lru_cache(4096)
