@@ -360,6 +360,8 @@ class Alone:
     tuple, as it does with a list."""
     compiled: bool = True
     """Dynamo tries to compile it where Python runs it; else it only walks what the trace cannot pass on at a break."""
+    entry: bool = False
+    """It is the generator function that the user compiles."""
 
 
 @dataclass(frozen=True, slots=True)
