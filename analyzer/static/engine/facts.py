@@ -422,6 +422,15 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
+class NoMember:
+    """An enum is called inside a `try` with a value that none of its members has: the call raises."""
+
+    where: Where
+    node: ast.Call
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class CheckMessage:
     """`torch._check` is given a message that Dynamo cannot take: one that no function of the code makes, or one that a
     function makes of an object or a tensor around it."""
@@ -499,6 +508,7 @@ Fact: TypeAlias = (
     | Overloaded
     | OfMember
     | Misfit
+    | NoMember
     | CheckMessage
     | Returned
     | OfNew
