@@ -413,6 +413,15 @@ class OfMember:
 
 
 @dataclass(frozen=True, slots=True)
+class Extremum:
+    """`max` or `min` with a key that gives no tensor, over `value`, which holds tensors."""
+
+    where: Where
+    node: ast.Call
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
 
@@ -507,6 +516,7 @@ Fact: TypeAlias = (
     | Alone
     | Overloaded
     | OfMember
+    | Extremum
     | Misfit
     | NoMember
     | CheckMessage
