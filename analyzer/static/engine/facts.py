@@ -329,12 +329,12 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a tensor (`data_ptr()`) is compared for equality, used in arithmetic or in another comparison, or
-    tested for truth."""
+    """The address of a tensor (`data_ptr()`) is compared for equality, looked up in a dict or a set, used in arithmetic
+    or in another comparison, or tested for truth."""
 
     where: Where
     node: ast.expr
-    use: Literal["compared", "worked with", "tested"]
+    use: Literal["compared", "looked up", "worked with", "tested"]
 
 
 @dataclass(frozen=True, slots=True)
