@@ -2,17 +2,20 @@
 
 ## What it does
 Finds `==`, `!=`, `<`, `in` and arithmetic on what `data_ptr()` gives, a call of a tensor in compiled code; since torch
-2.15 its truth, too (`if x.data_ptr():`).
+2.15 its truth, too (`if x.data_ptr():`). `in` of a dict or a set is reported as a change of meaning.
 
 ## Why it hurts torch.compile
 While Dynamo traces, tensors lie nowhere: it has no number for an address. It ends the graph at a comparison of two, and
-gives the function up where an address is calculated with.
+gives the function up where an address is calculated with. In a dict or a set each read of an address is another key: two
+names of one tensor are taken for two tensors, and nothing breaks.
 
 ## Use instead
 `x is y`, which Dynamo knows; or an argument that says whether two inputs are the same.
 
 ## Limits
-Taking an address, and comparing that of a tensor with itself, does not break, and is not reported.
+Taking an address, and comparing that of a tensor with itself, does not break, and is not reported. Two names of one
+parameter are taken for two parameters, whose comparison breaks. Before torch 2.13 an address as a key breaks; that is
+not reported, nor is `get` of a dict, or how many keys there are.
 """
 
 from tcready.static.engine.facts import Address
@@ -22,6 +25,9 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Address) -> Claim:
     if fact.use == "compared":
         return Claim("the address of a tensor is compared: the graph ends here")
+    if fact.use == "looked up":
+        message = "the address of a tensor is looked up in a dict or a set: it is never found when compiled"
+        return Claim(message, effect="wrong_result", level="warning", form="looked up")
     if fact.use == "tested":
         message = "the address of a tensor is asked whether it is zero: the function goes eager"
         return Claim(message, effect="frame_skip", form="tested")
@@ -75,6 +81,25 @@ class Model(nn.Module):
         return y
 """,
             torch=(2, 15),
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 8)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        y = x * 2
+        seen = set()
+        for layer in (self.first, self.second):
+            if layer.weight.data_ptr() not in seen:  # BAD
+                y = y + layer.weight.sum()
+            seen.add(layer.weight.data_ptr())
+        return y
+"""
         ),
     ),
     good=(

@@ -21,11 +21,12 @@ and neither is that: the function runs as eager code.
 
 from tcready.rules._unresolved import used
 from tcready.static.engine.facts import Unresolved
+from tcready.static.engine.knowledge import OF_FUNCTION
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return None if fact.by_super else used("an attribute of an autograd function", fact)
+    return used("an attribute of an autograd function", fact) if fact.value is OF_FUNCTION else None
 
 
 RULE = Rule(

@@ -1,13 +1,14 @@
-"""`backward`, `autograd.grad`, `retain_grad` or an optimizer step runs in compiled code.
+"""`backward`, `autograd.grad`, `retain_grad` or an optimizer runs in compiled code.
 
 ## What it does
 Finds `.backward()`, `.retain_grad()`, `torch.autograd.backward`, `torch.autograd.grad`, the functions of
 `torch.autograd.functional` (`jacobian`, `hessian`, `jvp`, `vjp`, `hvp`, `vhp`), and `step` and `zero_grad` of a
-`torch.optim` optimizer reached from the compiled function.
+`torch.optim` optimizer reached from the compiled function, and the call that makes an optimizer or a scheduler.
 
 ## Why it hurts torch.compile
 Dynamo traces the forward; the backward of what it captured is made when the graph is. A backward inside
-ends the graph, and an optimizer's step breaks by design.
+ends the graph, and an optimizer's step breaks by design. Making one breaks too; if it is given an iterator
+(`model.parameters()`), the whole function runs eagerly, because Dynamo cannot make the iterator anew.
 
 ## Use instead
 Compile the model or the loss function, and call `backward` and `step` outside; the step can be compiled on
@@ -17,10 +18,16 @@ its own. `torch.func.grad` is traced, and so are `torch.func.jacrev`, `hessian`,
 An optimizer reached through a name whose class the source does not show is not reported.
 """
 
+import re
+
 from tcready.rules._names import method_of_tensor, receiver_class
+from tcready.schema.words import Effect
 from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Mapping, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Rule, Sample
 
+OPTIMIZER = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
+"""An optimizer, or a scheduler of its learning rate."""
 BY_AUTOGRAD = "torch.autograd.functional."
 """Its functions call `torch.autograd.grad` in what Dynamo takes for an operation of torch (all six, on torch 2.13)."""
 
@@ -35,7 +42,23 @@ def check(fact: Call) -> Claim | None:
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if receiver_class(fact).startswith("torch.optim.") and fact.method in ("step", "zero_grad"):
         return Claim(f"`{fact.method}` of an optimizer in compiled code: the graph ends here")
+    if OPTIMIZER.fullmatch(name):
+        given = (*fact.args, *(value for _, value in fact.keywords))
+        effect: Effect | None = "frame_skip" if any(map(holds_iterator, given)) else None
+        return Claim(f"`{name}` is made in compiled code: the graph ends here", effect=effect)
     return None
+
+
+def holds_iterator(value: Value) -> bool:
+    """Whether a value is an iterator, or a list or dict with one."""
+    for option in options(value):
+        if isinstance(option, Sequence) and (
+            option.kind == "iterator" or any(map(holds_iterator, members_of(option)))
+        ):
+            return True
+        if isinstance(option, Mapping) and any(holds_iterator(each) for _, each in option.entries):
+            return True
+    return False
 
 
 RULE = Rule(
@@ -43,7 +66,18 @@ RULE = Rule(
     name="backward-in-compiled-code",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008", "GB0055", "GB0108"),
+    gb_ids=(
+        "GB0123",
+        "GB0007",
+        "GB9186",
+        "GB0025",
+        "GB0008",
+        "GB0055",
+        "GB0059",
+        "GB0108",
+        "GB0467",
+        "GB8335",
+    ),
     facts=(Call,),
     check=check,
     no_rewrite="What is compiled has to end before `backward()`: where to cut is a matter of the whole training step.",
@@ -107,6 +141,32 @@ class Model(nn.Module):
         self.optimizer.zero_grad()  # BAD
         self.optimizer.step()  # BAD
         return self.layer(x) + y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.layer(x)
+        optimizer = torch.optim.SGD(list(self.layer.parameters()), lr=0.1)  # BAD
+        return y + optimizer.param_groups[0]["lr"]
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.layer(x)
+        optimizer = torch.optim.AdamW(self.layer.parameters())  # BAD
+        return y * 2
 """
         ),
     ),

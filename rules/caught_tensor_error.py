@@ -1,16 +1,18 @@
-"""An `except` clause waits for an error that a tensor operation raises.
+"""An `except` clause waits for an error that is raised while Dynamo traces.
 
 ## What it does
 Finds `except RuntimeError` (and its kin of torch, `Exception` and a bare `except`) around code that computes
-tensors, in compiled code.
+tensors, in compiled code; and the call of an enum, inside a `try`, with a value that no member has.
 
 ## Why it hurts torch.compile
 Dynamo runs the operation on stand-ins while it traces. An error there, a shape that does not fit for one, comes
-out of the compiled call as an error of Dynamo's own: the `except` that eager code relies on never sees it.
+out of the compiled call as an error of Dynamo's own: the `except` that eager code relies on never sees it. From torch
+2.12 on it looks up members of an enum itself, so the same holds for the `ValueError` of `Mode("none")`.
 
 ## Use instead
 Ask for what the operation needs (`if a.shape[-1] == b.shape[-2]`), use the variant that reports instead of
-raising (`torch.linalg.cholesky_ex`), or leave the `try` outside of the compiled region.
+raising (`torch.linalg.cholesky_ex`), or leave the `try` outside of the compiled region. Look a member of an enum up when
+the model is built.
 
 ## Limits
 Nothing happens if nothing is raised, and a clause that ends in a `raise` is not told. `except Exception` and a
@@ -18,8 +20,8 @@ bare `except` are told as notes, since they are often there for other errors. An
 raised when the graph runs, and escapes too.
 """
 
-from tcready.static.engine.facts import Handler
-from tcready.static.engine.values import External, Sequence, Value, members_of, options
+from tcready.static.engine.facts import Handler, NoMember
+from tcready.static.engine.values import Const, External, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Rule, Sample
 
 TENSOR_ERRORS = frozenset(
@@ -28,7 +30,13 @@ TENSOR_ERRORS = frozenset(
 ANY = frozenset({"Exception", "BaseException"})
 
 
-def check(fact: Handler) -> Claim | None:
+def check(fact: Handler | NoMember) -> Claim | None:
+    if isinstance(fact, NoMember):
+        return Claim(
+            "no member has this value: the error escapes the `try` when it is compiled",
+            None if isinstance(fact.value, Const) else "medium",
+            form="enum",
+        )
     if fact.reraises:
         return None
     caught = {"BaseException"} if fact.caught is None else names(fact.caught)
@@ -56,7 +64,7 @@ RULE = Rule(
     effect="wrong_result",
     level="warning",
     gb_ids=(),
-    facts=(Handler,),
+    facts=(Handler, NoMember),
     check=check,
     no_rewrite="Only whoever wrote the operation knows what it fails for: ask for that before it.",
     page=__doc__,
@@ -86,8 +94,59 @@ class Model(nn.Module):
 """,
             raises="method cat .*FakeTensor",
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self, mode="max"):
+        super().__init__()
+        self.mode = mode
+
+    def forward(self, x):
+        return reduced(x * 2, self.mode)
+
+
+def reduced(x, mode):
+    try:
+        found = Mode(mode)  # BAD
+    except ValueError:
+        found = Mode.SUM
+    return x.sum() if found is Mode.SUM else x.mean()
+""",
+            setup="""
+import enum
+
+
+class Mode(enum.Enum):
+    SUM = "sum"
+    MEAN = "mean"
+""",
+            raises="'max' is not a valid Mode",
+        ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self, mode="mean"):
+        super().__init__()
+        self.mode = mode
+
+    def forward(self, x):
+        try:
+            found = Mode(self.mode)
+        except ValueError:
+            found = Mode.SUM
+        return x.sum() if found is Mode.SUM else x.mean()
+""",
+            setup="""
+import enum
+
+
+class Mode(enum.Enum):
+    SUM = "sum"
+    MEAN = "mean"
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

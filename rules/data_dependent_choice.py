@@ -3,8 +3,8 @@
 ## What it does
 Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
 chain such as `0 < t < 1`, `value in tensor`, Python's `any`, `all` and sorting over tensors
-(`sorted(named.items())` too), modules and objects, `max` and `min` of tensors with a key, and tuples or lists
-with tensors that are compared or searched.
+(`sorted(named.items())` too), modules and objects, `max` and `min` with a key that gives a tensor (until torch
+2.13 with any key, over tensors), and tuples or lists with tensors that are compared or searched.
 
 ## Why it hurts torch.compile
 Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call, Contains, Test
-from tcready.static.engine.values import Sequence, Value, holds_tensor, members_of, options, tensor_of
+from tcready.static.engine.facts import Call, Contains, Extremum, Test
+from tcready.static.engine.values import Sequence, Value, members_of, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ WORDS = {
 }
 
 
-def check(fact: Test | Call | Contains) -> Claim | None:
+def check(fact: Test | Call | Contains | Extremum) -> Claim | None:
+    if isinstance(fact, Extremum):
+        return Claim("Python's `max` or `min` with a key, over tensors: Dynamo does not trace it", form="key")
     if isinstance(fact, Contains):
         if tensor_of(fact.container):
             return Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
@@ -64,10 +66,6 @@ def check(fact: Test | Call | Contains) -> Claim | None:
     name = fact.constructed
     if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
         return Claim(f"Python's `{name}` needs the truth of tensors: a branch that Dynamo cannot decide")
-    if name in ("max", "min") and fact.keyword("key") and fact.args and holds_tensor(fact.args[0]):
-        return Claim(
-            f"Python's `{name}` with a key, over tensors or what holds some: Dynamo does not trace it"
-        )
     return None
 
 
@@ -105,6 +103,7 @@ RULE = Rule(
         Test,
         Call,
         Contains,
+        Extremum,
     ),
     check=check,
     rewrite=rewrite,
@@ -207,6 +206,19 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         return y * sorted(self.parts)[0].weight  # BAD
+"""
+        ),
+        Sample(
+            """
+def longest(rows):
+    return max(rows, key=len)  # BAD
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        last = min([(y, 2), (x, 1)], key=lambda pair: pair[1])[0]  # BAD
+        return longest([y, last])
 """
         ),
     ),

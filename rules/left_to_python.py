@@ -30,13 +30,15 @@ from tcready.static.engine.facts import Alone, Consumed
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Alone | Consumed) -> Claim:
+def check(fact: Alone | Consumed) -> Claim | None:
     if isinstance(fact, Consumed):
         return Claim(
             "what this call runs breaks, and Dynamo cannot make its generator expression anew: "
             "the function around it goes eager",
             form="" if fact.used_up else "holds what nothing reads behind it",
         )
+    if fact.entry:
+        return None
     if not fact.compiled:
         return Claim(
             "what this comprehension calls breaks, and Dynamo cannot pass the iterator on that it walks: "

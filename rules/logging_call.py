@@ -2,11 +2,12 @@
 
 ## What it does
 Finds methods of `logging.Logger`, the functions of `logging`, and `logging.getLogger` reachable from the
-compiled forward.
+compiled forward; and tests, comparisons and loops of a logger's attributes (`logger.level == logging.DEBUG`).
 
 ## Why it hurts torch.compile
 Dynamo does not trace loggers, whatever their level: a `debug` that writes nothing ends the graph like any
-other, and so do `isEnabledFor` and fetching a logger.
+other, and so do `isEnabledFor` and fetching a logger. Nor does it look up an attribute of one: reading and keeping it
+in a name is traced, using it is not.
 
 ## Use instead
 Log outside of the compiled region, or guard by `if not torch.compiler.is_compiling():`.
@@ -24,7 +25,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class
-from tcready.static.engine.facts import Call
+from tcready.rules._unresolved import used
+from tcready.static.engine.facts import Call, Unresolved
+from tcready.static.engine.knowledge import OF_LOGGER
 from tcready.static.engine.values import Unknown, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -49,7 +52,9 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call | Unresolved) -> Claim | None:
+    if isinstance(fact, Unresolved):
+        return used("an attribute of a logger", fact) if fact.value is OF_LOGGER else None
     name = fact.constructed
     # the root logger, which no name is given for, is fetched while tracing: no other is
     if name == "logging.getLogger" or (name.startswith("logging.") and fact.gb_id):
@@ -93,7 +98,7 @@ RULE = Rule(
         "GB0007",
         "GB0156",
     ),
-    facts=(Call,),
+    facts=(Call, Unresolved),
     check=check,
     incidental=True,
     rewrite=rewrite,
@@ -135,8 +140,60 @@ class Model(nn.Module):
 import logging
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if logger.level <= logging.DEBUG:  # BAD
+            y = y + 1
+        return y
+""",
+            setup="""
+import logging
+
+logger = logging.getLogger(__name__)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = logger
+
+    def forward(self, x):
+        y = x * 2
+        for handler in self.log.handlers:  # BAD
+            y = y + 1
+        return y
+""",
+            setup="""
+import logging
+
+logger = logging.getLogger(__name__)
+""",
+        ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.talks = logger.level == logging.DEBUG
+
+    def forward(self, x):
+        level = logger.level
+        y = x + 1 if logger.parent is None else x * 2
+        return y + 1 if self.talks else y
+""",
+            setup="""
+import logging
+
+logger = logging.getLogger(__name__)
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

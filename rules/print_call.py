@@ -75,6 +75,24 @@ class Model(nn.Module):
         print(y)  # BAD
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self, every=100):
+        super().__init__()
+        self.step = 0
+        self.every = every
+
+    def forward(self, x):
+        y = x * 2
+        if self.step % self.every == 0:
+            print("step", self.step)  # BAD
+        return y + 1
+
+    def advance(self):
+        self.step += 1
+"""
+        ),
     ),
     good=(
         Sample(

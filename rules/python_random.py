@@ -1,7 +1,8 @@
 """Python's or numpy's random numbers are drawn in compiled code.
 
 ## What it does
-Finds draws from `random` and scalar draws from `numpy.random`, and what is done with the draws that Dynamo does
+Finds draws from `random`, scalar draws from `numpy.random`, any call of a method of a numpy generator
+(`np.random.default_rng()`, `np.random.RandomState()`), and what is done with the draws that Dynamo does
 capture (`random.randint`, `random.uniform`): branches, arithmetic with other numbers, sizes, indices, `range`.
 Array draws such as `np.random.randn(8)` are told as a change of meaning.
 
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import sizes
 from tcready.static.engine.facts import Arithmetic, Call, Index, Test
+from tcready.static.engine.knowledge import GENERATORS
 from tcready.static.engine.values import NONE, Tensor, is_captured, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -62,6 +64,8 @@ def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
         return Claim(
             "a captured random number gives a size: its value has to be read, and the graph ends here"
         )
+    if fact.receiver is not None and set(GENERATORS.values()).intersection(options(fact.receiver)):
+        return Claim(f"`{fact.method}` of a numpy generator in compiled code: the graph ends here")
     module, _, draw = name.rpartition(".")
     breaks = draw == "choice" or (draw in SCALAR and scalar(fact, draw))
     if (module == "random" and fact.gb_id) or (module == "numpy.random" and (fact.gb_id or breaks)):
@@ -94,7 +98,7 @@ RULE = Rule(
     name="python-random",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0033", "GB0124", "GB0170", "GB0213", "GB0294", "GB4841"),
+    gb_ids=("GB0007", "GB0033", "GB0124", "GB0156", "GB0170", "GB0213", "GB0294", "GB4841"),
     facts=(
         Call,
         Test,
@@ -219,8 +223,51 @@ class Model(nn.Module):
 import random
 """,
         ),
+        Sample(
+            """
+def scaled(y, rng):
+    return y * rng.normal()  # BAD
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rng = np.random.default_rng(0)
+        self.old = np.random.RandomState(0)
+
+    def forward(self, x):
+        y = x * 2
+        if self.rng.random() < 0.5:  # BAD
+            y = y + 1
+        y = y + self.old.randint(3)  # BAD
+        return scaled(y, self.rng) + torch.from_numpy(RNG.random(8))  # BAD
+""",
+            setup="""
+import numpy as np
+
+RNG = np.random.default_rng(0)
+""",
+        ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rng = np.random.default_rng(0)
+        self.scale = self.rng.normal()
+        self.up = self.rng.random() < 0.5
+
+    def forward(self, x):
+        if self.rng is None or self.up:
+            x = x + 1
+        return x * 2
+""",
+            setup="""
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -4,7 +4,7 @@
 Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
 writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection, progress
 bars, context variables, what is installed; files of numpy, its functions that give no array (`np.isscalar`, `np.ndim`),
-`np.r_` and its like; and a call of a tensor whose class has a `__call__`.
+`np.r_` and its like; `load_state_dict`; and a call of a tensor whose class has a `__call__`.
 
 ## Why it hurts torch.compile
 Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
@@ -301,6 +301,20 @@ class Model(nn.Module):
         return y + self.layer.state_dict()["bias"]  # BAD
 """,
             torch=(2, 15),
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.first = dict(self.layer.state_dict())
+
+    def forward(self, x):
+        y = self.layer(x)
+        self.layer.load_state_dict(self.first)  # BAD
+        return self.layer(y)
+""",
         ),
     ),
     good=(

@@ -19,11 +19,12 @@ Dynamo takes it for true.
 
 from tcready.rules._unresolved import used
 from tcready.static.engine.facts import Unresolved
+from tcready.static.engine.knowledge import UNRESOLVED
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return used("a property that was read by `super()`", fact) if fact.by_super else None
+    return used("a property that was read by `super()`", fact) if fact.value is UNRESOLVED else None
 
 
 RULE = Rule(

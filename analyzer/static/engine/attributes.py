@@ -184,6 +184,9 @@ class Attributes(Room):
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
                 return outliving(value) if self.engine.heap[owner].outer else value
+            if owner.name == "logging.Logger" and name in K.LOGGER_ATTRIBUTES:
+                found = K.LOGGER_ATTRIBUTES[name]
+                return found if self.engine.quiet else prefer(found, K.OF_LOGGER)
             if (owner.name, name) in K.FIELDS:
                 return K.FIELDS[owner.name, name]
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:

@@ -632,6 +632,8 @@ class Calls(Room):
             return self.engine.entered(site.args[0], site.frame)
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
+        if receiver in K.GENERATORS.values():
+            return library.call(self.engine, f"numpy.random.{name}", site)
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
             return Tensor(None, sure=False)
         return None

@@ -355,6 +355,9 @@ class Engine(Protocol):
     def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for an attribute of a module of torch that may be anything."""
 
+    def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
+        """The result of a test in the first call, if numbers decide it that methods change; else None."""
+
     def follow(
         self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None, frame: Frame
     ) -> None:

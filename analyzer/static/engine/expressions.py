@@ -278,8 +278,10 @@ class Expressions(Room):
                 before = node.comparators[index - 1] if index else node.left
                 if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
                     same = isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn))
-                    use: Any = "compared" if same else "worked with"
-                    self.engine.tell(F.Address(self.engine.where(frame), node, use))
+                    hashed = isinstance(op, (ast.In, ast.NotIn)) and all(map(_is_hashed, options(right)))
+                    use: Any = "looked up" if hashed else "compared" if same else "worked with"
+                    if not hashed or isinstance(before, ast.Call):  # it finds what one variable holds
+                        self.engine.tell(F.Address(self.engine.where(frame), node, use))
             if isinstance(op, (ast.Is, ast.IsNot)):
                 if isinstance(node.left, ast.Name):
                     self.engine.touch(left, node.left, frame)
@@ -371,7 +373,7 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
-                if K.OF_FUNCTION not in options(value):  # of that Dynamo says nothing
+                if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
                     self.engine.tell_unresolved(part.value, frame, value, walked=True)
                 if (
                     guess is not None or not self.engine.quiet
@@ -921,6 +923,11 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
+
+
+def _is_hashed(value: Value) -> bool:
+    """A dict or a set."""
+    return isinstance(value, Mapping) or (isinstance(value, Sequence) and value.kind == "set")
 
 
 def _is_address(value: Value) -> bool:

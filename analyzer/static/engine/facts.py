@@ -329,12 +329,12 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a tensor (`data_ptr()`) is compared for equality, used in arithmetic or in another comparison, or
-    tested for truth."""
+    """The address of a tensor (`data_ptr()`) is compared for equality, looked up in a dict or a set, used in arithmetic
+    or in another comparison, or tested for truth."""
 
     where: Where
     node: ast.expr
-    use: Literal["compared", "worked with", "tested"]
+    use: Literal["compared", "looked up", "worked with", "tested"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +360,8 @@ class Alone:
     tuple, as it does with a list."""
     compiled: bool = True
     """Dynamo tries to compile it where Python runs it; else it only walks what the trace cannot pass on at a break."""
+    entry: bool = False
+    """It is the generator function that the user compiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,12 +413,30 @@ class OfMember:
 
 
 @dataclass(frozen=True, slots=True)
+class Extremum:
+    """`max` or `min` with a key that gives no tensor, over `value`, which holds tensors."""
+
+    where: Where
+    node: ast.Call
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
 
     where: Where
     node: ast.Call
     function: Value
+
+
+@dataclass(frozen=True, slots=True)
+class NoMember:
+    """An enum is called inside a `try` with a value that none of its members has: the call raises."""
+
+    where: Where
+    node: ast.Call
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,12 +487,12 @@ class InArguments:
 @dataclass(frozen=True, slots=True)
 class Unresolved:
     """Something is asked of an attribute that Dynamo has not looked up; `gives_up` says that the whole function runs as
-    eager code then. It was read `by_super`, or from a class of `torch.autograd.Function`."""
+    eager code then. `value` is the kind of attribute: `UNRESOLVED`, `OF_FUNCTION` or `OF_LOGGER` of knowledge.py."""
 
     where: Where
     node: ast.expr
     gives_up: bool
-    by_super: bool
+    value: Value
 
 
 Fact: TypeAlias = (
@@ -496,7 +516,9 @@ Fact: TypeAlias = (
     | Alone
     | Overloaded
     | OfMember
+    | Extremum
     | Misfit
+    | NoMember
     | CheckMessage
     | Returned
     | OfNew

@@ -302,11 +302,13 @@ class Functions(Room):
             depth=frame.depth + 1,
             filled=_tables(info, env),
         )
+        eager = False
         if info.is_generator and isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = next(iter(info.decorators), info.node)
-            self.engine.tell(Alone(self.engine.where(inner), first))
+            eager = not self.engine.quiet and frame.context == self.engine.entry and not info.decorators
+            self.engine.tell(Alone(self.engine.where(inner), first, entry=eager))
         try:
-            result = self._body(info, inner)
+            result = UNKNOWN if eager else self._body(info, inner)
         except RecursionError:  # nested deeper than the interpreter's own stack
             self.engine.cut += not self.engine.quiet
             result = UNKNOWN

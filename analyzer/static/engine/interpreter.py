@@ -172,6 +172,7 @@ class Interpreter:
         self.asked_apart = questions.asked_apart
         self.follow = questions.follow
         self.asks_what_nothing_tells = questions.asks_what_nothing_tells
+        self.in_first_call = questions.in_first_call
         self.condition = questions.condition
         self.answer = questions.answer
         self.narrow = questions.narrow

@@ -4,6 +4,7 @@ read, in what the tables that were derived from torch do not tell of it.
 
 from __future__ import annotations
 
+import logging
 import math
 import string
 import sys
@@ -307,6 +308,12 @@ UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
 """What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its methods apart."""
+OF_LOGGER = ExternalInstance("logging.Logger.attribute")
+"""What Dynamo has in place of an attribute of a logger, its methods apart."""
+LOGGER_ATTRIBUTES = MappingProxyType(
+    {name: Plain(type(value).__name__) for name, value in vars(logging.Logger("")).items()}
+)
+"""The attributes of a logger, and their types."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """Where a tensor lies in memory, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
@@ -341,6 +348,17 @@ DRAWS_OF_ONE = frozenset(
     "logseries standard_t bytes".split()
 )
 """Those that take one argument, and then a size."""
+GENERATORS: MappingProxyType[str, Value] = MappingProxyType(
+    {
+        f"numpy.random.{name}": ExternalInstance(f"numpy.random.{kind}")
+        for name, kind in (
+            ("default_rng", "Generator"),
+            ("Generator", "Generator"),
+            ("RandomState", "RandomState"),
+        )
+    }
+)
+"""What makes a random number generator of numpy. Its methods have the names of the functions of `numpy.random`."""
 SELDOM = 0.3
 """What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
 
@@ -655,6 +673,8 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         return Plain("bool" if last in ("can_cast", "issubdtype") else None)
     if module == "numpy" and last in OF_PYTHON:
         return Plain(OF_PYTHON[last], _origin(args))
+    if name in GENERATORS:
+        return GENERATORS[name]
     if module == "numpy.random":
         before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
         sized = len(args) > before_size and args[before_size] != NONE
@@ -921,7 +941,7 @@ FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
 
 def is_left(value: Value) -> bool:
     """Whether it is what Dynamo has in place of an attribute that it does not look up."""
-    return value is UNRESOLVED or value is OF_FUNCTION
+    return value is UNRESOLVED or value is OF_FUNCTION or value is OF_LOGGER
 
 
 @lru_cache(4096)

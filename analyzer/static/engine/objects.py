@@ -472,11 +472,22 @@ class Objects(Room):
         if self.engine.is_enum(mro) and site.args:
             members = self.engine.enum_members(cls.info)
             known = members.items if members is not None and members.items else ()
+            self._tell_no_member(mro, known, site)
             return lift(lambda value: next((each for each in known if each == value), value), site.args[0])
         self.engine.fill_record(made, site)
         for base in mro.external:
             constructors.inherit(self.engine, made, base, site)
         return made
+
+    def _tell_no_member(self, mro: Mro, known: tuple[Value, ...], site: CallSite) -> None:
+        """Tells a call of an enum that raises where a `try` may handle it."""
+        value = likely(site.args[0])
+        complete = bool(known) and all(isinstance(member, Const) for member in known)
+        missing = isinstance(value, Const) and all(
+            isinstance(member, Const) and member.value != value.value for member in known
+        )
+        if complete and missing and "try" in site.frame.enclosing and not mro.functions("_missing_"):
+            self.engine.tell(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
 
     def _constants_of(self, cls: Class, site: CallSite) -> tuple[object, ...]:
         """The constants that an object is made with, by which it is told from others that a loop makes at the same place;

@@ -29,6 +29,7 @@ from tcready.static.engine.values import (
     MAX_OPTIONS,
     NONE,
     TAINTED,
+    UNKNOWN,
     Answer,
     Choice,
     Class,
@@ -315,6 +316,36 @@ class Questions(Room):
         if any(isinstance(each, External) and each.name.startswith("torch.") for each in functions):
             return True
         return any(is_open(option) for value in values for option in options(value))
+
+    def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
+        """The result of a test in the first call, if it reads numbers that the constructor sets and methods change; else
+        None."""
+        with self.engine.quietly():
+            first = {
+                key: number
+                for node in nodes_in(test)
+                if isinstance(node, ast.Attribute)
+                and (key := narrowing_key(node)) is not None
+                and key not in frame.env
+                and (number := self._set_by_constructor(node, frame)) is not None
+            }
+            if not first:
+                return None
+            env, frame.env = frame.env, {**frame.env, **first}
+            answer = self.answer(self.engine.eval(test, frame))
+            frame.env = env
+        return answer.likely
+
+    def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
+        """The number that a constructor gives an attribute which other methods change."""
+        owner = self.engine.eval(node.value, frame)
+        if not isinstance(owner, Instance) or not self.engine.heap[owner].outer:
+            return None
+        value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
+        changed = node.attr in self.engine.rewritten(self.engine.mro(owner.cls))
+        if not changed or not isinstance(value, Const) or type(value.value) not in (int, float):
+            return None
+        return value
 
     def condition(
         self, test: ast.expr, taken: bool, answer: Answer, about: About | None

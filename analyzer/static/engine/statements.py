@@ -273,6 +273,7 @@ class Statements(Room):
             usual = Answer(None, True)  # a first call finds nothing there
         if goes_on is not None and answer.decided is None and guess is None:
             usual = Answer(None, goes_on)  # a usual call raises nothing
+        first = self.engine.in_first_call(node.test, frame) if undecided and guess is None else None
         under = {taken: self.engine.condition(node.test, taken, usual, frame.asked) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
@@ -295,7 +296,11 @@ class Statements(Room):
                 elif (of_size or untold) and frame.confidence == "high":
                     frame.confidence = "medium"  # who knows what sizes it is given
                 frame.conditional |= (
-                    undecided and guess is None and not (filling and taken) and goes_on is not taken
+                    undecided
+                    and guess is None
+                    and not (filling and taken)
+                    and goes_on is not taken
+                    and first is not taken
                 )
                 frame.parted |= len(followed) > 1
                 if _gives_up(node.orelse if taken else node.body):

@@ -1,8 +1,8 @@
-"""What Dynamo leaves without looking it up: properties, dicts and classes read by `super().name`, and what a class of
-`torch.autograd.Function` has besides its methods.
+"""Attributes that Dynamo does not look up: properties, dicts and classes read by `super().name`, and what a class of
+`torch.autograd.Function` or a logger has besides its methods.
 
-Reading it, keeping it, returning it and asking `is None` of it are traced; whatever else is asked of it ends the graph,
-but that the first is true, Dynamo takes for granted.
+Reading, keeping and returning one is traced, and so is `is None`. Any other use ends the graph, except a test of the
+truth of `super().name`, which Dynamo takes for true.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Unresolved(Room):
             for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
                 if type(value) is Choice and _left(value):
                     frame.env[name] = keep(value, lambda option: not K.is_left(option))
-        self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up, K.UNRESOLVED in left))
+        self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up, left[0]))
 
     def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
-        """Tells a question for its truth, if it is an attribute of a class of `torch.autograd.Function`."""
-        if K.OF_FUNCTION in _left(value):
+        """Tells a test of its truth, unless it was read by `super()`."""
+        if any(kind != K.UNRESOLVED for kind in _left(value)):
             self.tell_unresolved(node, frame, value, walked=True)
 
 
 def _left(value: Value) -> list[Value]:
-    """Which of the two kinds a value may be."""
+    """Which of these kinds a value may be."""
     return [kind for kind in (value.options if type(value) is Choice else (value,)) if K.is_left(kind)]

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
@@ -308,7 +309,11 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
     key = site.keywords.get("key", NONE)
     if key != NONE and values:
         element = engine.element(values[0]) if len(values) == 1 else join(*values)
-        engine.call_each(key, site.giving((element,)))
+        compared = engine.call_each(key, site.giving((element,)))
+        if compared is not None and tensor_of(compared):
+            engine.tell_test(site.node, "order", compared, site.frame)
+        elif holds_tensor(values[0]):
+            engine.tell(F.Extremum(engine.where(site.frame), site.node, values[0]))
         return element
     if len(values) == 1 and isinstance(values[0], Sequence):
         values = members_of(values[0])

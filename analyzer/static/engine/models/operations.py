@@ -91,6 +91,10 @@ OF_DEVICES = (
 """What a model asks of devices stands behind a test for one, which the source does not decide."""
 OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline"), ("torch.nn.Module.state_dict", "method")})
 """Traced by going into it, and tried with arguments that suit it."""
+OF_EVERY_MODULE = frozenset({"state_dict", "load_state_dict"})
+"""Methods that modules of torch.nn inherit."""
+LOADS_STATE = "torch.nn.Module.load_state_dict"
+"""It breaks (measured on torch 2.11 to 2.15); the tables have no arguments to try it with."""
 SIZED_BY_VALUES = "GB0036"
 """What an operation gives whose result is as large as values say."""
 OF_VALUES = frozenset({"GB0033", SIZED_BY_VALUES, "GB0124"})
@@ -282,8 +286,10 @@ class Operations:
         module, _, last = name.rpartition(".")
         if last in ("__call__", "forward") and self.is_recurrent(module):
             return self._module_of(module)
-        if last == "state_dict" and self.tables.module_of(K.public_name(module)) is not None:
-            name = f"torch.nn.Module.{last}"  # what every module inherits
+        if last in OF_EVERY_MODULE and K.is_module_class(K.public_name(module)):
+            name = f"torch.nn.Module.{last}"
+        if name == LOADS_STATE:
+            return GIVES_NO_TENSOR
         results = self.results(name, args, keywords) if name.startswith("torch.") else ()
         if not results:
             return self._break_of_any(name)

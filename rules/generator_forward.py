@@ -1,0 +1,84 @@
+"""The compiled function itself is a generator function.
+
+## What it does
+Finds a `yield` in the `forward` of the model that is compiled, or in the function that is.
+
+## Why it hurts torch.compile
+Dynamo compiles no generator function by itself. The call gives back a plain generator, and all of its code, with the
+functions and modules that it calls, runs eagerly as somebody walks it.
+
+## Use instead
+Return a list or a tuple. Or compile what is called between two `yield`s: `self.layer.compile()`.
+
+## Limits
+A generator function that compiled code calls is traced with it and not reported. Neither is one with a decorator. What
+stands in the compiled one is not looked at.
+"""
+
+from tcready.static.engine.facts import Alone
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Alone) -> Claim | None:
+    if not fact.entry:
+        return None
+    return Claim("the compiled function is a generator function: all of it runs eagerly")
+
+
+RULE = Rule(
+    code="TCR124",
+    name="generator-forward",
+    effect="frame_skip",
+    level="error",
+    gb_ids=("GB0003",),
+    facts=(Alone,),
+    check=check,
+    no_rewrite="Callers that walk a generator may rely on its order of work: a list makes all of it first.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+
+    def forward(self, x):  # BAD
+        for layer in self.layers:
+            x = layer(x)
+            print(x.mean().item())
+            yield x
+"""
+        ),
+        Sample(
+            """
+def rows(x):
+    yield x * 2
+
+
+def model(x):  # BAD
+    yield x + 1
+    yield from rows(x)
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Rows(nn.Module):
+    def forward(self, x):
+        for factor in range(2):
+            yield x * factor
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = Rows()
+
+    def forward(self, x):
+        return [row + 1 for row in self.rows(x)]
+"""
+        ),
+    ),
+)
