@@ -216,9 +216,26 @@ def _indexing(tree: Tree, name: str) -> tuple[str, ...]:
 
 
 def compiling(module: str, *, own: bool) -> str:
-    """The line that compiles a module. `module.compile()` compiles nothing if its forward is torch's own code: Dynamo
-    leaves the frames of `nn.Module`'s call and of torch's forwards alone, unless the forward itself is handed to it."""
+    """The line that compiles a module.
+
+    Before torch 2.14 `module.compile()` compiles nothing if its forward is torch's own code: Dynamo leaves the frames of
+    `nn.Module`'s call and of torch's forwards alone, unless the forward itself is handed to it.
+    """
     return f"{module}.compile()" if own else f"{module}.forward = torch.compile({module}.forward)"
+
+
+def with_option(code: str, option: str) -> str:
+    """Pass one more option, such as `recompile_limit=64`, wherever these lines compile something."""
+    return "\n".join(_line_with_option(line, option) for line in code.splitlines())
+
+
+def _line_with_option(line: str, option: str) -> str:
+    call, gap, comment = line.partition("  #")
+    if call.endswith(".compile()"):
+        call = f"{call[:-1]}{option})"
+    elif "torch.compile(" in call:
+        call = f"{call[:-1]}, {option})"
+    return call + gap + comment
 
 
 def _loops(segments: Sequence[str], example: str, types: Mapping[str, str], *, own: bool) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tcready.merge.regions import dominator, predicted
-from tcready.placing import accessor
+from tcready.placing import accessor, with_option
 from tcready.schema.frame import Frame
 from tcready.schema.observation import ModuleShare
 from tcready.schema.report import Region, covers
@@ -459,3 +459,32 @@ def test_accessors_are_python_for_any_name() -> None:
     assert accessor("a.b-c", types) == 'model.get_submodule("a.b-c")'
     assert accessor("class", types) == 'model.get_submodule("class")'
     assert accessor("custom.0", types) == 'model.get_submodule("custom.0")'
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("model.compile()", "model.compile(recompile_limit=64)"),
+        ("    module.compile()", "    module.compile(recompile_limit=64)"),
+        (
+            'model.get_submodule("a-b").forward = torch.compile(model.get_submodule("a-b").forward)',
+            'model.get_submodule("a-b").forward = torch.compile(model.get_submodule("a-b").forward, recompile_limit=64)',
+        ),
+        (
+            "model = torch.compile(model)  # model: the function `plain`",
+            "model = torch.compile(model, recompile_limit=64)  # model: the function `plain`",
+        ),
+        ("for module in model.layers:", "for module in model.layers:"),
+        (
+            "model.f = torch.compiler.disable(model.f)",
+            "model.f = torch.compiler.disable(model.f)",
+        ),
+        (
+            "torch._dynamo.config.capture_scalar_outputs = True",
+            "torch._dynamo.config.capture_scalar_outputs = True",
+        ),
+    ],
+)
+def test_an_option_goes_into_each_call_that_compiles(line: str, expected: str) -> None:
+    assert with_option(line, "recompile_limit=64") == expected
+    assert with_option(f"{line}\n{line}", "recompile_limit=64") == f"{expected}\n{expected}"

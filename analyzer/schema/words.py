@@ -102,7 +102,7 @@ FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
 """`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
 hides the finding."""
 ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic", "dynamic_shapes", "pad"]
-"""`dynamic_shapes`: `torch.compile(dynamic_shapes=...)`, from torch 2.15 on. `pad`: inputs that are padded to a multiple
+"""`dynamic_shapes`: `torch.compile(dynamic_shapes=...)`, from torch 2.14 on. `pad`: inputs that are padded to a multiple
 of 8 before each call."""
 ShapeCure = Literal[
     "none",

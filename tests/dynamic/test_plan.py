@@ -24,6 +24,11 @@ from tcready.dynamic.worker.placements import Measured
 from tcready.dynamic.worker.plan_choice import SteadyTimes, chosen
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stages import plan as plan_stage
+from tcready.dynamic.worker.torch_internals.placement import (
+    executed,
+    isolates_recompiles,
+    takes_recompile_limit,
+)
 from tcready.options import RunOptions
 from tcready.schema.observation import ModuleShare, Observation
 from tcready.schema.run import Placement, Plan, RegionTrial
@@ -39,6 +44,7 @@ SETTINGS = (
 )
 """What the lines of a plan set for the whole process."""
 pytestmark = pytest.mark.dynamo
+needs_isolation = pytest.mark.skipif(not isolates_recompiles(), reason="new in torch 2.13")
 
 
 @cache
@@ -150,6 +156,9 @@ NAMES = (
     "Called",
     "Caching",
     "Lent",
+    "Tuned",
+    "Staged",
+    "Stumbling",
 )
 
 
@@ -194,6 +203,65 @@ def test_layers_that_differ_in_an_integer_reach_the_limit_and_the_cure_is_execut
     assert layers.compilations == 2
     assert any("layer_idx ==" in guard for guard in layers.guards)
     assert len(layers.modules) == 12
+
+
+@needs_isolation
+def test_instances_that_reach_the_limit_keep_apart_what_they_compile() -> None:
+    layers = region(plan_of("Tuned"), "layers.*")
+    assert (layers.state, layers.compilations) == ("proved", 12)
+    assert layers.cure == "isolate_recompiles=True"
+    assert layers.code == "for module in model.layers:\n    module.compile(isolate_recompiles=True)"
+    assert "self.name == ''" in layers.guards
+
+
+@needs_isolation
+def test_other_sizes_are_compiled_where_instances_keep_apart_what_they_compile() -> None:
+    """A limit of as many as there are instances is used up by them: with other sizes they would run eagerly."""
+    layers = region(plan_of("Tuned"), "layers.*")
+    compiled = {
+        option: layers_compiled(layers.code.replace("isolate_recompiles=True", option), sizes=(2, 3, 5))
+        for option in ("", "recompile_limit=12", "isolate_recompiles=True")
+    }
+    assert compiled == {
+        "": [8, 0, 0],
+        "recompile_limit=12": [12, 0, 0],
+        "isolate_recompiles=True": [12, 12, 0],
+    }
+
+
+def layers_compiled(code: str, sizes: Sequence[int]) -> list[int]:
+    """How many graphs Dynamo makes of the layers of `Tuned` in a call with each number of rows."""
+    torch._dynamo.reset()
+    counting = Counting()
+    model = loaded().Tuned()
+    executed(code, model, counting.backend)
+    found = []
+    for rows in sizes:
+        before = counting.graphs
+        for layer in model.layers:
+            layer(torch.randn(rows, 8))
+        found.append(counting.graphs - before)
+    torch._dynamo.reset()
+    return found
+
+
+@needs_isolation
+def test_regions_of_one_class_of_torch_do_not_share_the_limit() -> None:
+    plan = plan_of("Staged")
+    regions = placement(plan, "regions")
+    assert (regions.sound, regions.recompiles, regions.graphs) == (True, 0, 20)
+    assert "torch._dynamo.config" not in regions.code
+    assert (
+        region(plan, "stage0.conv").code
+        == "model.stage0.conv.forward = torch.compile(model.stage0.conv.forward, isolate_recompiles=True)"
+    )
+    assert "\n".join(trial.code for trial in plan.regions if trial.state == "proved") == regions.code
+
+
+@pytest.mark.skipif(not takes_recompile_limit(), reason="new in torch 2.12")
+def test_a_higher_limit_is_that_of_the_call_and_not_of_the_process() -> None:
+    plan = plan_of("Stumbling")
+    assert (plan.code, plan.share) == ("model.compile(recompile_limit=64)", 1.0)
 
 
 def test_what_breaks_is_refuted_with_the_words_and_place_of_dynamo() -> None:

@@ -293,7 +293,7 @@ def test_linear_recompiles_once_by_default_and_not_at_all_where_marked(watch: Wa
     assert from_json(Observation, as_json(seen)) == seen
 
 
-@pytest.mark.skipif(not takes_dynamic_shapes(), reason="new in torch 2.15")
+@pytest.mark.skipif(not takes_dynamic_shapes(), reason="new in torch 2.14")
 def test_a_variable_for_a_size_is_advised_if_it_recompiles_least(watch: Watch) -> None:
     seen = watch("Linear", "square")
     given = trial(seen, "batch", "dynamic_shapes")

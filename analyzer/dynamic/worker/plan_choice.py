@@ -146,7 +146,7 @@ def _captured(
     if len(_near(sound)) > 1:
         return f"{share}, as with others, and it holds the most time"
     other = max((item for item in sound if item is not best), key=lambda item: item.share or 0.0)
-    beside = "with" if SETTING in other.code else "without"
+    beside = "with" if _has_settings(other) else "without"
     settings = f" {beside} the settings" if other.name == best.name else ""
     next_best = f"{PLACEMENT_WORDS[other.name]}{settings} with {other.share or 0.0:.1%}"
     return f"{share}, the most of {len(sound)} placements that work; next is {next_best}"
@@ -185,7 +185,12 @@ def _shortly(placement: Placement) -> str:
 
 
 def _words(placement: Placement) -> str:
-    return PLACEMENT_WORDS[placement.name] + (" with settings" if SETTING in placement.code else "")
+    return PLACEMENT_WORDS[placement.name] + (" with settings" if _has_settings(placement) else "")
+
+
+def _has_settings(placement: Placement) -> bool:
+    """Whether its lines set more than what is compiled."""
+    return SETTING in placement.code or "recompile_limit=" in placement.code
 
 
 def quickest(placements: Sequence[Placement]) -> Placement | None:

@@ -7,7 +7,7 @@ import copy
 import functools
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from tcready.dynamic.worker.placements import fresh
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import (
     executed,
+    isolates_recompiles,
     refusing_breaks,
     restored,
     takes_recompile_limit,
@@ -33,7 +34,16 @@ from tcready.dynamic.worker.torch_internals.placement import (
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
-from tcready.placing import HOLDERS, Tree, code_of, groups_of, is_bare_leaf, name_of, operations
+from tcready.placing import (
+    HOLDERS,
+    Tree,
+    code_of,
+    groups_of,
+    is_bare_leaf,
+    name_of,
+    operations,
+    with_option,
+)
 from tcready.schema.run import RegionTrial
 from torch import nn
 
@@ -44,6 +54,8 @@ MOSTLY = 0.75
 tensor of a number for one, is counted as well."""
 ALIKE = 2
 """So many members of a group that fail with the same words speak for all of it."""
+ISOLATED = "isolate_recompiles=True"
+"""Each call of `torch.compile` keeps what it compiles, and counts it, apart from others of the same code."""
 UNSPECIALISED = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 """Dynamo takes integers on modules as symbols then, as it does those of arguments."""
 COMPILE_ID = re.compile(r"^\d+/\d+: ")
@@ -238,17 +250,12 @@ def _outcome(
     code = _code(tree, group, names)
     cure = ""
     if alone.against is None and alone.compilations > 1:
-        for line, cured in _cures(code, alone, len(names)):
-            better = _alone(context, model, cured, {name: kept[name] for name in names})
-            if (
-                better.against is None
-                and not better.limit
-                and (alone.limit or better.compilations < alone.compilations)
-            ):
-                cure = line
-                if alone.limit:
-                    code, alone = cured, replace(better, guards=alone.guards)
-                break
+        calls = {name: kept[name] for name in names}
+        cured = _cured(code, alone, len(names), lambda lines: _alone(context, model, lines, calls))
+        if cured is not None:
+            cure = cured.line
+            if alone.limit:
+                code, alone = cured.code, replace(cured.alone, guards=alone.guards)
     why = alone.against
     if why is None and alone.limit:
         why = (
@@ -272,14 +279,38 @@ def _how(instances: int) -> str:
     return f"compiled alone{of}: no break, the outputs of eager"
 
 
-def _cures(code: str, alone: _Alone, instances: int) -> Iterator[tuple[str, str]]:
-    """Lines that may make fewer compilations serve, each with the code that has it."""
+@dataclass(frozen=True)
+class _Cure:
+    """A line or an option that was tried, the code with it, and what that came to."""
+
+    line: str
+    code: str
+    alone: _Alone
+
+
+def _cured(code: str, alone: _Alone, instances: int, run: Callable[[str], _Alone]) -> _Cure | None:
+    """Find what makes fewer compilations serve, or keeps all instances below the recompile limit."""
     if alone.guards and all(INTEGER_ON_SELF.match(guard) for guard in alone.guards):
-        yield UNSPECIALISED, f"{UNSPECIALISED}\n{code}"
-    if alone.limit and takes_recompile_limit():
-        limit = f"recompile_limit={max(instances, 2)}"
-        raised = code.replace(".compile()", f".compile({limit})")
-        yield limit, re.sub(r"torch\.compile\(([^()]+)\)", rf"torch.compile(\1, {limit})", raised)
+        lines = f"{UNSPECIALISED}\n{code}"
+        found = run(lines)
+        if _holds(found) and (alone.limit or found.compilations < alone.compilations):
+            return _Cure(UNSPECIALISED, lines, found)
+    if not alone.limit:
+        return None
+    options = [f"recompile_limit={max(instances, 2)}"] if takes_recompile_limit() else []
+    options += [ISOLATED] if isolates_recompiles() else []
+    tried = [_Cure(option, lines, run(lines)) for option in options for lines in [with_option(code, option)]]
+    # Of as many compilations those that are kept apart: a call checks the guards of its own instance alone, and other
+    # sizes meet no limit that the instances used up.
+    return min(
+        (each for each in reversed(tried) if _holds(each.alone)),
+        key=lambda each: each.alone.compilations,
+        default=None,
+    )
+
+
+def _holds(alone: _Alone) -> bool:
+    return alone.against is None and not alone.limit
 
 
 def _code(tree: Tree, group: Group, names: Sequence[str]) -> str:

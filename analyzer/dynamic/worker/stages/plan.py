@@ -26,12 +26,23 @@ from tcready.dynamic.worker.plan_choice import (
     smallest_of,
     worth_timing,
 )
-from tcready.dynamic.worker.region_trials import CAPTURING, MOSTLY, proved_groups, proved_regions, repeated
+from tcready.dynamic.worker.region_trials import (
+    CAPTURING,
+    ISOLATED,
+    MOSTLY,
+    proved_groups,
+    proved_regions,
+    repeated,
+)
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
+from tcready.dynamic.worker.torch_internals.placement import (
+    has_nested_regions,
+    isolates_recompiles,
+    takes_recompile_limit,
+)
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
-from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
+from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of, with_option
 from tcready.schema.observation import ModuleShare
 from tcready.schema.run import Placement, Plan, RegionTrial
 from tcready.schema.words import PLACEMENT_WORDS, PlacementName
@@ -183,8 +194,13 @@ def _tried(study: _Study) -> None:
     clean = _is_clean(whole)
     if whole is not None and not clean:
         if study.measured[whole.code].limit:
-            line = f"{SETTING}recompile_limit = {RAISED_LIMIT}\n"
-            raised = study.place("whole", line + whole.code, "with a higher recompile limit")
+            limit = f"recompile_limit={RAISED_LIMIT}"
+            code = (
+                with_option(whole.code, limit)
+                if takes_recompile_limit()
+                else f"{SETTING}recompile_limit = {RAISED_LIMIT}\n{whole.code}"
+            )
+            raised = study.place("whole", code, "with a higher recompile limit")
             if raised is not None and raised.sound and (raised.share or 0.0) > (whole.share or 0.0):
                 whole = raised
         capturing = study.place(
@@ -291,8 +307,11 @@ def _regions(study: _Study, whole: Placement | None) -> None:
             return
         code, limit = _joined(proved), ""
         together = study.run(code)
+        # The limit counts by code: several regions of one class, Conv1d for one, share it.
+        if together.limit and isolates_recompiles():
+            together, code = _kept_apart(study, together, code)
+            proved = _proved(study)
         if together.limit:
-            # The limit counts by code: several regions of one class, Conv1d for one, share it.
             line = f"{SETTING}recompile_limit = {sum(len(trial.modules) for trial in proved)}\n"
             raised = study.run(line + code)
             if _share(raised) > _share(together):
@@ -312,6 +331,22 @@ def _regions(study: _Study, whole: Placement | None) -> None:
             if found.against is None and _share(found) > _share(study.run(best)) + NEAR:
                 best, reason = both, "the whole model, and the parts that it leaves out"
     study.place("regions", best, reason)
+
+
+def _kept_apart(study: _Study, together: Measured, code: str) -> tuple[Measured, str]:
+    """Keep apart what regions compile in which no compilation serves two instances, if that captures more than the
+    code did that was run."""
+    apart = {
+        trial.name: replace(trial, code=with_option(trial.code, ISOLATED))
+        for trial in _proved(study)
+        if (trial.compilations or 0) >= len(trial.modules) and ISOLATED not in trial.code
+    }
+    isolated = _joined([apart.get(trial.name, trial) for trial in _proved(study)])
+    found = study.run(isolated)
+    if _share(found) <= _share(together):
+        return together, code
+    study.regions = [apart.get(trial.name, trial) for trial in study.regions]
+    return found, isolated
 
 
 def _as_pasted(study: _Study, together: Measured) -> list[str]:

@@ -148,7 +148,7 @@ def restored(classes: Iterable[type]) -> Iterator[None]:
 
 
 def takes_dynamic_shapes() -> bool:
-    """Whether `torch.compile` takes a specification of the sizes that vary: from 2.15 on."""
+    """Whether `torch.compile` takes a specification of the sizes that vary: from 2.14 on."""
     return "dynamic_shapes" in inspect.signature(compile_callable).parameters
 
 
