@@ -86,6 +86,7 @@ from tcready.dynamic.worker.proof.variations import (
     EMPTY_LISTS,
     ENVIRONMENT,
     FINITE,
+    FOR_NONE_IN_MODULES,
     GIVEN,
     IN_FEW_DIGITS,
     IN_FLOAT16,
@@ -666,7 +667,9 @@ def _eager(
             notice = notice or noticed(expected, actual)
     seen = context.journal.observation
     wanted = {
-        key: seen for key, seen in wanted.items() if key in trace.alone or not _is_private(key.function)
+        key: seen
+        for key, seen in wanted.items()
+        if (key in trace.alone or not _is_private(key.function)) and key.variation not in FOR_NONE_IN_MODULES
     }
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"

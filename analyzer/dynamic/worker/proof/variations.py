@@ -566,13 +566,19 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
     }
 )
 """The same with zeros, with flags of Python's among the arguments turned, and with larger numbers."""
+FOR_NONE_IN_MODULES: Mapping[str, VaryOne] = MappingProxyType(
+    {
+        "given, with 0.5 for None in modules": lambda leaf: 0.5 if leaf is None else leaf,
+        "given, with 2 for None in modules": lambda leaf: 2 if leaf is None else leaf,
+    }
+)
+"""After a change, modules may hold a value where they held None until the first call."""
 OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
     {
         "given, with other integers in modules": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
         "given, with large integers in modules": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
         "given, with flags of modules turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
-        "given, with 0.5 for None in modules": lambda leaf: 0.5 if leaf is None else leaf,
-        "given, with 2 for None in modules": lambda leaf: 2 if leaf is None else leaf,
+        **FOR_NONE_IN_MODULES,
     }
 )
 """What becomes of integers, flags and None that modules keep: a counter after many calls is large."""
@@ -806,7 +812,9 @@ def of_other_sizes(constants: tuple[float | str, ...]) -> frozenset[str]:
 
 def late(constants: tuple[float | str, ...]) -> frozenset[str]:
     """The names of variations that may spoil what a model keeps: they are tried behind the others."""
-    return of_other_sizes(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META}
+    return (
+        of_other_sizes(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
+    )
 
 
 def _one(number: float, way: int) -> Vary:
