@@ -317,6 +317,7 @@ def alone() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("alone")
+@pytest.mark.long
 def test_a_bench_where_no_process_can_be_copied_says_what_was_not_run() -> None:
     distributed = torch.distributed
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)

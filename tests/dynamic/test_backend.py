@@ -202,6 +202,7 @@ def test_compiled_code_that_computes_something_else_is_found(watch: Callable[...
 
 
 @compiler
+@pytest.mark.long
 def test_a_crash_of_the_compiler_leaves_what_was_established(watch: Callable[..., Observation]) -> None:
     seen = watch("Dies")
     found = stage(seen)

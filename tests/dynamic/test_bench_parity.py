@@ -230,6 +230,7 @@ def inputs():
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_later_calls_are_compared_and_whole_numbers_may_flip_where_rounding_decides(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(CALLED_AGAIN)
     answer = measure("parity", "model.py::Model", CAPTURED, root=tmp_path, inputs="model.py::inputs")
@@ -259,6 +260,7 @@ def test_what_stands_in_objects_is_in_float64_too() -> None:
 
 @pytest.mark.dynamo
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler for the CPU")
+@pytest.mark.long
 def test_a_compile_that_outlasts_its_time_leaves_an_answer() -> None:
     answer = measure("parity", "slow_compile.py", DEFAULT, timeout=10)
     assert answer.failure is not None
@@ -268,6 +270,7 @@ def test_a_compile_that_outlasts_its_time_leaves_an_answer() -> None:
 @pytest.mark.dynamo
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "mode"), [("DrawsInBackward", "train"), ("RestoresGenerator", "infer")])
+@pytest.mark.sampled(8)
 def test_random_numbers_are_the_same_wherever_they_are_drawn(name: str, mode: Any, trained: Path) -> None:
     answer = measure(
         "parity",

@@ -101,6 +101,7 @@ def test_batches_that_the_model_does_not_take_are_said(tmp_path: Path) -> None:
         ("never", "model.py::never gives no batches within 2 s"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_loader_that_gives_too_few_batches_says_nothing(tmp_path: Path, loader: str, why: str) -> None:
     (tmp_path / "model.py").write_text(LABELLED)
     asked = {"loader": f"model.py::{loader}", "seconds": 2.0}

@@ -167,6 +167,7 @@ def test_settings_are_put_back_if_the_lines_raise() -> None:
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_what_one_arm_sets_does_not_hold_for_the_others(code: Path) -> None:
     threads = Arm("threads", "torch.set_num_threads(torch.get_num_threads() + 1)\n" + CAPTURED.code)
     answer = ask("steady", "SeesSettings", code, Arm(EAGER, ""), threads, CAPTURED, asked=STEADY)
@@ -265,6 +266,7 @@ def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_gradients_of_what_a_function_is_given_are_compared(code: Path) -> None:
     more = {"inputs": "needs_grad", "mode": "train", "asked": {"seconds": 0.0}}
     (row,) = ask("parity", "wrong_gradient", code, CAPTURED, **more).measured
@@ -352,6 +354,7 @@ def test_tensors_in_objects_within_objects_are_compared() -> None:
     ("name", "cases"),
     [("llama::LlamaForCausalLM", ["prefill", "decode"]), ("bert::BertModel", [None])],
 )
+@pytest.mark.sampled(2)
 def test_a_causal_language_model_of_a_library_prefills_and_decodes(
     name: str, cases: list[str | None]
 ) -> None:
@@ -422,6 +425,7 @@ def test_guards_are_counted_and_the_most_expensive_are_named(tmp_path: Path) -> 
     assert (eager.changing_floats, compiled.changing_floats) == (None, 0)
 
 
+@pytest.mark.long
 def test_floats_that_change_between_calls_are_counted(tmp_path: Path) -> None:
     changing = GUARDED.replace(
         "return self.layer(x)",
@@ -484,6 +488,7 @@ def timed_loop(loops: Path, asked: dict[str, Any], **options: Any) -> BenchAnswe
 
 
 @pytest.mark.parametrize("asked", [{"calls": 6}, {"loop": "net.py::batches"}])
+@pytest.mark.sampled(2)
 def test_calls_in_a_row_show_what_is_compiled_again(loops: Path, asked: dict[str, Any]) -> None:
     answer = timed_loop(loops, asked)
     eager, compiled = answer.measured
