@@ -156,8 +156,8 @@ def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool)
     if reason is None and trial.raises is not None and not work.wanted.unsafe:
         reason = f"another exception is raised: {trial.raises}"
     may_assert = trial.only_asserts and any(change.only_asserts for change in result.changes)
-    if reason is None and trial.limits is not None and not may_assert and not work.wanted.unsafe:
-        reason = f"it does not hold {trial.limits}"
+    if reason is None and trial.holding_back and not may_assert and not work.wanted.unsafe:
+        reason = f"it does not hold {trial.holding_back}"
     if reason is not None:
         return reason
     seen = trial.observation

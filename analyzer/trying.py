@@ -735,7 +735,7 @@ class Work:
 
     def _does_as_much(self, seen: Observation, trial: Trial) -> bool:
         """Whether a trial shows no less than a run with more settings."""
-        loses = trial.not_lasting or (trial.limits and not self.wanted.unsafe)
+        loses = trial.not_lasting or (trial.holding_back and not self.wanted.unsafe)
         more = compiled_again(trial.observation) > compiled_again(seen)
         return not loses and not more and spoiled(seen, trial) is None
 
@@ -820,6 +820,7 @@ class Work:
             unsafe="; ".join(dict.fromkeys(why for why in (judgement.unsafe, change.unsafe) if why)) or None,
             proof=judgement.proof,
             condition=judgement.condition,
+            only_overflows=trial.overflow is not None and trial.holding_back is None,
             only_asserts=judgement.only_asserts,
         )
 
@@ -886,7 +887,9 @@ class Work:
         """Whether a change is to be proposed, as far as it was shown to hold; with `asserts` compiled code may raise
         RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
-        is_limited = change.condition is not None and not (asserts and change.only_asserts)
+        is_limited = change.condition is not None and not (
+            change.only_overflows or (asserts and change.only_asserts)
+        )
         if change.state == "one_side" or raises or is_limited:
             return self.wanted.unsafe
         return change.state == "proved"

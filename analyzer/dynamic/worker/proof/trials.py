@@ -139,7 +139,8 @@ SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
 EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, *APART_BY_FIRST} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
-CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, IN_FLOAT16, IN_SHORT})
+OVERFLOWING = frozenset({IN_FLOAT16, IN_SHORT})
+CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *OVERFLOWING})
 """Variations with which a difference is a condition of the change, and does not refute it."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
@@ -608,6 +609,7 @@ def _eager(
     raises: str | None = None
     notice: str | None = None
     conditions: dict[str, str] = {}
+    overflows: dict[str, str] = {}
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
@@ -645,7 +647,8 @@ def _eager(
                     f"{described(min(apart))} do not share memory, or are not one object, any more",
                 )
             if found is not None and _is_condition(trace, key, expected, actual):
-                conditions.setdefault(key.only, found[1])
+                of_kind = overflows if key.variation in OVERFLOWING else conditions
+                of_kind.setdefault(key.only, found[1])
                 continue
             if found is None and expected.warned != actual.warned:
                 warned = next(iter({*expected.warned} ^ {*actual.warned}), "").strip()
@@ -674,8 +677,15 @@ def _eager(
     if wanted:  # a side that they took has not been seen after the change
         text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
-    condition = _described(conditions)
-    trial = Trial(variant.name, seen, compared, raises=raises, notice=notice, condition=condition)
+    trial = Trial(
+        variant.name,
+        seen,
+        compared,
+        raises=raises,
+        notice=notice,
+        condition=_described(conditions),
+        overflow=_described(overflows),
+    )
     return trial, trace, models
 
 
