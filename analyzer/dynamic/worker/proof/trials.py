@@ -15,29 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import seed_generators, settle
+from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.journal import RunEndedError
-from tcready.dynamic.worker.loading import SEED_BUILD
-from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
+from tcready.dynamic.worker.pipeline import TO_GRAPHS
 from tcready.dynamic.worker.precision import NotWideError
 from tcready.dynamic.worker.proof import fake_kernels
 from tcready.dynamic.worker.proof.behaviour import (
-    PRINTED,
     Behaviour,
     another_message,
     compiled_difference,
     difference,
     ends_otherwise,
-    heard,
     left_by_exception,
     noticed,
     restless,
     same_digits,
     spoken_otherwise,
-    state_of,
 )
+from tcready.dynamic.worker.proof.building import begin, start, weights_built
 from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import (
     MODES,
@@ -71,10 +66,6 @@ from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
 from tcready.dynamic.worker.proof.surroundings import (
     environment_read,
-    environment_set,
-    left_otherwise,
-    surroundings,
-    writes,
 )
 from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
@@ -84,7 +75,6 @@ from tcready.dynamic.worker.proof.variations import (
     DTYPES,
     EMPTY,
     EMPTY_LISTS,
-    ENVIRONMENT,
     FINITE,
     FOR_NONE_IN_MODULES,
     GIVEN,
@@ -127,7 +117,6 @@ from tcready.schema.proof import (
     Variant,
 )
 from tcready.schema.words import Mode
-from torch import nn
 
 REPEATS = 4
 PAUSE = 0.1
@@ -267,14 +256,14 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
     sides = Sides(request.tests, request.statements)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     with sides:
-        why, building, moving = _begun(context, request)
-        if why:
-            return ProofResult(failure=why)
+        build = begin(context, request)
+        if build.failure:
+            return ProofResult(failure=build.failure)
         models = Models(context)
         request = replace(request, **_what_is_read(context, request, sides))
         trace = Trace(
-            weights=_weights(models, request),
-            building=building,
+            weights=weights_built(models, request),
+            building=build.seen,
             constants=request.constants,
             environment=request.environment,
             builds=request.builds,
@@ -318,7 +307,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again) | _restless_if_logged(context, request)
-        trace.restless |= moving
+        trace.restless |= build.restless
         if context.work.options.device != "cpu" or not same_digits(first, again):
             trace.rounding = _rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
@@ -469,7 +458,7 @@ def call_widely(
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
     request = replace(request, constants=trace.constants, environment=trace.environment, builds=trace.builds)
-    if _not_begun(context) is None:
+    if start(context) is None:
         torch.set_num_threads(trace.threads)
         _first_call(context, request)
         models, widening = Models(context), Widening()
@@ -583,17 +572,17 @@ def _eager(
     """The calls on a variant against those in the trace, and the models that made them; without the trace if something
     differs."""
     models = Models(context)
-    why, building, _ = _begun(context, request)
-    if why:
+    build = begin(context, request)
+    if build.failure:
         return Trial(variant.name, context.journal.observation), None, models
     trace: Trace = torch.load(trace_path, weights_only=False)
     if wide_paths:
         trace.wide = WideCalls(
             *(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths)
         )
-    found = difference(trace.building, building, trace.restless)
+    found = difference(trace.building, build.seen, trace.restless)
     text = f"{found[1]} (import and build of the model)" if found is not None else None
-    if _weights(models, request) != trace.weights:
+    if weights_built(models, request) != trace.weights:
         text = "the state_dict differs after the build"
     if text is not None:
         seen = context.journal.observation
@@ -746,66 +735,6 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
         time.sleep(PAUSE)
         found = min(found, cost(models, request) or found)
     return found
-
-
-def _not_begun(context: Context) -> str | None:
-    """Import and build. Return why that failed, in one line."""
-    with contextlib.suppress(RunEndedError):
-        climb(context, TO_A_MODEL)
-    context.journal.write("")
-    failed = [
-        s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
-    ]
-    return f"{failed[0].stage}: {failed[0].detail}" if failed else None
-
-
-def _begun(context: Context, request: ProofRequest) -> tuple[str | None, Behaviour, frozenset[str]]:
-    """Import and build. Return why that failed, in one line; what it prints and sets for the process, and what the model
-    holds if environment variables that the changed files read have other values; and what of that differs between two
-    builds, because it tells the time."""
-    changed = {place.path for place in request.functions}
-    with heard() as (printed, _), environment_read(changed) as names, writes().noted() as written:
-        within = surroundings()  # warnings have other filters meanwhile
-        why = _not_begun(context)
-        process = left_otherwise(within, surroundings())
-    process |= written
-    if why is not None:
-        return why, Behaviour(), frozenset()
-    for value in ENVIRONMENT.values() if names else ():
-        made = f"{', '.join(names)} is {value!r}, and the model is built with"
-        with environment_set(dict.fromkeys(names, value)), heard():
-            try:
-                state = state_of(context.build_as("infer", SEED_BUILD + 1))
-            except Exception as error:
-                state = {"an exception": type(error).__name__}
-        process |= {f"{made} {name}": kept for name, kept in state.items()}
-    random = _drawn_by_build(context)
-    seen = Behaviour(printed=printed.getvalue(), process=process, random=random)
-    if not seen.printed:
-        return None, seen, frozenset()
-    with heard() as (again, _):
-        context.build_as("infer", SEED_BUILD + 1)
-    moves = not {*again.getvalue().splitlines()} <= {*seen.printed.splitlines()}
-    return None, seen, frozenset({PRINTED} if moves else ())
-
-
-def _drawn_by_build(context: Context) -> str:
-    """What the random generators are after a build."""
-    seed_generators()
-    with heard():
-        context.build_as("infer", SEED_BUILD + 1)
-    return Generators.now().digest()
-
-
-def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
-    """What tells the weights of one build from those of another."""
-    model = models.built("infer", request.seeds[0])
-    state = model.state_dict() if isinstance(model, nn.Module) else {}
-    return {
-        name: (value.shape, value.dtype, float(torch.nan_to_num(value.detach().double()).sum()))
-        for name, value in state.items()
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
-    }
 
 
 def _is_compiled(key: Key) -> bool:
