@@ -45,7 +45,7 @@ KEPT = {
     "numpy's arithmetic": "return x * float((x.detach().numpy() * 2 + 1).sum())",
     "numpy's product of sizes": "n = int(np.prod(x.shape[1:]))\nreturn x.reshape(n, -1)",
     "numpy's product": "n = np.prod(x.shape)\nreturn x.reshape(n)",
-    "two bounds": "y = x * 2\nreturn y.clamp(0, y.detach().max())",
+    "two bounds": "y = x * 2\nreturn y.clamp(0, y.detach().mean() + 1)",
     "two bounds by name": "y = x * 2\nreturn torch.clamp(y, min=y.detach().mean(), max=1.0)",
     "a multiple added": "return torch.add(x, x * 2, alpha=x.detach().mean())",
     "a value filled in": "return x.new_full((4, 8), x.detach().sum()) + x",
