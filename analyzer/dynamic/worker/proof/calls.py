@@ -135,7 +135,7 @@ def of_model(
         cases = models.drawn(seed)
         for mode in request.modes:
             model = models.built(mode, seed)
-            more = (OTHER_WEIGHTS, LARGE_WEIGHTS) if weights_of(model) else ()
+            more: tuple[str, ...] = (OTHER_WEIGHTS, LARGE_WEIGHTS) if weights_of(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
             more = (IN_TURN, *more, *_settings_for(context, mode, request))
