@@ -820,7 +820,7 @@ class Work:
             unsafe="; ".join(dict.fromkeys(why for why in (judgement.unsafe, change.unsafe) if why)) or None,
             proof=judgement.proof,
             condition=judgement.condition,
-            only_overflows=trial.overflow is not None and trial.holding_back is None,
+            only_other_types=trial.of_other_types is not None and trial.holding_back is None,
             only_asserts=judgement.only_asserts,
         )
 
@@ -888,7 +888,7 @@ class Work:
         RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
         is_limited = change.condition is not None and not (
-            change.only_overflows or (asserts and change.only_asserts)
+            change.only_other_types or (asserts and change.only_asserts)
         )
         if change.state == "one_side" or raises or is_limited:
             return self.wanted.unsafe

@@ -150,7 +150,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             once.append(_span(path, before, function, 1))
         if other is None or _declaration(other) != _declaration(function):
             declared.append(_span(path, before, function, 1))
-        if other is not None and not _accepts(other, function):
+        if other is not None and not _is_private(name) and not _accepts(other, function):
             takes.append(_span(path, before, function, 1))
         if other is not None and (
             (_parameters_read(function) - _parameters_read(other)) & _parameters(other)
@@ -424,6 +424,9 @@ def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> No
         return
     if isinstance(node, _WITHOUT_CODE) or _is_text(node):
         return
+    if isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
+        _block(node.orelse, arm, scope, in_function)
+        return
     inside: Arm = arm
     otherwise: Arm = arm
     if isinstance(node, (ast.If, ast.While, ast.Assert)):
@@ -593,13 +596,24 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
     positional = [*args.posonlyargs, *args.args]
     given = zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)
     named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-    return {arg.arg: ast.dump(value) for arg, value in (*given, *named) if value is not None}
+    return {arg.arg: _value_text(value) for arg, value in (*given, *named) if value is not None}
+
+
+def _value_text(node: ast.expr) -> str:
+    """The same text for expressions of the same number."""
+    number = _folded(node)
+    return ast.dump(node) if number is None else f"{type(number).__name__} {number!r}"
 
 
 def _header(node: ast.AST) -> str:
     """What stands before the body of a statement that has one, but for a test; "" if there is nothing else."""
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-        inside = [node.args] if not isinstance(node, ast.ClassDef) else [*node.bases, *node.keywords]
+        inside: list[ast.AST]
+        if isinstance(node, ast.ClassDef):  # every class is an `object`
+            bases = [each for each in node.bases if not isinstance(each, ast.Name) or each.id != "object"]
+            inside = [*bases, *node.keywords]
+        else:
+            inside = [node.args]
         return " ".join([f"def {node.name}", *map(ast.dump, (*inside, *node.decorator_list))])
     parts = {
         ast.With: ("items",),
@@ -619,11 +633,25 @@ def _header(node: ast.AST) -> str:
 def _declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     """What makes a function what it is to others, beside its body and its parameters: whether it is left out of what is
     compiled its callers do not see."""
-    decorators = [each for each in node.decorator_list if not ast.unparse(each).endswith("compiler.disable")]
-    outer = [ast.dump(each) for each in ast.walk(node) if isinstance(each, (ast.Global, ast.Nonlocal))]
+    decorators = [
+        each for each in map(ast.unparse, node.decorator_list) if not each.endswith("compiler.disable")
+    ]
+    stored = {
+        each.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+    }
+    outer = [
+        f"{type(each).__name__} {name}"
+        for each in ast.walk(node)
+        if isinstance(each, (ast.Global, ast.Nonlocal))
+        for name in each.names
+        if name in stored  # a name that is only read is found without it
+    ]
     inner = [each for each in ast.walk(node) if isinstance(each, _FUNCTIONS) and each is not node]
     defaults = [f"{name} = {value}" for each in inner for name, value in _defaults(each).items()]
-    return [type(node).__name__, *map(ast.dump, decorators), *sorted(outer), *defaults]
+    decorators = [each.replace("lru_cache(maxsize=None)", "cache") for each in decorators]
+    return [type(node).__name__, *decorators, *sorted(outer), *defaults]
 
 
 def _dumped(name: str, functions: Iterable[tuple[str, ast.AST]]) -> list[str]:
@@ -662,6 +690,12 @@ def _accepts(
         and (one.kwarg is None) == (two.kwarg is None)  # a name that is misspelt would be taken
         and added <= {*_defaults(after)}
     )
+
+
+def _is_private(name: str) -> bool:
+    """Whether a function is for its own file alone, by its name."""
+    last = name.rpartition(".")[2]
+    return last.startswith("_") and not last.startswith("__")
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

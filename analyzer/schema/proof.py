@@ -147,8 +147,8 @@ class Trial:
     """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
     condition: str | None = None
     """With which inputs or settings alone it does something else, and what, in one line."""
-    overflow: str | None = None
-    """The same of inputs that overflow types of few bits."""
+    of_other_types: str | None = None
+    """The same of inputs of other types, ranks or magnitudes than those given."""
     compiled_raises: tuple[str, ...] = ()
     """The types of exceptions that compiled code raises where a check of the user's own raises another one."""
     compiled_raises_text: str | None = None
@@ -161,7 +161,9 @@ class Trial:
     @property
     def limits(self) -> str | None:
         """What the change holds except for, in one line; None if for nothing."""
-        return "; ".join(filter(None, (self.condition, self.overflow, self.compiled_raises_text))) or None
+        return (
+            "; ".join(filter(None, (self.condition, self.of_other_types, self.compiled_raises_text))) or None
+        )
 
     @property
     def holding_back(self) -> str | None:
@@ -249,8 +251,8 @@ class FixChange:
     """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
     condition: str | None = None
     """Of one that is proved: what it holds except for, as the end of "holds, except ..."; None if for nothing."""
-    only_overflows: bool = False
-    """Whether `condition` is only about inputs that overflow types of few bits."""
+    only_other_types: bool = False
+    """Whether `condition` is only about inputs of other types, ranks or magnitudes than those given."""
     only_asserts: bool = False
     """Whether `condition` is only that an assertion in the graph raises RuntimeError in place of a check's own
     exception."""

@@ -11,8 +11,10 @@ import torch
 from tcready.dynamic.worker.proof.behaviour import user_loggers
 from tcready.dynamic.worker.proof.kept import is_plain
 from tcready.dynamic.worker.proof.variations import (
+    AFTER_OTHER_MODE,
     APART_BY_FIRST,
     DOUBLE_BY_DEFAULT,
+    FLAGS_ALONE,
     FROZEN,
     GRADIENTS_LEFT,
     IN_MODULES,
@@ -26,6 +28,7 @@ from tcready.dynamic.worker.proof.variations import (
     VaryOne,
     each_apart,
     set_to,
+    turned_alone,
 )
 from torch import nn
 
@@ -37,6 +40,8 @@ def changes_to_arguments(variation: str, constants: tuple[float | str, ...]) -> 
     """What becomes of numbers, flags and strings among the arguments; None if they stay what they are."""
     if variation in APART_BY_FIRST:
         return each_apart(APART_BY_FIRST[variation])
+    if variation in FLAGS_ALONE:
+        return turned_alone(FLAGS_ALONE[variation])
     at = set_to(constants).get(variation) if not variation.endswith(IN_MODULES) else None
     return OF_PYTHON.get(variation) or at
 
@@ -54,12 +59,14 @@ def altered(
         if variation in OF_PYTHON and change is not None:
             own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
             stack.enter_context(other_values_kept(kept_values(model, float, own=own), change))
+        if variation in FLAGS_ALONE and change is not None:
+            stack.enter_context(other_values_kept(kept_values(model, bool), change))
         if variation in APART_BY_FIRST and change is not None:
             stack.enter_context(other_values_kept(kept_values(model, int, bool, float), change))
         if of_modules := OF_MODULES.get(variation):
             stack.enter_context(other_values_kept(kept_values(model, int, bool, NoneType), of_modules))
         if variation.endswith(IN_MODULES) and (at := set_to(constants).get(variation)):
-            stack.enter_context(other_values_kept(kept_values(model, int, str), at))
+            stack.enter_context(other_values_kept(kept_values(model, int, str, float, own=True), at))
         if variation == OTHER_MODE_INSIDE:
             stack.enter_context(modes_inside_turned(model))
         if variation == FROZEN:
@@ -68,6 +75,8 @@ def altered(
             stack.enter_context(gradients_left(model))
         if variation == OTHER_WEIGHTS:
             stack.enter_context(other_weights(model, lambda each: each + 0.25 * _noise(each, draw)))
+        if variation == AFTER_OTHER_MODE:  # it is given its weights again
+            stack.enter_context(other_weights(model, lambda each: each))
         if variation == LARGE_WEIGHTS:
             stack.enter_context(other_weights(model, lambda each: each * 100))
         yield

@@ -78,6 +78,8 @@ class Behaviour:
     """How many arguments by position each module got in all."""
     written: dict[str, int] = field(default_factory=dict)
     """How often what each module gave was written to afterwards: its hooks may have kept it."""
+    given: dict[str, list[float]] = field(default_factory=dict)
+    """The mean absolute value of what each module gives, call by call."""
     raised: bool = False
     """Whether a `raise` or an `assert` of the user's own gave the exception."""
     printed: str = ""
@@ -130,12 +132,13 @@ def behaviour(
         by_position: Counter[str] = Counter()
         written_to: Counter[str] = Counter()
         told: dict[str, list[Any]] = {}
+        given_by: dict[str, list[float]] = {}
         try:
             with torch.set_grad_enabled(gradients):
                 set_before = surroundings()
                 with contextlib.ExitStack() as stack:
                     if counts:
-                        stack.enter_context(_counted(model, called, by_position, written_to))
+                        stack.enter_context(_counted(model, called, by_position, written_to, given_by))
                         told = stack.enter_context(_told(model))
                     try:
                         given = function(*args, **kwargs)
@@ -158,7 +161,10 @@ def behaviour(
         [*map(_in_autograd, found)],
         grads,
         [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
-        state_of(model) | _rewritten(model, written) | _replaced(model, kept) | _attached(found, error),
+        state_of(model)
+        | _rewritten(model, written)
+        | _replaced(model, kept)
+        | _attached(model, found, passed, error),
         moved,
         left,
         process | left_otherwise(set_before, set_after) | told,
@@ -166,6 +172,7 @@ def behaviour(
         dict(called),
         dict(by_position),
         dict(written_to),
+        given_by,
         error is not None and _is_raised(error),
         printed.getvalue(),
         Generators.now().digest(),
@@ -227,7 +234,11 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _counted(
-    model: Any, called: Counter[str], by_position: Counter[str], written: Counter[str]
+    model: Any,
+    called: Counter[str],
+    by_position: Counter[str],
+    written: Counter[str],
+    means: dict[str, list[float]],
 ) -> Iterator[None]:
     """Counts the calls of modules, by the names that the model knows them by, before the call or after it, and how often
     the tensors that they give are written to afterwards.
@@ -236,7 +247,7 @@ def _counted(
     """
     # Modules are kept: one that is made during the call could have the id of one that is gone.
     calls: list[tuple[nn.Module, int]] = []
-    given: list[tuple[nn.Module, torch.Tensor, int]] = []
+    given: list[tuple[nn.Module, torch.Tensor, int, float]] = []
 
     def named() -> dict[int, tuple[str, nn.Module]]:
         found = model.named_modules() if isinstance(model, nn.Module) else ()
@@ -247,7 +258,7 @@ def _counted(
 
     def keeping(module: nn.Module, _args: Any, output: Any) -> None:
         if module is not model and isinstance(output, torch.Tensor) and not output.is_inference():
-            given.append((module, output, output._version))
+            given.append((module, output, output._version, _mean(output)))
 
     before = named()
     handles = [
@@ -266,9 +277,11 @@ def _counted(
                 name = name or f"<{type(module).__name__}>"
                 called[name] += 1
                 by_position[name] += count
-        for module, output, version in given:
+        for module, output, version, mean in given:
             if id(module) in known:
-                written[known[id(module)][0]] += output._version - version
+                name = known[id(module)][0]
+                written[name] += output._version - version
+                means.setdefault(name, []).append(mean)
 
 
 @contextlib.contextmanager
@@ -302,6 +315,19 @@ def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
         for module, name, value, note in noted:
             if vars(module).get(name) is note:
                 setattr(module, name, value)
+
+
+def _mean(output: torch.Tensor) -> float:
+    """The mean absolute value of a tensor of numbers on a device; NaN of any other."""
+    if (
+        output.layout != torch.strided
+        or output.device.type == "meta"
+        or output.is_quantized
+        or not output.numel()
+    ):
+        return math.nan
+    with torch.no_grad():
+        return float(output.detach().abs().double().mean()) if output.dtype != torch.bool else math.nan
 
 
 def _strides(leaf: Any) -> Any:
@@ -348,7 +374,7 @@ def heard() -> Iterator[tuple[io.StringIO, list[str]]]:
     own: list[str] = []
     errors = _Labelled(text, "on standard error: ")
     handler = logging.StreamHandler(text)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(_WithExtra("%(levelname)s %(name)s %(message)s"))
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(text))
         stack.enter_context(contextlib.redirect_stderr(errors))
@@ -367,6 +393,17 @@ def heard() -> Iterator[tuple[io.StringIO, list[str]]]:
             own.append(line)
         elif is_user_file(each.filename):
             text.write(line)
+
+
+_OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+class _WithExtra(logging.Formatter):
+    """Writes what a caller passes as `extra`, too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+        return super().format(record) + (f" extra {extra}" if extra else "")
 
 
 TRIGGERED = "(Triggered internally at "
@@ -525,17 +562,30 @@ def _replaced(model: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
     return {name + REPLACED: now.get(name) is not kept[name] for name in kept}
 
 
-def _attached(outputs: Sequence[Any], error: BaseException | None) -> dict[str, Any]:
-    """Attributes that the user's code gave to output tensors, or to an exception of its own."""
+def _attached(
+    model: Any, outputs: Sequence[Any], inputs: Sequence[Any], error: BaseException | None
+) -> dict[str, Any]:
+    """Attributes that the user's code gave to outputs, inputs and buffers, or to an exception of its own."""
+    buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
+    tensors = [
+        *((f"output {number}", each) for number, each in enumerate(outputs)),
+        *((f"input {number}", each) for number, each in enumerate(inputs)),
+        *((f"buffer {name}", each) for name, each in buffers),
+    ]
     found = {
-        f"attribute {name} of output {number}": plain(value)
-        for number, output in enumerate(outputs)
-        if isinstance(output, torch.Tensor)
-        for name, value in vars(output).items()
+        f"attribute {name} of {of}": plain(value)
+        for of, each in tensors
+        if isinstance(each, torch.Tensor)
+        for name, value in vars(each).items()
+        if not name.startswith("_dynamo")
     }
     if error is not None and type(error).__module__.partition(".")[0] not in ("builtins", "torch"):
-        found |= {f"attribute {name} of the exception": plain(value) for name, value in vars(error).items()}
-    return {name: value for name, value in found.items() if not name.split()[1].startswith("_")}
+        found |= {
+            f"attribute {name} of the exception": plain(value)
+            for name, value in vars(error).items()
+            if not name.startswith("_")
+        }
+    return found
 
 
 def _rewritten(model: Any, versions: Mapping[str, tuple[int, int, Any]]) -> dict[str, Any]:
@@ -679,9 +729,15 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     files = [{name for name in each.process if name.startswith(FILE)} for each in (one, other)]
     if all(files) and files[0] != files[1]:
         found.add(FILE)
-    if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
-        found.add(PRINTED)
+    if _without_numbers(one.printed) == _without_numbers(other.printed):
+        lines = zip(one.printed.splitlines(), other.printed.splitlines(), strict=True)
+        found |= lines_that_move([first for first, second in lines if first != second])
     return frozenset(found)
+
+
+def lines_that_move(lines: Sequence[str]) -> frozenset[str]:
+    """The names, among what differs between two calls, of printed lines whose numbers differ."""
+    return frozenset(f"{PRINTED}: {_without_numbers(line)}" for line in lines)
 
 
 def _each_item(name: str) -> str:
@@ -712,6 +768,14 @@ def _moves(one: Any, other: Any) -> bool:
 
 def _without_numbers(text: str) -> str:
     return re.sub(r"[\d.:]+(e[+-]?\d+)?", "0", text)
+
+
+def _without_moving_numbers(text: str, ignored: frozenset[str]) -> str:
+    """The text without the numbers of lines that two calls print with other numbers."""
+    lines = text.splitlines(keepends=True)
+    return "".join(
+        _without_numbers(line) if lines_that_move([line.rstrip("\n")]) <= ignored else line for line in lines
+    )
 
 
 def same_digits(one: Behaviour, other: Behaviour) -> bool:
@@ -774,8 +838,7 @@ def difference(
 def printed_otherwise(before: str, after: str, ignored: frozenset[str]) -> str | None:
     """Return which line is printed, logged or warned of before or after a change alone, or None if none is."""
     before, after = (re.sub(_LINE_OF_TRACE, "", text) for text in (before, after))
-    if PRINTED in ignored:
-        before, after = _without_numbers(before), _without_numbers(after)
+    before, after = (_without_moving_numbers(text, ignored) for text in (before, after))
     if before == after:
         return None
     lines = Counter(before.splitlines()), Counter(after.splitlines())
@@ -802,6 +865,11 @@ def noticed(before: Behaviour, after: Behaviour) -> str | None:
     or a tensor where a number was kept."""
     if more := Counter(after.modules) - Counter(before.modules):
         return f"the module {next(iter(more))} is called more often: its hooks are, too"
+    if [*before.modules] != [*after.modules]:
+        return "modules are called in another order: their hooks are, too"
+    for name, means in before.given.items():
+        if not all(map(_are_near, means, after.given.get(name, means))):
+            return f"the module {name} gives other values: its hooks see them"
     names = [
         name
         for name, value in before.state.items()
@@ -810,6 +878,10 @@ def noticed(before: Behaviour, after: Behaviour) -> str | None:
     if len(names) == 1:
         return f"{names[0]} is a tensor after the call where it was a number"
     return f"{', '.join(names)} are tensors after the call where they were numbers" if names else None
+
+
+def _are_near(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=0.01, abs_tol=1e-6) or not math.isfinite(one)
 
 
 def another_message(before: Behaviour, after: Behaviour) -> str | None:
@@ -853,8 +925,8 @@ def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[s
 
     It may say less: something else may be left out of what is compiled.
     """
-    spelled = _without_numbers if PRINTED in ignored else str
-    lines = [Counter(spelled(each.printed).splitlines()) for each in (compiled, eager)]
+    texts = [_without_moving_numbers(each.printed, ignored) for each in (compiled, eager)]
+    lines = [Counter(text.splitlines()) for text in texts]
     more = next(iter(lines[0] - lines[1]), None)
     return None if more is None else f"it prints {more[:LONG]!r}"
 

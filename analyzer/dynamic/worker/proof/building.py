@@ -13,7 +13,7 @@ from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.pipeline import TO_A_MODEL
-from tcready.dynamic.worker.proof.behaviour import PRINTED, Behaviour, heard, state_of
+from tcready.dynamic.worker.proof.behaviour import Behaviour, heard, lines_that_move, state_of
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.surroundings import (
     environment_read,
@@ -73,17 +73,25 @@ def begin(context: Context, request: ProofRequest) -> Build:
     with heard() as (again, _):
         context.build_as("infer", SEED_BUILD + 1)
     random = Generators.now().digest()
-    changes = not {*again.getvalue().splitlines()} <= {*printed.getvalue().splitlines()}
+    known = {*printed.getvalue().splitlines()}
+    new = [line for line in again.getvalue().splitlines() if line not in known]
     seen = Behaviour(printed=printed.getvalue(), process=process, random=random)
-    return Build(None, seen, frozenset({PRINTED} if changes else ()))
+    return Build(None, seen, lines_that_move(new))
 
 
 def weights_built(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
     """What tells the weights of one build from those of another."""
     model = models.built("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
+    held = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
+    own = {each.data_ptr() for each in held if each.layout == torch.strided}
     return {
-        name: (value.shape, value.dtype, float(torch.nan_to_num(value.detach().double()).sum()))
+        name: (
+            value.shape,
+            value.dtype,
+            float(torch.nan_to_num(value.detach().double()).sum()),
+            value.data_ptr() in own,
+        )
         for name, value in state.items()
         if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
     }

@@ -21,7 +21,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.loading import fresh
+from tcready.dynamic.worker.loading import SEED_BUILD, fresh
 from tcready.dynamic.worker.proof.altered import (
     COPIED,
     altered,
@@ -38,6 +38,7 @@ from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.surroundings import environment_set
 from tcready.dynamic.worker.proof.variations import (
     AFTER_INFERENCE,
+    AFTER_OTHER_MODE,
     APART_BY_FIRST,
     AS_NUMPY,
     AS_PYTHON,
@@ -47,6 +48,7 @@ from tcready.dynamic.worker.proof.variations import (
     EMPTY,
     ENVIRONMENT,
     FALSE_FOR_NONE,
+    FLAGS_ALONE,
     FROZEN,
     GIVEN,
     GRADIENTS_LEFT,
@@ -79,6 +81,8 @@ from tcready.dynamic.worker.proof.variations import (
     every,
     fitting,
     late,
+    map_plain,
+    plain_leaves,
     set_to,
 )
 from tcready.dynamic.worker.proof.widening import Widening
@@ -140,6 +144,7 @@ def of_model(
                 more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
             more = (IN_TURN, *more, *_settings_for(context, mode, request))
             more += tuple(AFTER_INFERENCE) if mode == "train" else request.builds
+            more += (AFTER_OTHER_MODE,) if weights_of(model) else ()
             fits = [
                 _fitting(
                     model,
@@ -284,6 +289,8 @@ def called(
         function = _twice(function)
     if key.variation == IN_TURN:
         function = _in_turn(function)
+    if key.variation == AFTER_OTHER_MODE:
+        function = _after_other_mode(model, function)
     if key.variation in AFTER_INFERENCE:
         function = _after_inference(function, watched)
     draw = torch.Generator().manual_seed(key.seed)
@@ -296,7 +303,7 @@ def called(
     gradients = (key.mode == "train") != (key.variation in GRADIENTS_TURNED.values())
     with contextlib.ExitStack() as stack:
         if change := changes_to_arguments(key.variation, key.constants):
-            args, kwargs = pytree.tree_map(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
+            args, kwargs = map_plain(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
         stack.enter_context(altered(model, key.variation, key.constants, draw, change))
         asks = (
             key.function is not None or key.variation in (WITH_GRADIENTS, SECOND_ORDER) or not _trains(model)
@@ -365,15 +372,17 @@ def _on_meta(model: Any) -> Callable[..., Any]:
 def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...]) -> tuple[str, ...]:
     """The variations of numbers, flags and strings of Python's that make a call another one."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
-    passed = [leaf for leaf in pytree.tree_leaves(given) if type(leaf) in PLAIN]
+    passed = plain_leaves(given)
     leaves = [leaf for leaf in passed if type(leaf) is not str]
     leaves += [value for _, _, value in kept_values(model, float)]
     kept = [value for _, _, value in kept_values(model, int, bool, NoneType)]
-    in_modules = [value for _, _, value in kept_values(model, int, str)]
+    in_modules = [value for _, _, value in kept_values(model, int, str, float, own=True)]
+    flags = [value for value in (*passed, *kept) if type(value) is bool]
     return (
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
         *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
         *(APART_BY_FIRST if len(leaves) + len(kept) > 1 else ()),
+        *([*FLAGS_ALONE][: len(flags)] if len(flags) > 1 else ()),
         *(
             name
             for name, change in set_to(constants).items()
@@ -381,6 +390,22 @@ def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...
             if [*map(change, values)] != values
         ),
     )
+
+
+SIZES = 3
+"""Sizes of the first tensor at which integers among the arguments are tried."""
+
+
+def sizes_beside_integers(context: Context) -> tuple[int, ...]:
+    """The sizes of the first tensor, if a call also takes an integer, which may be a length or an index."""
+    model = context.build_as("infer", SEED_BUILD + 1)
+    found: dict[int, None] = {}
+    for case in context.draw(SEED_BUILD):
+        given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
+        tensors = [each for each in pytree.tree_leaves(given) if isinstance(each, torch.Tensor)]
+        if tensors and any(type(each) is int for each in plain_leaves(given)):
+            found |= dict.fromkeys(tensors[0].shape)
+    return tuple(found)[:SIZES]
 
 
 def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float | str]:
@@ -400,6 +425,23 @@ def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float | str
 
 def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: [drained(function(*args, **kwargs)) for _ in range(2)]
+
+
+def _after_other_mode(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Call, change the mode and the weights, call, and change the mode back before the call that counts."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        mode = model.training
+        with torch.no_grad():
+            function(*pytree.tree_map_only(torch.Tensor, torch.clone, args), **kwargs)
+            model.train(not mode)
+            for each in weights_of(model):
+                each.data.mul_(1.25)
+            function(*pytree.tree_map_only(torch.Tensor, torch.clone, args), **kwargs)
+        model.train(mode)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _after_inference(function: Callable[..., Any], modules: Sequence[ModuleType]) -> Callable[..., Any]:

@@ -198,6 +198,8 @@ def contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tu
         yield name, f"<{type(value).__name__}> of {len(value)}" if sized else plain(value)
         if isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter) and value.requires_grad:
             yield f"{name}, part of a graph", True
+            if value.retains_grad:
+                yield f"{name}, which keeps its gradient", True
         return
     opened.add(id(value))
     size = f" of {len(value)}" if isinstance(value, CONTAINERS) else ""

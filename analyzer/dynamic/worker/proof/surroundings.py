@@ -45,6 +45,8 @@ def surroundings() -> dict[str | bytes, Any]:
         "sys.path": [*sys.path],
         "filters of warnings": len(warnings.filters),
         "the limit of recursion": sys.getrecursionlimit(),
+        "the level below which logging is disabled": logging.root.manager.disable,
+        "how tensors are printed": repr(torch.tensor([1 / 3, 1e9])),
     }
     if numpy := sys.modules.get("numpy"):
         found["numpy's errors"] = dict(numpy.geterr())

@@ -45,6 +45,7 @@ from tcready.dynamic.worker.proof.calls import (
     of_model,
     reached_modules,
     shortest,
+    sizes_beside_integers,
 )
 from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.compiling import Compiling
@@ -68,7 +69,6 @@ from tcready.dynamic.worker.proof.surroundings import (
     environment_read,
 )
 from tcready.dynamic.worker.proof.variations import (
-    APART_BY_FIRST,
     BUILT,
     BY_CHANCE,
     DOUBLE_BY_DEFAULT,
@@ -79,8 +79,6 @@ from tcready.dynamic.worker.proof.variations import (
     FOR_NONE_IN_MODULES,
     GIVEN,
     IN_FEW_DIGITS,
-    IN_FLOAT16,
-    IN_SHORT,
     IN_TURN,
     LOGGED,
     LONGER_COMPILED,
@@ -92,6 +90,7 @@ from tcready.dynamic.worker.proof.variations import (
     ONE_TRUE,
     ONES,
     OTHER_NUMBERS,
+    OTHER_TYPES,
     RESIZED,
     RETYPED,
     SEEDED,
@@ -126,10 +125,9 @@ SLOW = 10
 """Times the longest call so far, after which a call with varied inputs is left out."""
 SHARE = 0.3
 """Of the seconds for varied inputs, those in which further calls are compared compiled."""
-EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT, *APART_BY_FIRST} - {*OTHER_NUMBERS})
+EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT} - {*OTHER_NUMBERS})
 """Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
-OVERFLOWING = frozenset({IN_FLOAT16, IN_SHORT})
-CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *OVERFLOWING})
+CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *(OTHER_TYPES - BY_CHANCE)})
 """Variations with which a difference is a condition of the change, and does not refute it."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
@@ -368,7 +366,9 @@ def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict
     sides.settle(counts=False, raised=False)
     read = (*sides.numbers, *numbers_of_callees(request.functions))
     found = [number for number in read if math.isfinite(number) and number not in (0.0, 1.0)]
-    constants = dict.fromkeys((*request.constants, *found[:NUMBERS], *[*sides.strings][:STRINGS]))
+    constants = dict.fromkeys(
+        (*request.constants, *found[:NUMBERS], *[*sides.strings][:STRINGS], *sizes_beside_integers(context))
+    )
     watched = reached_modules({place.path for place in request.functions})
     builds = fitting_builds(context, watched, tuple(constants))
     return {"constants": tuple(constants), "environment": tuple(names), "builds": builds}
@@ -598,7 +598,7 @@ def _eager(
     raises: str | None = None
     notice: str | None = None
     conditions: dict[str, str] = {}
-    overflows: dict[str, str] = {}
+    of_other_types: dict[str, str] = {}
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
@@ -610,14 +610,12 @@ def _eager(
             compared += 1
             sides.alone = key.function is not None
             actual = trace.rounded(key.function, expected, call())
-            nothing = _says_nothing(key, expected) or (
-                key.variation in BY_CHANCE and actual.error is not None and not expected.raised
-            )
+            nothing = _says_nothing(key, expected)
             # what a private function returns is for those that call it, which are compared
             nothing |= (
                 _is_private(key.function)
                 and expected.error is None is actual.error
-                and expected.structure != actual.structure
+                and (expected.structure != actual.structure or len(expected.inputs) != len(actual.inputs))
             )
             sides.settle(
                 counts=actual.tells and not nothing, raised=actual.error is not None, compared=not nothing
@@ -636,7 +634,7 @@ def _eager(
                     f"{described(min(apart))} do not share memory, or are not one object, any more",
                 )
             if found is not None and _is_condition(trace, key, expected, actual):
-                of_kind = overflows if key.variation in OVERFLOWING else conditions
+                of_kind = of_other_types if key.variation in OTHER_TYPES else conditions
                 of_kind.setdefault(key.only, found[1])
                 continue
             if found is None and expected.warned != actual.warned:
@@ -673,7 +671,7 @@ def _eager(
         raises=raises,
         notice=notice,
         condition=_described(conditions),
-        overflow=_described(overflows),
+        of_other_types=_described(of_other_types),
     )
     return trial, trace, models
 
@@ -710,6 +708,8 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
         return False
     if expected.error is not None and actual.error is None:  # torch refused what it takes now
         return True
+    if key.variation in BY_CHANCE:  # code takes such inputs by chance
+        return actual.error is not None
     if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
     if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import functools
 import itertools
 import logging
@@ -511,11 +512,14 @@ DTYPES = MappingProxyType(
     }
 )
 """The type that replaces float32 in inputs and parameters, by variation."""
+LARGEST_FLOATS = "as large as floats are"
+"""Sums of such numbers are infinite."""
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
 OTHERWISE_KEPT: dict[str, Vary] = {
     OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
     **{name: _converted(dtype) for name, dtype in DTYPES.items()},
     IN_FLOAT16: _then(_floats(lambda t: t * 1000), _converted(torch.float16)),
+    LARGEST_FLOATS: _floats(lambda t: t * (torch.finfo(t.dtype).max / 4 / t.abs().max().clamp(min=1.0))),
     INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _converted(torch.float16)),
 }
 WITH_GRADIENTS = "given, with their gradients"
@@ -534,6 +538,8 @@ AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
 )
 """In training, of a length that no other call has: a tensor that a call in inference mode keeps has no part in
 autograd."""
+AFTER_OTHER_MODE = "given, after a call in the other mode with other weights"
+"""What a model keeps of its weights for one mode, it drops when the mode changes."""
 IN_TURN = "given, and then other inputs"
 """Three calls, of which the outputs are compared after the last: what a call keeps shows in the next ones, and what it
 gave may be written to by them."""
@@ -544,6 +550,44 @@ OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
 may change from call to call, and what is compiled for two is compiled for any from the third on."""
 LARGER = "given, with larger numbers"
 """Floats of Python's are larger by one: a part of a small one, as of an epsilon, shows in no result."""
+
+
+def _next_member(leaf: Any) -> Any:
+    """The member of an enum behind this one, or the first; anything else as it is."""
+    if not isinstance(leaf, enum.Enum):
+        return leaf
+    members = [*type(leaf)]
+    return members[(members.index(leaf) + 1) % len(members)] if leaf in members else leaf
+
+
+def map_plain(change: VaryOne, value: Any) -> Any:
+    """Change numbers, flags, strings and members of enums in containers, dataclasses and slices."""
+
+    def each(leaf: Any) -> Any:
+        if _is_record(leaf):
+            copied = copy.copy(leaf)
+            for field in dataclasses.fields(leaf):
+                if hasattr(leaf, field.name):
+                    object.__setattr__(copied, field.name, map_plain(change, getattr(leaf, field.name)))
+            return copied
+        if isinstance(leaf, slice):
+            return slice(change(leaf.start), change(leaf.stop), change(leaf.step))
+        return change(leaf)
+
+    return pytree.tree_map(each, value)
+
+
+def plain_leaves(value: Any) -> list[Any]:
+    """What `map_plain` changes."""
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        if type(leaf) in (bool, int, float, str) or isinstance(leaf, enum.Enum):
+            found.append(leaf)
+        return leaf
+
+    map_plain(note, value)
+    return found
 
 
 def _is_finite(leaf: Any) -> bool:
@@ -557,6 +601,8 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
             type(leaf)(0) if type(leaf) in (int, float) else leaf
         ),
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
+        "given, with other members of enums": _next_member,
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
         "given, with integers for floats": lambda leaf: math.ceil(leaf) if _is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
@@ -582,11 +628,21 @@ OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
     }
 )
 """What becomes of integers, flags and None that modules keep: a counter after many calls is large."""
+FLAGS_ALONE: Mapping[str, int] = MappingProxyType(
+    {f"given, with flag {number} turned alone": number - 1 for number in range(1, 9)}
+)
+"""Flags among the arguments, and then those that modules keep, by their place."""
 EACH_APART = "given, with each number apart"
 OTHERS_APART = "given, with each number apart, and the other flags turned"
 APART_BY_FIRST: Mapping[str, int] = MappingProxyType({EACH_APART: 1, OTHERS_APART: 2})
 """Numbers and flags among the arguments, and those that modules keep, change each in another way: what is taken for
 another shows. The numbers of the first one decide which flags are turned."""
+
+
+def turned_alone(place: int) -> VaryOne:
+    """Turns the flag at this place, of those that it is called with."""
+    order = itertools.count()
+    return lambda leaf: not leaf if type(leaf) is bool and next(order) == place else leaf
 
 
 def each_apart(first: int) -> VaryOne:
@@ -619,12 +675,23 @@ RETYPED = (
 )  # fmt: skip
 """Arguments of another type, where the function does not say that it takes tensors alone."""
 IN_SHORT = "with integers of 16 bits, one of them the largest"
+IN_BYTES = "with floats as integers of 8 bits"
+COMPLEX = "with complex numbers for floats"
+SOFT_MASKS = "with masks of fractions"
 OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
     "with masks of integers": _kinds(_same, _same, lambda t: t.long()),
     "with floats of 64 bits": _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
     IN_SHORT: _kinds(
         _same, lambda t: _with_a_large_number(t.short() if t.dtype == torch.int64 else t), _same
+    ),
+    IN_BYTES: _floats(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
+    COMPLEX: _floats(
+        lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t
+    ),
+    SOFT_MASKS: lambda value, draw: _mapped(
+        value,
+        lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t,
     ),
 }
 LONGER_LISTS = "with longer lists"
@@ -644,12 +711,30 @@ MAY_NOT_FIT = frozenset(
         *OF_MODULES,
         *OF_OTHER_TYPES,
         *APART_BY_FIRST,
+        *FLAGS_ALONE,
+        AFTER_OTHER_MODE,
+        LARGEST_FLOATS,
         LONGER_LISTS,
         EMPTY_LISTS,
         *OF_ONE_TENSOR,
     }
 )
 """Variations that the code may not take: what raises with them says nothing."""
+OTHER_TYPES = frozenset(
+    {
+        IN_FLOAT16,
+        IN_SHORT,
+        IN_BYTES,
+        COMPLEX,
+        SOFT_MASKS,
+        LARGEST_FLOATS,
+        AS_NUMPY,
+        *OF_OTHER_RANK,
+        *OF_ONE_TENSOR,
+    }
+)
+"""Inputs of other types, sizes or magnitudes than those given: with them a difference limits a change, and `fix` still
+proposes it."""
 BY_CHANCE = frozenset({AS_NUMPY, *OF_OTHER_RANK, *OF_ONE_TENSOR})
 """Of these, such as code takes by chance: what raises with them after a change says nothing either."""
 GRADIENTS_TURNED = {
@@ -698,6 +783,8 @@ _UNCHANGED: dict[str, Vary] = dict.fromkeys(
         *OF_PYTHON,
         *OF_MODULES,
         *APART_BY_FIRST,
+        *FLAGS_ALONE,
+        AFTER_OTHER_MODE,
         *OF_SETTINGS,
         *RETYPED,
         AS_NUMPY,
@@ -755,7 +842,7 @@ def _numbers(constants: Iterable[float | str]) -> tuple[float, ...]:
     return tuple(each for each in constants if not isinstance(each, str) and math.isfinite(each))
 
 
-SHORTEST, LONGEST = 2, 5000
+SHORTEST, LONGEST = 2, 20_000
 """Numbers that are tried as lengths."""
 
 
@@ -765,7 +852,7 @@ def _of_lengths(constants: Iterable[float | str]) -> Iterator[InDimension]:
     for number in _numbers(constants):
         if number == int(number) and SHORTEST <= number <= LONGEST:
             for length in (*range(int(number), int(number) + 3), 2 * int(number)):
-                for dimension in range(3):
+                for dimension in range(4):
                     yield InDimension(f"{length} long", _as_long_as(length), dimension)
 
 
@@ -773,11 +860,13 @@ def set_to(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
     """By name, changes that set integers to a number or one more, and strings to a string: those among the arguments, or
     those that modules keep (`IN_MODULES`)."""
 
-    def at(constant: int | str) -> VaryOne:
+    def at(constant: float | str) -> VaryOne:
         return lambda leaf: constant if type(leaf) is type(constant) else leaf
 
-    whole = [int(number) for number in _numbers(constants) if number == int(number)]
-    values: list[tuple[str, int | str]] = [(f"integers {n}", n) for each in whole for n in (each, each + 1)]
+    numbers = _numbers(constants)
+    whole = [int(number) for number in numbers if number == int(number)]
+    values: list[tuple[str, float | str]] = [(f"integers {n}", n) for each in whole for n in (each, each + 1)]
+    values += [(f"floats {number:g}", float(number)) for number in numbers]
     values += [(f"strings {text!r}", text) for text in constants if isinstance(text, str)]
     return {
         f"given, with {what}{where}": at(constant) for where in ("", IN_MODULES) for what, constant in values
