@@ -428,18 +428,23 @@ def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _after_other_mode(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call, change the mode and the weights, call, and change the mode back before the call that counts."""
+    """Call, change the weights and set the mode again; call in the other mode, and once more. Return both outputs."""
+
+    def again(args: Any, kwargs: Any) -> Any:
+        return function(*pytree.tree_map_only(torch.Tensor, torch.clone, args), **kwargs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         mode = model.training
         with torch.no_grad():
-            function(*pytree.tree_map_only(torch.Tensor, torch.clone, args), **kwargs)
-            model.train(not mode)
+            again(args, kwargs)
             for each in weights_of(model):
                 each.data.mul_(1.25)
-            function(*pytree.tree_map_only(torch.Tensor, torch.clone, args), **kwargs)
+            model.train(mode)
+            first = drained(again(args, kwargs))
+            model.train(not mode)
+            again(args, kwargs)
         model.train(mode)
-        return function(*args, **kwargs)
+        return [first, drained(function(*args, **kwargs))]
 
     return call
 

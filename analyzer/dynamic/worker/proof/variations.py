@@ -538,8 +538,8 @@ AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
 )
 """In training, of a length that no other call has: a tensor that a call in inference mode keeps has no part in
 autograd."""
-AFTER_OTHER_MODE = "given, after a call in the other mode with other weights"
-"""What a model keeps of its weights for one mode, it drops when the mode changes."""
+AFTER_OTHER_MODE = "given, after calls with other weights in either mode"
+"""What a model keeps of its weights, it may drop when a mode is set."""
 IN_TURN = "given, and then other inputs"
 """Three calls, of which the outputs are compared after the last: what a call keeps shows in the next ones, and what it
 gave may be written to by them."""
