@@ -85,9 +85,10 @@ def stale(expected: Mapping[Path, str]) -> list[str]:
 def _index(rules: tuple[Rule, ...]) -> str:
     text = NOTICE.format(source="the rules") + (
         "# Rules\n\n"
-        f"{len(rules)} rules. `tcready rules` prints this list and `tcready rule CODE` one of the pages, offline. "
-        "Codes of a family share their first digit: `--ignore TCR3` hides one family, `--select TCR1,TCR2` keeps two. "
-        "The examples stand below `import torch`, `from torch import nn` and `import torch.nn.functional as F`.\n"
+        f"{len(rules)} rules. `tcready rules` prints this list and `tcready rule CODE` a page, offline. "
+        "Codes of a family share their first digit: `--ignore TCR3` hides one family, "
+        "`--select TCR1,TCR2` shows only two. "
+        "The examples assume `import torch`, `from torch import nn` and `import torch.nn.functional as F`.\n"
     )
     for prefix, title in FAMILIES.items():
         rows = [rule for rule in rules if rule.code.startswith(prefix)]
@@ -112,7 +113,7 @@ def _rule_page(rule: Rule) -> str:
         ("breaks in PyTorch's registry", ids or "none: the graph does not break"),
         (
             "suggests a diff",
-            "yes, where the code around it is of a kind that it can rewrite" if rule.rewrite else "no",
+            "yes, if it can rewrite the code around the finding" if rule.rewrite else "no",
         ),
     ]
     source = f"rules/{rule.name.replace('-', '_')}.py"
@@ -120,17 +121,17 @@ def _rule_page(rule: Rule) -> str:
         NOTICE.format(source=source)
         + f"# {rule.code}: {rule.name}\n\n"
         + re.sub(r"^(## .*)\n(?=\S)", r"\1\n\n", rule.page.strip(), flags=re.M)
-        + "\n\n## Example\n\nBefore, with the lines marked that it tells of:\n\n"
+        + "\n\n## Example\n\nBefore (the rule reports the marked lines):\n\n"
         + _code(rule.shown(rule.bad[0]))
         + "\nAfter:\n\n"
         + _code(rule.shown(rule.good[0]))
         + _rewrite(rule)
-        + "\n## What it claims\n\n| | |\n|---|---|\n"
+        + "\n## Properties\n\n| | |\n|---|---|\n"
         + "".join(f"| {name} | {value} |\n" for name, value in claim)
         + f"\n{_proof(rule)}\n\n"
-        + "## Silencing it\n\n"
+        + "## Silencing findings\n\n"
         + f"One finding: `# noqa: {rule.code}` at the end of its line. Everywhere: `--ignore {rule.code}`. "
-        + "[More on that](../silencing.md).\n"
+        + "See [Silencing findings](../silencing.md).\n"
     )
 
 
@@ -153,19 +154,22 @@ def _pinned_torch() -> tuple[int, int]:
 def _proof(rule: Rule) -> str:
     newest = ".".join(map(str, _pinned_torch()))
     bad, good = _many(rule.bad, "sample"), _many(rule.good, "sample")
-    silent = f"and nothing on {good} without it"
+    silent = f"and reports nothing on {good} without it"
     if rule.unproved:
-        return f"Not proved by a run: {rule.unproved}. The source check is tested on {bad} of the hazard, {silent}."
+        checked = f"The test suite checks that the rule finds the hazard in {bad}, {silent}."
+        return f"Not verified by a run: {rule.unproved}. {checked}"
     others = sorted({sample.torch for sample in rule.bad if sample.torch is not None})
     here = tuple(sample for sample in rule.bad if sample.torch is None)
     proof = [
-        f"Proved on each run of the test suite (torch {newest}): Dynamo itself shows the effect at the marked lines of "
-        f"{_many(here, 'sample')}, and captures {good} without the hazard whole, with the results of eager."
+        f"The test suite verifies this with Dynamo (torch {newest}): the effect occurs at the marked lines of "
+        f"{_many(here, 'sample')}. Dynamo compiles {good} without the hazard to one graph, with the "
+        "results of eager code."
     ] * bool(here)
     for other in others:
         recorded = _many(tuple(sample for sample in rule.bad if sample.torch == other), "sample")
         proof.append(
-            f"A record of torch {'.'.join(map(str, other))} shows the effect at the marked lines of {recorded}."
+            f"In a recorded run with torch {'.'.join(map(str, other))}, the effect occurs at the marked lines of "
+            f"{recorded}."
         )
     return " ".join(proof) + _by_version(rule)
 
@@ -180,8 +184,8 @@ def _by_version(rule: Rule) -> str:
         f"| {_cell(form) or 'everything else'} | {_ranges(holds, known)} |\n" for form, holds in forms.items()
     )
     return (
-        "\n\nNot every claim holds under every version of torch that was run "
-        f"({known[0]} to {known[-1]}):\n\n| what is found | torch |\n|---|---|\n{rows}".rstrip()
+        "\n\nSome findings depend on the version of torch "
+        f"(tested: {known[0]} to {known[-1]}):\n\n| what is found | torch |\n|---|---|\n{rows}".rstrip()
     )
 
 

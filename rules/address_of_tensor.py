@@ -1,21 +1,23 @@
-"""The address of a tensor is compared or worked with.
+"""The address of a tensor is compared or used in arithmetic.
 
 ## What it does
-Finds `==`, `!=`, `<`, `in` and arithmetic on what `data_ptr()` gives, a call of a tensor in compiled code; since torch
-2.15 its truth, too (`if x.data_ptr():`). `in` of a dict or a set is reported as a change of meaning.
+Finds `==`, `!=`, `<`, `in` and arithmetic on the result of `data_ptr()`, if it is called on a tensor in
+compiled code; since torch 2.15 also its truth value (`if x.data_ptr():`). `in` of a dict or a set is reported
+as a wrong result.
 
 ## Why it hurts torch.compile
-While Dynamo traces, tensors lie nowhere: it has no number for an address. It ends the graph at a comparison of two, and
-gives the function up where an address is calculated with. In a dict or a set each read of an address is another key: two
-names of one tensor are taken for two tensors, and nothing breaks.
+While Dynamo traces, tensors have no memory, so there is no number for an address. Dynamo ends the graph if
+two addresses are compared, and skips the function if an address is used in arithmetic. In a dict or a set,
+each read of an address is a different key: two names of one tensor count as two tensors, and nothing breaks.
 
 ## Use instead
-`x is y`, which Dynamo knows; or an argument that says whether two inputs are the same.
+`x is y`, which Dynamo evaluates, or an argument that says whether two inputs are the same.
 
 ## Limits
-Taking an address, and comparing that of a tensor with itself, does not break, and is not reported. Two names of one
-parameter are taken for two parameters, whose comparison breaks. Before torch 2.13 an address as a key breaks; that is
-not reported, nor is `get` of a dict, or how many keys there are.
+Reading an address, and comparing the address of a tensor with itself, does not break the graph and is not
+reported. Two names of one parameter count as two parameters, whose comparison breaks. Before torch 2.13, an
+address as a key breaks the graph; that is not reported, and neither is `get` of a dict, or the number of
+keys.
 """
 
 from tcready.static.engine.facts import Address

@@ -4,16 +4,16 @@
 Finds reads of `dtype`, `flags` and `base` of a numpy array, and calls of `tobytes()` and `tostring()`.
 
 ## Why it hurts torch.compile
-Dynamo turns numpy code into tensor code. What a tensor does not have, or has as something else (the data type is one of
-torch), it cannot give: the graph ends here.
+Dynamo translates numpy code to tensor code. It cannot return an attribute that a tensor does not have, or has
+with a different meaning (the dtype is one of torch). The graph ends here.
 
 ## Use instead
-The tensor that the array came from, and its `dtype`; a data type that is written down (`np.float32`); or the array made
-before the compiled call, with what is asked of it.
+The tensor that the array came from, and its `dtype`; a literal dtype (`np.float32`); or an array that is
+created, and whose attribute is read, before the compiled call.
 
 ## Limits
-`shape`, `ndim`, `size`, `itemsize`, `T`, `real`, `imag` and `flat` are traced and not reported. `nbytes`, `strides` and
-`data` break where they are used, which is not found.
+`shape`, `ndim`, `size`, `itemsize`, `T`, `real`, `imag` and `flat` are traced and not reported. `nbytes`,
+`strides` and `data` break the graph where they are used, which this rule does not find.
 """
 
 from tcready.static.engine.facts import Attribute, Call

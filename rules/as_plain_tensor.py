@@ -1,23 +1,24 @@
-"""A tensor is cast to plain `torch.Tensor`, or made by a class whose `__init__` lacks arguments.
+"""A tensor is cast to plain `torch.Tensor`, or created by a class whose `__init__` lacks arguments.
 
 ## What it does
-Finds `x.as_subclass(torch.Tensor)` in compiled code, `as_subclass` of a tensor that is of a subclass already, and
-calls of a subclass of `torch.Tensor` whose `__init__` is given by position what it needs, or that has no `__new__` of
-its own and is given more than a tensor; `torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class.
-Also `x.type(type(y))`, which gives `type` the class `torch.Tensor`.
+Finds, in compiled code, `x.as_subclass(torch.Tensor)`, and `as_subclass` of a tensor that is already an
+instance of a subclass. Finds calls of a subclass of `torch.Tensor` if its required `__init__` arguments are
+positional, or if it has no `__new__` of its own and receives more than a tensor. Finds
+`torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class. Finds `x.type(type(y))`, which
+passes the class `torch.Tensor` to `type`.
 
 ## Why it hurts torch.compile
-Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the
-graph ends at the call. It follows `__new__` of a subclass with all arguments, and `__init__` with those alone that are
-given by name: the others are missing to it. The class `torch.Tensor` is nothing that a graph can hold.
+Dynamo traces `as_subclass` to a subclass whose source it knows, but not back to the base class: the graph
+ends at the call. It calls `__new__` of a subclass with all arguments, but `__init__` only with keyword
+arguments, so positional arguments are missing there. A graph cannot contain the class `torch.Tensor`.
 
 ## Use instead
-Unwrap before the compiled region, or let the subclass's `__torch_function__` give back plain tensors. Give by name what
-`__init__` needs. Write `x.type_as(y)` or `x.to(y)`.
+Unwrap the tensor before the compiled region, or let `__torch_function__` of the subclass return plain
+tensors. Pass the arguments of `__init__` as keywords. Write `x.type_as(y)` or `x.to(y)`.
 
 ## Limits
-`as_subclass` from a plain tensor towards a subclass of `torch.Tensor` is traced and not reported, nor is a call of a
-subclass whose `__init__` is given all it needs by name.
+`as_subclass` from a plain tensor to a subclass of `torch.Tensor` is traced and not reported. Neither is a
+call of a subclass whose `__init__` receives all required arguments as keywords.
 """
 
 from tcready.rules._names import method_of_tensor

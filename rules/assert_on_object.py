@@ -1,20 +1,21 @@
-"""An `assert` asks for the truth of an object or of a row of tensors, which Dynamo takes for a tensor.
+"""An `assert` tests an object, or a collection of tensors, which Dynamo treats as a tensor.
 
 ## What it does
-Finds `assert rows` where `rows` is a list, tuple or dict that holds tensors or objects, and `assert self.head`
-where that is a module or another object of a class.
+Finds `assert rows` if `rows` is a list, tuple or dict that contains tensors or objects, and
+`assert self.head` if that is a module or another instance of a class.
 
 ## Why it hurts torch.compile
-Dynamo turns an `assert` of what it does not know the value of into an assertion inside the graph. For that it makes
-a tensor of what is asserted, which a row or an object cannot become: the whole function around it runs eagerly.
+Dynamo turns an `assert` on a value that it does not know into an assertion in the graph. For that, it
+converts the value to a tensor. A collection or an object cannot be converted, so the whole function around it
+runs eagerly.
 
 ## Use instead
-Assert what is meant: `assert len(rows) > 0`, `assert self.head is not None`.
+Assert the condition that you mean: `assert len(rows) > 0`, `assert self.head is not None`.
 
 ## Limits
-Numbers, text and rows of these are known while tracing, and so are functions and classes; what numpy gives is a
-tensor there. An `assert` with a
-message that is no plain text is an ordinary branch, and traces.
+Numbers, strings and collections of these are known while tracing, and so are functions and classes. The
+results of numpy are tensors there. An `assert` whose message is not a plain string is an ordinary branch, and
+is traced.
 """
 
 from __future__ import annotations

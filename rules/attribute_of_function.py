@@ -1,22 +1,22 @@
-"""What a class of `torch.autograd.Function` has as an attribute is used in compiled code.
+"""An attribute of a class of `torch.autograd.Function` is used in compiled code.
 
 ## What it does
-Finds computing, comparing, indexing and looping with an attribute that is read from a class of
-`torch.autograd.Function`, a question for its truth, and calls that are given it; `hasattr`, and `getattr` with a
-default, of such a class.
+Finds arithmetic, comparisons, indexing and loops with an attribute that is read from a class of
+`torch.autograd.Function`, tests of its truth value, and calls that receive it. Also finds `hasattr`, and
+`getattr` with a default, of such a class.
 
 ## Why it hurts torch.compile
-Of such a class Dynamo looks up `apply` and methods. Anything else it keeps as it stands, and takes it for an
-object without a value: the graph ends where something is asked of it. In Dynamo's eyes it cannot be added to or looped
-over, so that most often the whole function runs as eager code.
+Dynamo looks up only `apply` and methods of such a class. Anything else it keeps as an unresolved object
+without a value, so the graph ends where the object is used. Dynamo cannot add to such an object or loop over
+it, so in most cases the whole function runs eagerly.
 
 ## Use instead
-Keep the value outside of the class: a constant of the module, or an attribute of the model that is set from it in
-`__init__` (`self.names = Spike.names`).
+Store the value outside of the class: as a constant of the module, or as an attribute of the model that is set
+from it in `__init__` (`self.names = Spike.names`).
 
 ## Limits
-What is only returned, kept or compared with None is traced and not reported. Of one in an f-string Dynamo says nothing,
-and neither is that: the function runs as eager code.
+If the attribute is only returned, stored or compared with None, it is traced and not reported. For an
+attribute in an f-string, Dynamo reports nothing, and neither does this rule: the function runs eagerly.
 """
 
 from tcready.rules._unresolved import used

@@ -2,20 +2,22 @@
 
 ## What it does
 Finds `.backward()`, `.retain_grad()`, `torch.autograd.backward`, `torch.autograd.grad`, the functions of
-`torch.autograd.functional` (`jacobian`, `hessian`, `jvp`, `vjp`, `hvp`, `vhp`), and `step` and `zero_grad` of a
-`torch.optim` optimizer reached from the compiled function, and the call that makes an optimizer or a scheduler.
+`torch.autograd.functional` (`jacobian`, `hessian`, `jvp`, `vjp`, `hvp`, `vhp`), and `step` and `zero_grad` of
+a `torch.optim` optimizer in code that the compiled function reaches. Also finds the call that creates an
+optimizer or a scheduler.
 
 ## Why it hurts torch.compile
-Dynamo traces the forward; the backward of what it captured is made when the graph is. A backward inside
-ends the graph, and an optimizer's step breaks by design. Making one breaks too; if it is given an iterator
-(`model.parameters()`), the whole function runs eagerly, because Dynamo cannot make the iterator anew.
+Dynamo traces the forward, and the backward of what it captured is created together with the graph. A backward
+inside ends the graph, and the step of an optimizer breaks the graph by design. Creating an optimizer breaks
+too; if it receives an iterator (`model.parameters()`), the whole function runs eagerly, because Dynamo cannot
+recreate the iterator.
 
 ## Use instead
-Compile the model or the loss function, and call `backward` and `step` outside; the step can be compiled on
-its own. `torch.func.grad` is traced, and so are `torch.func.jacrev`, `hessian`, `jvp` and `vjp`.
+Compile the model or the loss function, and call `backward` and `step` outside. The step can be compiled
+separately. `torch.func.grad` is traced, and so are `torch.func.jacrev`, `hessian`, `jvp` and `vjp`.
 
 ## Limits
-An optimizer reached through a name whose class the source does not show is not reported.
+An optimizer is not reported if the source does not show its class.
 """
 
 import re

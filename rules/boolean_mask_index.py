@@ -1,20 +1,20 @@
-"""A tensor is read through a boolean mask (`x[mask]`).
+"""A tensor is indexed with a boolean mask (`x[mask]`).
 
 ## What it does
 Finds `x[mask]` if the mask is a boolean tensor or array, or a list of booleans.
 
 ## Why it hurts torch.compile
-How many items come out depends on the mask's values, so the size of the result is unknown while tracing:
-the graph ends here.
+The number of selected items depends on the values of the mask. The size of the result is unknown while
+tracing, so the graph ends here.
 
 ## Use instead
-`torch.where(mask, x, other)`, `x.masked_fill(~mask, 0)`, or multiply by the mask and divide by its sum;
-`x[mask] = value` to write.
+`torch.where(mask, x, other)`, `x.masked_fill(~mask, 0)`, or multiply by the mask and divide by its sum. To
+write, use `x[mask] = value`.
 
 ## Limits
-Writing through a mask is harmless, of a number and of a tensor. Under `fullgraph=True` Dynamo captures such
-operators. A mask whose dtype the source does not tell is believed by its name alone (`mask`,
-`batch["pad_mask"]`), with medium confidence.
+Writing a number or a tensor through a mask is harmless. Under `fullgraph=True`, Dynamo captures such
+operators. If the source does not show the dtype of a mask, only its name is evidence (`mask`,
+`batch["pad_mask"]`), and the confidence is medium.
 """
 
 from __future__ import annotations

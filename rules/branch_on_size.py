@@ -1,19 +1,19 @@
 """An `if` compares a size with a bound (`if x.shape[0] > 4`).
 
 ## What it does
-Finds `if`, `while` and conditional expressions that order a tensor's size against something (`<`, `<=`, `>`, `>=`).
+Finds `if`, `while` and conditional expressions that compare the size of a tensor with `<`, `<=`, `>` or `>=`.
 
 ## Why it hurts torch.compile
-The path that is taken holds for sizes on the same side of the bound, and that is guarded: a size on the other side
-compiles again, once.
+The path that is traced is valid for sizes on the same side of the bound, and that is guarded. A size on the
+other side causes one recompilation.
 
 ## Use instead
-Nothing, if both sides occur seldom. If sizes cross the bound all the time, compile both with
-`mark_dynamic` inputs at start-up, or move the choice out of the compiled region.
+Nothing, if sizes rarely cross the bound. If sizes cross the bound frequently, compile both paths with
+`mark_dynamic` inputs at start-up, or move the branch out of the compiled region.
 
 ## Limits
-Equality (`x.shape[0] == 1`) and comparisons with 0 and 1 are not told: every model has them, and those sizes
-are guarded anyway. Nor is a test that only raises.
+Equality (`x.shape[0] == 1`) and comparisons with 0 and 1 are not reported: every model has them, and those
+sizes are guarded anyway. A test that only raises an error is not reported either.
 """
 
 import ast

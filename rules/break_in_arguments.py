@@ -1,20 +1,20 @@
-"""A method of a tensor is called with what a function gives that breaks the graph.
+"""A method of a tensor is called with the result of a function that breaks the graph.
 
 ## What it does
-Finds calls of methods of tensors whose arguments call functions, methods or modules of your own in which another break
-stands, where a tensor is needed behind the break.
+Finds calls of tensor methods whose arguments call functions, methods or modules of your own that contain
+another break, if a tensor is needed after the break.
 
 ## Why it hurts torch.compile
-Python looks a method up before it works out its arguments. At the break in one of them Dynamo hands the method that was
-looked up over to the code behind the break, which finds a function written in C there, bound to a tensor, and not what it
-is a method of: the graph ends once more, at the call.
+Python looks up a method before it evaluates the arguments. At the break in an argument, Dynamo hands the
+method over to the code after the break. That code receives a C function that is bound to a tensor and does
+not know its class, so the graph ends once more, at the call.
 
 ## Use instead
-Mend the break in the function. Or work the argument out in a line of its own before the call, or call the function of
-`torch` (`torch.masked_fill(x, mask, 0)`).
+Fix the break in the function. Or compute the argument on a separate line before the call, or call the
+function of `torch` (`torch.masked_fill(x, mask, 0)`).
 
 ## Limits
-Calls in a loop, a `with` or a `try` are not reported: these are given up as a whole.
+Calls in a loop, a `with` or a `try` are not reported, because Dynamo skips the whole function there.
 """
 
 from tcready.static.engine.facts import InArguments

@@ -1,19 +1,21 @@
-"""An attribute that holds an `nn.Buffer` is given that buffer again in the forward.
+"""An attribute that holds an `nn.Buffer` is assigned the same buffer again in the forward.
 
 ## What it does
-Finds `self.table = self.table.to(dtype)` and its kin if the attribute was made with `nn.Buffer(...)`: a conversion
-that may give the buffer itself back, an operation in place; and `nn.Buffer(...)` assigned in the forward.
+Finds `self.table = self.table.to(dtype)` and similar assignments if the attribute was created with
+`nn.Buffer(...)`: a conversion that may return the buffer itself, or an in-place operation. Also finds
+`nn.Buffer(...)` assigned in the forward.
 
 ## Why it hurts torch.compile
-Such an assignment goes through `nn.Module.__setattr__`, which asks what type the new value has in a way Dynamo
-does not trace: the graph ends here.
+Such an assignment goes through `nn.Module.__setattr__`, which checks the type of the new value in a way that
+Dynamo does not trace. The graph ends here.
 
 ## Use instead
-`self.table.copy_(new)`; `register_buffer` in `__init__`, whose buffers may be replaced; or a local name if
-nothing has to be kept.
+`self.table.copy_(new)`; `register_buffer` in `__init__`, because such buffers may be replaced; or a local
+variable if nothing must be stored.
 
 ## Limits
-A conversion that does convert gives a plain tensor, which is traced; which it is, the source does not tell.
+A conversion that does convert returns a plain tensor, and assigning that is traced. The source does not show
+which of the two happens.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
-"""A size, or a value made on the first call, is remembered on the module in `forward`.
+"""The `forward` stores a size, or a value that the first call creates, on the module.
 
 ## What it does
-Finds attributes that the forward sets to a tensor's size, or that it creates under a condition.
+Finds attributes that the forward sets to the size of a tensor, or that it creates under a condition.
 
 ## Why it hurts torch.compile
-Code that keeps such a thing asks for it first (`if self.n != x.shape[0]`, `if not hasattr(self, "pos")`). The answer is
-guarded, and the call changes it: the second call compiles again, and a remembered size does so at each new size.
+Code that stores such a value tests it first (`if self.n != x.shape[0]`, `if not hasattr(self, "pos")`). The
+result of the test is guarded, and the call changes it. The second call recompiles, and if the value is a
+size, so does each call with a new size.
 
 ## Use instead
-Compute it each time (inside a graph `torch.arange` costs next to nothing), or make it once in `__init__` for the
-longest case.
+Compute the value in each call (inside a graph, `torch.arange` costs next to nothing), or create it once in
+`__init__` for the maximum length.
 
 ## Limits
-An attribute that nothing reads before it is set is harmless; which ones are read first is not established.
+An attribute that nothing reads before it is set is harmless. The rule does not determine which attributes are
+read first.
 """
 
 from tcready.static.engine.facts import Store

@@ -1,19 +1,19 @@
-"""A call inside a `try` gives a function arguments that it does not take.
+"""A call inside a `try` passes arguments that the function does not accept.
 
 ## What it does
-Finds calls with a keyword that the function has no parameter for, or with too many arguments, where a `try` waits
-for the `TypeError`.
+Finds calls with a keyword that the function has no parameter for, or with too many arguments, inside a `try`
+that handles the `TypeError`.
 
 ## Why it hurts torch.compile
-Python raises an error that the `except` handles. Dynamo, which binds the arguments itself when it follows the call,
-gives up instead: the graph ends, and because that is inside a `try`, the whole function runs eagerly.
+Python raises an error that the `except` handles. Dynamo binds the arguments itself when it traces into the
+call, and gives up instead: the graph ends. Because this is inside a `try`, the whole function runs eagerly.
 
 ## Use instead
-Ask before the call: an attribute that says what a layer takes, or `inspect.signature(layer.forward).parameters`
-looked at when the model is built; or let every layer take `**kwargs`.
+Check before the call: use an attribute that says what a layer accepts, or evaluate
+`inspect.signature(layer.forward).parameters` when the model is built. Or let every layer accept `**kwargs`.
 
 ## Limits
-Functions whose source is read. A call that lacks an argument is not found.
+Only functions whose source is read are checked. A call that lacks an argument is not found.
 """
 
 from tcready.static.engine.facts import Misfit

@@ -1,23 +1,25 @@
-"""An `except` clause waits for an error that is raised while Dynamo traces.
+"""An `except` clause expects an error that is raised while Dynamo traces.
 
 ## What it does
-Finds `except RuntimeError` (and its kin of torch, `Exception` and a bare `except`) around code that computes
-tensors, in compiled code; and the call of an enum, inside a `try`, with a value that no member has.
+Finds `except RuntimeError` (also errors of torch such as `torch.OutOfMemoryError`, `Exception` and a bare
+`except`) around code that computes tensors, in compiled code. Also finds, inside a `try`, the call of an enum
+with a value that no member has.
 
 ## Why it hurts torch.compile
-Dynamo runs the operation on stand-ins while it traces. An error there, a shape that does not fit for one, comes
-out of the compiled call as an error of Dynamo's own: the `except` that eager code relies on never sees it. From torch
-2.12 on it looks up members of an enum itself, so the same holds for the `ValueError` of `Mode("none")`.
+Dynamo runs the operation on fake tensors while it traces. An error there, such as a shape mismatch, leaves
+the compiled call as one of Dynamo's own errors: the `except` that works in eager code never sees it. Since
+torch 2.12, Dynamo looks up members of an enum itself, so the same is true of the `ValueError` that
+`Mode("none")` raises.
 
 ## Use instead
-Ask for what the operation needs (`if a.shape[-1] == b.shape[-2]`), use the variant that reports instead of
-raising (`torch.linalg.cholesky_ex`), or leave the `try` outside of the compiled region. Look a member of an enum up when
-the model is built.
+Test the precondition of the operation (`if a.shape[-1] == b.shape[-2]`), use a variant that reports the error
+instead of raising it (`torch.linalg.cholesky_ex`), or move the `try` out of the compiled region. Look up a
+member of an enum when the model is built.
 
 ## Limits
-Nothing happens if nothing is raised, and a clause that ends in a `raise` is not told. `except Exception` and a
-bare `except` are told as notes, since they are often there for other errors. An error that only values decide is
-raised when the graph runs, and escapes too.
+If nothing is raised, nothing happens. A clause that ends in a `raise` is not reported. `except Exception` and
+a bare `except` are reported as notes, because they are often there for other errors. An error that depends on
+values is raised when the graph runs, and also escapes.
 """
 
 from tcready.static.engine.facts import Handler, NoMember

@@ -1,19 +1,19 @@
-"""A tensor is checked with `torch._check_tensor_all`, which reads it.
+"""A tensor is checked with `torch._check_tensor_all`, which reads its values.
 
 ## What it does
 Finds `torch._check_tensor_all(condition)` and `torch._check_tensor_all_with(error, condition)`.
 
 ## Why it hurts torch.compile
-The check asks Python whether every element is true. That reads the tensor, so the graph ends at the call, and
-what stood around the call runs in two graphs.
+The check needs a Python bool: whether every element is true. That reads the tensor, so the graph ends at the
+call, and the code around the call runs in two graphs.
 
 ## Use instead
-`torch._assert_async(condition.all())`, or a plain `assert condition.all()`: Dynamo turns both into an
+`torch._assert_async(condition.all())`, or a plain `assert condition.all()`. Dynamo turns both into an
 assertion inside the graph. `torch._check` is for sizes and other Python values.
 
 ## Limits
-`torch._check` refuses a tensor, eagerly too, so it is not reported here. On a GPU, a failed `torch._assert_async` is a
-device-side assertion: no further CUDA call of the process works.
+`torch._check` rejects a tensor in eager mode too, so it is not reported here. On a GPU, a failed
+`torch._assert_async` is a device-side assertion: after it, no CUDA call of the process works.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """A class is defined in compiled code.
 
 ## What it does
-Finds `class` statements inside functions that the compiled forward reaches; calls of a class that `type(name, bases,
-dict)` makes there, and such a class made with a tensor among its attributes.
+Finds `class` statements inside functions that the compiled forward reaches. Also finds calls of a class that
+`type(name, bases, dict)` creates there, and such a class if a tensor is among its attributes.
 
 ## Why it hurts torch.compile
-Defining a class runs code that Dynamo does not trace: the graph ends there. The class is new at every call,
+Dynamo does not trace the code that defines a class, so the graph ends there. The class is new in each call,
 and its identity is guarded.
 
 ## Use instead
-Define the class at module level. `types.SimpleNamespace` is no cure; a dict, a tuple or a dataclass made at
-module level is.
+Define the class at module level. `types.SimpleNamespace` does not help. A dict, a tuple or a dataclass
+defined at module level does.
 
 ## Limits
-A class that `type(name, bases, dict)` makes may be made, and its attributes read. Functions and lambdas
-defined in the forward are traced.
+Creating a class with `type(name, bases, dict)` and reading its attributes is traced. Functions and lambdas
+that are defined in the forward are traced.
 """
 
 from tcready.static.engine.facts import Call, Define

@@ -1,18 +1,19 @@
-"""A list that a method of `str` gave is changed in place.
+"""A list that a method of `str` returned is changed in place.
 
 ## What it does
-Finds `append`, `pop`, `sort` and the other methods that change a list, and assignments to its items, where the list
-comes from `split`, `rsplit` or `splitlines` of text in the same call.
+Finds `append`, `pop`, `sort` and the other methods that change a list, and assignments to its items, if the
+list is the result of `split`, `rsplit` or `splitlines` of a string in the same call.
 
 ## Why it hurts torch.compile
-Dynamo works out what such a method gives and keeps the list as a constant, for which it knows no change: the graph
-ends here.
+Dynamo evaluates such a method while tracing and treats the list as a constant, which it cannot change. The
+graph ends here.
 
 ## Use instead
-A list of one's own: `list(text.split(","))` or a comprehension over it; better, taking the text apart in `__init__`.
+A new list: `list(text.split(","))` or a comprehension over the result. Preferably, split the string in
+`__init__`.
 
 ## Limits
-A list that is text taken apart on one way through the code and another list on another is not told.
+If a list is the result of such a method on one path and another list on another path, it is not reported.
 """
 
 from __future__ import annotations

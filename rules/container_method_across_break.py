@@ -1,20 +1,23 @@
-"""A method of a list, a dict, a set or a text is called with what breaks the graph.
+"""A method of a list, a dict, a set or a string is called with an argument that breaks the graph.
 
 ## What it does
-Finds calls such as `losses.append(loss.item())` and `stats.update(mean=x.mean().item())`: another break stands in the
-arguments, and a tensor is needed behind it.
+Finds calls such as `losses.append(loss.item())` and `stats.update(mean=x.mean().item())`, whose arguments
+contain another break, if a tensor is needed after it.
 
 ## Why it hurts torch.compile
-Python looks a method up before it works out its arguments. At the break Dynamo hands the method that was looked up over
-to the code behind the break, and guards that it is that very object. Each call looks it up anew: what is behind the break
-is compiled again at every call, until the limit of recompiles is reached and it runs eagerly from then on.
+Python looks up a method before it evaluates the arguments. At the break, Dynamo hands the method over to the
+code after the break, and guards on the identity of that method object. Each call looks it up again, so the
+code after the break recompiles in each call until it reaches the recompile limit. From then on, it runs
+eagerly.
 
 ## Use instead
-Work the argument out in a line of its own (`value = loss.item()`, then `losses.append(value)`), or mend the break.
+Compute the argument on a separate line (`value = loss.item()`, then `losses.append(value)`), or fix the
+break.
 
 ## Limits
-Calls in a loop or a `try` are not reported: these are given up as a whole. `stats["mean"] = x.mean().item()` calls no
-method of the kind and does not compile again. Whether torch computes anything behind the break is not established.
+Calls in a loop or a `try` are not reported, because Dynamo skips the whole function there.
+`stats["mean"] = x.mean().item()` calls no such method and does not recompile. The rule does not determine
+whether torch computes anything after the break.
 """
 
 from tcready.static.engine.facts import InArguments

@@ -1,21 +1,23 @@
-"""`copy.deepcopy` or `copy.copy` of tensors, modules or containers.
+"""`copy.deepcopy` or `copy.copy` copies tensors, modules or containers.
 
 ## What it does
-Finds `copy.deepcopy` of a tensor, a module, or an object or a container with tensors, and `copy.copy` of a tensor,
-list, dict or module of torch.nn; `dataclasses.asdict` and `astuple` of an object with tensors, which copy each of them.
+Finds `copy.deepcopy` of a tensor, a module, or an object or a container with tensors, and `copy.copy` of a
+tensor, a list, a dict or a module of torch.nn. Also finds `dataclasses.asdict` and `astuple` of an object
+with tensors, which copy each of them.
 
 ## Why it hurts torch.compile
-The copy protocol reads storages and calls C code that Dynamo does not trace: the graph ends at the call. In
-models this is the second most frequent break: layers cloned by `deepcopy` when the forward runs.
+The copy protocol reads storages and calls C code that Dynamo does not trace, so the graph ends at the call.
+In models this is the second most frequent break: layers that are cloned with `deepcopy` when the forward
+runs.
 
 ## Use instead
-`tensor.clone()`; copy modules in `__init__`, or call `torch.func.functional_call` with copies of their tensors;
-`list(items)` and `dict(items)` for shallow copies; `vars(made)` or
-`{f.name: getattr(made, f.name) for f in fields(made)}` for `asdict(made)`.
+`tensor.clone()`. Copy modules in `__init__`, or call `torch.func.functional_call` with copies of their
+tensors. For shallow copies, use `list(items)` and `dict(items)`. Instead of `asdict(made)`, use `vars(made)`
+or `{f.name: getattr(made, f.name) for f in fields(made)}`.
 
 ## Limits
 `deepcopy` of Python numbers in lists and dicts, and `copy.copy` of a plain object or tuple, are traced. An
-object whose class has a `forward` is taken for a module.
+object whose class has a `forward` is assumed to be a module.
 """
 
 from __future__ import annotations

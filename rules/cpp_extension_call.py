@@ -1,22 +1,23 @@
 """A C++ or CUDA extension is loaded or called in compiled code.
 
 ## What it does
-Finds `torch.utils.cpp_extension.load` and `load_inline` reached from the compiled forward, and calls of
-functions of a module that they loaded.
+Finds `torch.utils.cpp_extension.load` and `load_inline` in code that the compiled forward reaches, and calls
+of functions of a module that they loaded.
 
 ## Why it hurts torch.compile
-A function of an extension module is native code with no source that Dynamo could trace, and it has not been
-told what the function does to shapes: the graph ends at each call. Loading starts a build system and has no
-place in a forward.
+A function of an extension module is native code without a source that Dynamo could trace, and Dynamo does not
+know the shape of its result. The graph ends at each call. Loading starts a build system and does not belong
+in a forward.
 
 ## Use instead
-Register it as an operator, which Dynamo keeps in the graph: `@torch.library.custom_op("mylib::op",
-mutates_args=())` over a function that calls the extension, and `@op.register_fake` over one that returns an
-empty tensor of the result's shape and dtype. `op.register_autograd` gives it a backward.
+Register it as an operator, which Dynamo keeps in the graph:
+`@torch.library.custom_op("mylib::op", mutates_args=())` on a function that calls the extension, and
+`@op.register_fake` on a function that returns an empty tensor with the shape and dtype of the result.
+`op.register_autograd` adds a backward.
 
 ## Limits
-Functions that the extension registers with `TORCH_LIBRARY` and that are called as `torch.ops.ns.op` are the
-matter of TCR404.
+TCR404 reports functions that the extension registers with `TORCH_LIBRARY` and that are called as
+`torch.ops.ns.op`.
 """
 
 from tcready.rules._names import receiver_class

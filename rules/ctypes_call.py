@@ -1,19 +1,20 @@
 """A foreign function is called through `ctypes` in compiled code.
 
 ## What it does
-Finds calls into `ctypes` and into libraries opened by it, reached from the compiled forward.
+Finds calls of `ctypes`, and of libraries that it opened, in code that the compiled forward reaches.
 
 ## Why it hurts torch.compile
-Dynamo does not trace `ctypes`: the call ends the graph, and the function around it often runs eagerly as a
-whole. A pointer (`data_ptr`) taken while tracing is that of no real tensor.
+Dynamo does not trace `ctypes`. The call ends the graph, and often the whole function around it runs eagerly.
+A pointer (`data_ptr`) that is taken while tracing does not point to a real tensor.
 
 ## Use instead
-Register it as an operator, which Dynamo keeps in the graph: `@torch.library.custom_op("mylib::op",
-mutates_args=())` over a function that calls the extension, and `@op.register_fake` over one that returns an
-empty tensor of the result's shape and dtype. `op.register_autograd` gives it a backward.
+Register it as an operator, which Dynamo keeps in the graph:
+`@torch.library.custom_op("mylib::op", mutates_args=())` on a function that calls the extension, and
+`@op.register_fake` on a function that returns an empty tensor with the shape and dtype of the result.
+`op.register_autograd` adds a backward.
 
 ## Limits
-`x.data_ptr()` alone does not break, and is not reported.
+`x.data_ptr()` by itself does not break the graph and is not reported.
 """
 
 from tcready.rules._names import receiver_class

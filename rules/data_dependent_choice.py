@@ -1,24 +1,25 @@
-"""An expression without an `if` statement still needs the truth of a tensor.
+"""An expression without an `if` statement requires the truth value of a tensor.
 
 ## What it does
-Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
-chain such as `0 < t < 1`, `value in tensor`, Python's `any`, `all` and sorting over tensors
-(`sorted(named.items())` too), modules and objects, `max` and `min` with a key that gives a tensor (until torch
-2.13 with any key, over tensors), and tuples or lists with tensors that are compared or searched.
+Finds expressions that need the truth value of a tensor without an `if` statement: the `if` of a
+comprehension; a chained comparison such as `0 < t < 1`; `value in tensor`; Python's `any`, `all` and sorting
+over tensors (also `sorted(named.items())`), modules and objects; `max` and `min` with a key that returns a
+tensor (until torch 2.13 with any key, over tensors); and comparisons of, and searches in, tuples or lists
+that contain tensors.
 
 ## Why it hurts torch.compile
-Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
-generator expression the whole function runs eagerly.
+Each of these branches on data that Dynamo does not have while tracing, so it ends the graph there. After a
+generator expression, the whole function runs eagerly.
 
 ## Use instead
-`torch.where` or a mask multiplied in, instead of dropping items; `(t > 0) & (t < 1)` for a chain;
-`tensor.any()`, `tensor.all()` and `torch.sort` for Python's own; a `key` that gives names or numbers, for tensors,
-modules and objects that are to be sorted.
+Apply `torch.where` or multiply by a mask, instead of dropping items. Use `(t > 0) & (t < 1)` for a chained
+comparison, and `tensor.any()`, `tensor.all()` and `torch.sort` for Python's functions. To sort tensors,
+modules or objects, pass a `key` that returns names or numbers.
 
 ## Limits
-Filters over Python values and `x in names` are decided while tracing. `tensor in [tensors]` alone stays in
-the graph; the `if` that asks for its answer is told as such. `filter` by a tensor and `match` on one are
-not recognised.
+Filters over Python values and `x in names` are evaluated while tracing. `tensor in [tensors]` by itself stays
+in the graph; an `if` on its result is reported separately. `filter` by a tensor and `match` on a tensor are
+not recognized.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""A conditional expression (`a if test else b`) decides on the value of a tensor.
+"""A conditional expression (`a if test else b`) depends on the value of a tensor.
 
 ## What it does
-Finds `a if test else b` whose test is a tensor, or needs the truth of one.
+Finds `a if test else b` whose condition is a tensor, or requires the truth value of one.
 
 ## Why it hurts torch.compile
-It is an `if` in one line: Dynamo does not know the tensor's value, ends the graph there and starts a new
-one behind it.
+It is an `if` statement in one line. Dynamo does not know the value of the tensor, so it ends the graph there
+and starts a new one after it.
 
 ## Use instead
-`torch.where(test, a, b)`, which computes both sides in the graph; `torch.cond` where both are expensive.
+`torch.where(test, a, b)`, which computes both branches in the graph. If both are expensive, use `torch.cond`.
 
 ## Limits
-Tests on sizes, dtypes, None and configuration are decided while tracing and are not reported.
+Conditions on sizes, dtypes, None and configuration are evaluated while tracing and are not reported.
 """
 
 from __future__ import annotations

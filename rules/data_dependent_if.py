@@ -1,20 +1,20 @@
-"""An `if` decides on the value of a tensor.
+"""An `if` statement depends on the value of a tensor.
 
 ## What it does
-Finds `if` statements whose test is a tensor, or needs the truth of one.
+Finds `if` statements whose condition is a tensor, or requires the truth value of one.
 
 ## Why it hurts torch.compile
-Dynamo traces one path and does not know the tensor's value, so it ends the graph at the `if`, reads the
-value back to Python and starts a new graph behind it. Inside a loop, a `try` or a `with` block the whole
-function runs eagerly instead.
+Dynamo traces one path and does not know the value of the tensor. It ends the graph at the `if`, reads the
+value back to Python and starts a new graph after it. If the statement is inside a loop, a `try` or a `with`
+block, the whole function runs eagerly instead.
 
 ## Use instead
-Compute both sides and choose with `torch.where`; `torch.cond` where both sides are expensive; an `assert`
-if the test only guards; or move the decision out of the compiled region.
+Compute both branches and select with `torch.where`, or use `torch.cond` if both branches are expensive. If
+the condition is only a check, use an `assert`. Otherwise, move the decision out of the compiled region.
 
 ## Limits
-A parameter without annotation is taken for a tensor with medium confidence. Tests on shapes, dtypes,
-devices, `None` and configuration are decided while tracing and are not reported.
+A parameter without an annotation is assumed to be a tensor, with medium confidence. Conditions on shapes,
+dtypes, devices, `None` and configuration are evaluated while tracing and are not reported.
 """
 
 from __future__ import annotations

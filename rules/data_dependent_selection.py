@@ -1,19 +1,19 @@
-"""`nonzero`, `argwhere`, `masked_select` or one-argument `where` picks by value.
+"""`nonzero`, `argwhere`, `masked_select` or one-argument `where` selects by value.
 
 ## What it does
-Finds `nonzero`, `argwhere`, `masked_select` and `torch.where(condition)` without the two alternatives, and the same
-of numpy.
+Finds `nonzero`, `argwhere`, `masked_select` and `torch.where(condition)` without the two alternatives, and
+the same functions of numpy.
 
 ## Why it hurts torch.compile
-How many items are picked depends on the values, so the size of the result is unknown while tracing: the
+The number of selected items depends on the values. The size of the result is unknown while tracing, so the
 graph ends here.
 
 ## Use instead
-`torch.where(condition, a, b)`, `masked_fill` or multiplication by the mask; `torch.nonzero_static(x,
-size=n)` and `torch.topk` if a bound is known.
+`torch.where(condition, a, b)`, `masked_fill` or multiplication by the mask. If a bound is known, use
+`torch.nonzero_static(x, size=n)` or `torch.topk`.
 
 ## Limits
-Under `fullgraph=True` Dynamo captures such operators.
+Under `fullgraph=True`, Dynamo captures such operators.
 """
 
 from __future__ import annotations

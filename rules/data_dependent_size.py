@@ -1,28 +1,29 @@
-"""`unique`, `bincount`, `one_hot`, `repeat_interleave` or `ctc_loss` sizes by value.
+"""`unique`, `bincount`, `one_hot`, `repeat_interleave` or `ctc_loss` has a data-dependent result size.
 
 ## What it does
-Finds operations whose form needs the values of a tensor for the size of what it gives: `unique`,
-`unique_consecutive`, `bincount`, `combinations`, `linalg.lstsq`, `repeat_interleave` by a tensor without `output_size`,
-`one_hot` without `num_classes`, `ctc_loss`; and those that look at values to work at all: `cov`, `corrcoef`,
-`gaussian_nll_loss`. So do modules of torch that are made of these, `nn.CTCLoss` and `nn.GaussianNLLLoss`; and
-`nn.Transformer`, its encoder and its decoder given a mask and no `is_causal`: they compare it with a causal one.
-Functions of numpy over arrays (`np.unique`, `np.bincount`, `np.cov`) are traced as torch's of the same name, and break
-like them.
+Finds operations that need the values of a tensor to determine the size of their result: `unique`,
+`unique_consecutive`, `bincount`, `combinations`, `linalg.lstsq`, `repeat_interleave` by a tensor without
+`output_size`, `one_hot` without `num_classes`, and `ctc_loss`. Also finds operations that need values for
+other reasons: `cov`, `corrcoef`, `gaussian_nll_loss`. Modules of torch that use these are found too:
+`nn.CTCLoss` and `nn.GaussianNLLLoss`; and `nn.Transformer`, its encoder and its decoder, if they are called
+with a mask and without `is_causal`, because they compare the mask with a causal one. Dynamo traces numpy
+functions over arrays (`np.unique`, `np.bincount`, `np.cov`) as the torch functions of the same name, and they
+break the graph in the same way.
 
 ## Why it hurts torch.compile
-The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
-ends the graph at the call.
+The size of the result depends on the values in a tensor. Dynamo does not have them while tracing, and ends
+the graph at the call.
 
 ## Use instead
 `one_hot(x, num_classes=n)`; `repeat_interleave(x, repeats, output_size=n)`, where `n` may be
-`repeats.sum().item()` under `capture_scalar_outputs`; `torch.zeros(n).scatter_add_(0, index, ones)` for `bincount` and
-for counting what `unique` was to count; `is_causal=` beside a mask.
+`repeats.sum().item()` under `capture_scalar_outputs`; `torch.zeros(n).scatter_add_(0, index, ones)` instead
+of `bincount`, or of `unique` if it is used to count; `is_causal=` in addition to a mask.
 
 ## Limits
-With `capture_dynamic_output_shape_ops` Dynamo raises, where it broke before, at a later `.tolist()` of a tensor whose
-length a mask decided. `bincount(minlength=n)` breaks all the same: the minimum is no maximum. Where a module of torch
-breaks, Dynamo's own log names the line inside torch, and leaves out the call if that stands in a `forward`; a run of
-tcready names the call.
+With `capture_dynamic_output_shape_ops`, a later `.tolist()` on a tensor whose length depends on a mask raises
+an error instead of breaking the graph. `bincount(minlength=n)` breaks the graph too, because a minimum is not
+a maximum. If the break is inside a module of torch, Dynamo's own log names the line inside torch, and omits
+the call if that line is in a `forward`. A run of tcready names the call.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""A `while` loop runs until a tensor says stop.
+"""A `while` loop depends on the value of a tensor.
 
 ## What it does
-Finds `while` statements whose test is a tensor, or needs the truth of one.
+Finds `while` statements whose condition is a tensor, or requires the truth value of one.
 
 ## Why it hurts torch.compile
-The number of rounds depends on data that Dynamo does not have while tracing: it ends the graph at the test
-of every round, and in most shapes of the loop gives up the whole function.
+The number of iterations depends on data that Dynamo does not have while tracing. It ends the graph at the
+condition in every iteration. For most forms of the loop, it skips the whole function, which then runs
+eagerly.
 
 ## Use instead
-A fixed number of rounds that a mask freezes (`torch.where(done, old, new)`); `torch.while_loop` where the
-body is pure; or keep the loop outside and compile its body.
+Run a fixed number of iterations and freeze finished items with a mask (`torch.where(done, old, new)`). If the
+body is pure, use `torch.while_loop`. Otherwise, keep the loop outside of the compiled region and compile its
+body.
 
 ## Limits
 Loops that count Python numbers or sizes are unrolled while tracing and are not reported.

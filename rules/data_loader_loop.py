@@ -1,17 +1,17 @@
-"""A `DataLoader` is iterated in compiled code.
+"""Compiled code iterates over a `DataLoader`.
 
 ## What it does
 Finds loops over a `torch.utils.data.DataLoader`, and `iter` or `next` of one, in compiled code.
 
 ## Why it hurts torch.compile
-The loader's iterator is machinery of processes, queues and random state that Dynamo skips. A loop over it makes the
+The iterator of a loader uses processes, queues and random state, which Dynamo skips. A loop over it makes the
 whole function around it run eagerly.
 
 ## Use instead
 Compile the step and loop over the loader outside: `for batch in loader: compiled_step(batch)`.
 
 ## Limits
-A loader that comes in as an argument without an annotation is not known to be one.
+A loader that is an argument without an annotation is not recognized.
 """
 
 from tcready.static.engine.facts import Call, Loop

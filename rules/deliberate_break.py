@@ -1,18 +1,18 @@
-"""The author ends the graph himself: `torch.compiler.disable`, `graph_break`.
+"""The code ends the graph deliberately: `torch.compiler.disable`, `graph_break`.
 
 ## What it does
-Finds calls of functions that `torch.compiler.disable` decorates, and of `torch._dynamo.graph_break`.
+Finds calls of functions that are decorated with `torch.compiler.disable`, and of `torch._dynamo.graph_break`.
 
 ## Why it hurts torch.compile
-The function runs eagerly, as asked, and the graph around the call is split in two. With `fullgraph=True` it is an
-error.
+The function runs eagerly, as requested, and the graph around the call is split in two. With `fullgraph=True`,
+it is an error.
 
 ## Use instead
-Leave it if it was put there for a reason. If the reason is gone, remove the decorator; a kernel that Dynamo cannot
-trace fits better behind `torch.library.custom_op`.
+If there is a reason for it, leave it. If the reason no longer exists, remove the decorator. To call a kernel
+that Dynamo cannot trace, `torch.library.custom_op` is a better choice.
 
 ## Limits
-What a disabled function does inside is not looked into.
+The code inside a disabled function is not checked.
 """
 
 from tcready.static.engine.facts import Call

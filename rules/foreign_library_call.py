@@ -1,21 +1,23 @@
-"""A library that computes outside of torch (SciPy, scikit-learn, pandas) is given a tensor.
+"""A tensor is passed to a library that computes outside of torch (SciPy, scikit-learn, pandas).
 
 ## What it does
-Finds calls of functions of `scipy`, `sklearn` and `pandas` with a tensor among their arguments, and of those of
-`scipy` whatever they are given.
+Finds calls of functions of `scipy`, `sklearn` and `pandas` with a tensor among their arguments, and calls of
+functions of `scipy` with any arguments.
 
 ## Why it hurts torch.compile
-The library turns the tensor into an array of its own and computes natively, where Dynamo cannot follow: the
+The library converts the tensor to its own array and computes in native code, which Dynamo cannot trace. The
 graph ends at the call, and a tensor on a GPU would have to be copied first.
 
 ## Use instead
-The operation of torch where there is one; else a registered operator around the call
-(`torch.library.custom_op`), or the call moved behind the compiled region, as matchers of losses usually can be.
+The equivalent operation of torch, if there is one. Otherwise wrap the call in a registered operator
+(`torch.library.custom_op`), or move it after the compiled region; this is usually possible for the matchers
+of losses.
 
 ## Limits
-Functions of NumPy that torch knows are traced and not reported here. Where a function of `scipy` is given neither a
-tensor nor an array, confidence is medium: of 63 that were tried with Python numbers and lists, Dynamo traces 7
-(`scipy.special.softmax`, `scipy.linalg.hadamard`), as they are written in NumPy alone.
+Functions of NumPy that torch knows are traced and not reported here. If a function of `scipy` receives
+neither a tensor nor an array, the confidence is medium: of 63 functions that were tested with Python numbers
+and lists, Dynamo traces 7 (`scipy.special.softmax`, `scipy.linalg.hadamard`), because they are written in
+NumPy only.
 """
 
 from __future__ import annotations

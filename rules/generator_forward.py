@@ -1,18 +1,18 @@
 """The compiled function itself is a generator function.
 
 ## What it does
-Finds a `yield` in the `forward` of the model that is compiled, or in the function that is.
+Finds a `yield` in the `forward` of the compiled model, or in the compiled function.
 
 ## Why it hurts torch.compile
-Dynamo compiles no generator function by itself. The call gives back a plain generator, and all of its code, with the
-functions and modules that it calls, runs eagerly as somebody walks it.
+Dynamo does not compile a generator function that is called directly. The call returns a plain generator, and
+all of its code, with the functions and modules that it calls, runs eagerly as the caller iterates over it.
 
 ## Use instead
 Return a list or a tuple. Or compile what is called between two `yield`s: `self.layer.compile()`.
 
 ## Limits
-A generator function that compiled code calls is traced with it and not reported. Neither is one with a decorator. What
-stands in the compiled one is not looked at.
+A generator function that compiled code calls is traced with that code and is not reported. A generator
+function with a decorator is not reported either. The body of the compiled generator function is not checked.
 """
 
 from tcready.static.engine.facts import Alone

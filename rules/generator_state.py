@@ -1,15 +1,15 @@
 """Seeds, generators or thread counts are set or read in compiled code.
 
 ## What it does
-Finds `torch.manual_seed`, the reading and writing of generator state, `torch.Generator()`, methods of a
-generator, one given to an operator, and process-wide settings such as `torch.set_num_threads`.
+Finds `torch.manual_seed`, reads and writes of generator state, `torch.Generator()`, methods of a generator, a
+generator that is passed to an operator, and process-wide settings such as `torch.set_num_threads`.
 
 ## Why it hurts torch.compile
 They act on the process and not on tensors, so Dynamo skips them and the graph ends at the call.
 
 ## Use instead
-Seed and set up before the compiled region. Draw with `torch.rand` and pass a generator in only if the
-call stays eager.
+Set seeds and generators up before the compiled region. Draw with `torch.rand`, and pass a generator only if
+the call stays eager.
 
 ## Limits
 `torch.set_default_dtype`, `torch.use_deterministic_algorithms` and `torch.set_float32_matmul_precision` are

@@ -1,19 +1,19 @@
-"""A global, class or function attribute is advanced in compiled code.
+"""A global, class or function attribute is incremented in compiled code.
 
 ## What it does
-Finds `global` numbers and class attributes that are advanced from their old value, and any write to an
+Finds `global` numbers and class attributes that are computed from their old value, and any write to an
 attribute of a function.
 
 ## Why it hurts torch.compile
-The old value is guarded, so a count compiles again at every call, up to the limit of 8. Writing to a
-function object is not traced at all: the graph ends there.
+The old value is guarded, so a counter recompiles in each call, up to the limit of 8. Dynamo does not trace a
+write to a function object at all: the graph ends there.
 
 ## Use instead
-Return the number, or keep it in a tensor buffer of the module; count outside of the compiled region.
+Return the number, keep it in a tensor buffer of the module, or count outside of the compiled region.
 
 ## Limits
-Storing a value that does not depend on the old one is harmless for globals and classes. A `nonlocal` number
-compiles once more and is then dynamic.
+For globals and classes, storing a value that does not depend on the old value is harmless. A `nonlocal`
+number causes one recompilation and is dynamic after it.
 """
 
 from collections.abc import Iterator

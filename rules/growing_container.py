@@ -1,18 +1,18 @@
-"""A list held by the module, a global or a closure grows at every call.
+"""A list of the module, a global or a closure grows in each call.
 
 ## What it does
 Finds `append`, `extend`, `insert` and `+=` on lists that outlive the call.
 
 ## Why it hurts torch.compile
-The length of the list is guarded: each call finds it longer than the last one compiled for, and compiles
-again, up to the limit of 8; then the function runs eagerly for good.
+The length of the list is guarded. In each call the list is longer than the compiled code expects, so each
+call recompiles, up to the limit of 8. After that, the function always runs eagerly.
 
 ## Use instead
-Return the value and collect it outside of the compiled region; write into a preallocated buffer by index.
+Return the value and collect it outside of the compiled region, or write into a preallocated buffer by index.
 
 ## Limits
-A list that the same call empties again (`append` then `pop`), or that starts anew in the call (`self.log =
-[]`), is harmless; the first is not recognised.
+A list that the same call empties again (`append` then `pop`), or that is created anew in the call
+(`self.log = []`), is harmless. The rule does not recognize the first case.
 """
 
 from tcready.static.engine.facts import Call, Store

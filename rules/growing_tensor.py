@@ -1,17 +1,17 @@
-"""A tensor held by the module grows at every call (`self.cache = torch.cat([self.cache, x])`).
+"""A tensor of the module grows in each call (`self.cache = torch.cat([self.cache, x])`).
 
 ## What it does
-Finds attributes of lasting objects that are replaced by a concatenation of themselves and something new.
+Finds attributes of long-lived objects that are replaced by a concatenation of themselves and something new.
 
 ## Why it hurts torch.compile
-Each call finds a tensor of another size. The second call compiles again with that dimension dynamic; memory is
-allocated anew at every call, and CUDA graphs cannot be used.
+The tensor has another size in each call. The second call recompiles with that dimension dynamic. Memory is
+allocated again in each call, and CUDA graphs cannot be used.
 
 ## Use instead
-A buffer of the full length, written by index (`self.cache[:, position] = x`, `index_copy_`).
+A buffer of the full length that is written by index (`self.cache[:, position] = x`, `index_copy_`).
 
 ## Limits
-Growing in a helper object whose class is not known, or in a list, is not seen here; lists are TCR312.
+Growth in a helper object whose class is unknown, or in a list, is not found here. TCR312 reports lists.
 """
 
 import ast

@@ -1,18 +1,19 @@
 """A module hook is registered or removed in compiled code.
 
 ## What it does
-Finds `register_forward_hook`, `register_forward_pre_hook`, `register_full_backward_hook` and the like on a module,
-and `handle.remove()`, in code reached from the compiled forward.
+Finds `register_forward_hook`, `register_forward_pre_hook`, `register_full_backward_hook` and similar methods
+on a module, and `handle.remove()`, in code that the compiled forward reaches.
 
 ## Why it hurts torch.compile
-The hook dictionaries belong to the module and the handle is an object that Dynamo does not build: the graph ends at
-both calls, and a hook that is left behind makes the next call compile again.
+The dictionaries of hooks belong to the module, and Dynamo cannot create the handle object. The graph ends at
+both calls, and a hook that is not removed makes the next call recompile.
 
 ## Use instead
-Register before compiling. To look at an inner value, return it, or use `torch.utils.hooks` around the eager module.
+Register hooks before compiling. To inspect an intermediate value, return it, or use `torch.utils.hooks`
+around the eager module.
 
 ## Limits
-`tensor.register_hook` is traced and not reported. What a hook itself does is not looked into.
+`tensor.register_hook` is traced and not reported. The code inside a hook is not checked.
 """
 
 from tcready.static.engine.facts import Call

@@ -1,21 +1,21 @@
-"""A tensor indexes a Python list, or bounds a slice.
+"""A tensor indexes a Python list, or is a bound of a slice.
 
 ## What it does
-Finds a list, tuple or ModuleList indexed by a tensor, slices with a tensor as bound, and a tensor indexed by a tensor
-of one integer that compiled code worked out (`x[scores.argmax()]`).
+Finds a list, tuple or ModuleList that is indexed by a tensor; slices with a tensor as a bound; and a tensor
+that is indexed by a one-integer tensor that compiled code computed (`x[scores.argmax()]`).
 
 ## Why it hurts torch.compile
-Python needs the number, so it is read from the tensor (`Tensor.__index__`): the graph ends there. At a
-slice Dynamo gives up the whole function. A tensor of no dimension is such a number to torch, which reads it too;
-the value of one that comes in as an argument is known.
+Python needs the number, so it is read from the tensor (`Tensor.__index__`), and the graph ends there. At a
+slice, Dynamo skips the whole function, which then runs eagerly. Torch treats a 0-d index tensor as such a
+number and reads it too. If the tensor is an argument of the compiled function, its value is known.
 
 ## Use instead
-`torch.stack(items)[index]` or `index_select`; a mask over the full length for a slice, or a bound that is a
-size. For experts in a ModuleList, compute with stacked weights.
+`torch.stack(items)[index]` or `index_select`. For a slice, use a mask over the full length, or a bound that
+is a size. For experts in a ModuleList, compute with stacked weights.
 
 ## Limits
-A tensor indexed by a row of integers is harmless. Of many tensors nothing tells how many dimensions they have.
-Under `fullgraph=True` a list and a slice are captured if the number stays symbolic.
+A tensor that is indexed by a 1-d tensor of integers is harmless. The number of dimensions is unknown for many
+tensors. Under `fullgraph=True`, a list and a slice are captured if the number stays symbolic.
 """
 
 from __future__ import annotations

@@ -1,20 +1,22 @@
-"""A view of a dict, or an iterator, that was made before the compiled call is walked in it.
+"""A view of a dict, or an iterator, that was created before the compiled call is iterated over in it.
 
 ## What it does
-Finds loops, comprehensions, `next`, `in`, `zip` and `enumerate`, `list`, `tuple`, `sum`, `len`, `max` and `min` over what
-was made in `__init__` or at module level: by `values()` or `items()` of a dict, `parameters()` of a module, `iter`,
-`zip`, `map`, `filter`, `itertools`, a function with a `yield`, or a generator expression.
+Finds loops, comprehensions, `next`, `in`, `zip` and `enumerate`, `list`, `tuple`, `sum`, `len`, `max` and
+`min` over an object that was created in `__init__` or at module level: by `values()` or `items()` of a dict,
+`parameters()` of a module, `iter`, `zip`, `map`, `filter`, `itertools`, a function with a `yield`, or a
+generator expression.
 
 ## Why it hurts torch.compile
-Such a view or iterator from outside is an object of which Dynamo knows no member: it gives up the function that walks it.
-Python would walk an iterator once only, in the first call.
+Dynamo cannot see the items of a view or an iterator that comes from outside. It skips the function that
+iterates over it. In Python, an iterator would also be exhausted after the first call.
 
 ## Use instead
-Keep what it is made of and make it where it is walked, or keep a list of it: both are traced.
+Store the underlying object and create the view or iterator where you iterate over it, or store a list. Both
+are traced.
 
 ## Limits
-Views of keys, `range` and `itertools.count` are traced and not reported. Views that come in as arguments are not known
-to be any.
+Views of keys, `range` and `itertools.count` are traced and not reported. Views that are arguments of the
+compiled function are not recognized.
 """
 
 from __future__ import annotations

@@ -4,15 +4,15 @@
 Finds `register_buffer` and `register_parameter` in code that the compiled forward reaches.
 
 ## Why it hurts torch.compile
-Whether the module has the name is guarded, so the second call compiles again; every copy of the module pays
-it.
+Dynamo guards on whether the module has the name, so the second call recompiles. This happens for every copy
+of the module.
 
 ## Use instead
-Register it in `__init__`, and fill it in the forward (`self.table = ...` or `copy_`) if its content is
-known late.
+Register the tensor in `__init__`. If its content is known only later, fill it in the forward
+(`self.table = ...` or `copy_`).
 
 ## Limits
-Registering over a name that the module had from the start is harmless, and is not told apart.
+Registering under a name that the module already had is harmless. The rule does not distinguish it.
 """
 
 from tcready.static.engine.facts import Call

@@ -1,18 +1,19 @@
-"""A tensor that asks for its gradient is created in the forward.
+"""A tensor that requires a gradient is created in the forward.
 
 ## What it does
-Finds `torch.tensor`, `torch.zeros`, `torch.randn` and other functions that make a tensor, given `requires_grad=True` in
-code that the compiled forward reaches.
+Finds `torch.tensor`, `torch.zeros`, `torch.randn` and other functions that create a tensor, if they are
+called with `requires_grad=True` in code that the compiled forward reaches.
 
 ## Why it hurts torch.compile
-A graph takes leaves of autograd in as inputs and makes none: it ends at the call.
+Leaf tensors of autograd can only be inputs of a graph; a graph cannot create them. It ends at the call.
 
 ## Use instead
-Leave `requires_grad` out: what is made of such a tensor and of parameters has a gradient all the same. A start value
-that is to be learnt is a parameter, made in `__init__`.
+Remove `requires_grad`: what is computed from the tensor and parameters has a gradient anyway. If the tensor
+is an initial value to be trained, make it a parameter in `__init__`.
 
 ## Limits
-`x.new_zeros(..., requires_grad=True)` and its kin are traced and not reported, `x.new_tensor` is.
+`x.new_zeros(..., requires_grad=True)` and similar methods are traced and not reported; `x.new_tensor` is
+reported.
 """
 
 from __future__ import annotations

@@ -1,27 +1,28 @@
-"""A generator or comprehension is run by Python, as another break runs the code around it eagerly.
+"""Python runs a generator or comprehension, because another break makes the function run eagerly.
 
 ## What it does
-Finds generator expressions, functions with a `yield`, those under `contextlib.contextmanager` among them, and
-comprehensions, where Python runs the code that makes them: in a function that another break sends to eager as a
-whole, as one in a loop does, and in helpers that are called from there and hold no tensor, or work none out. Of
-comprehensions those over a list, a dict, `zip`, `enumerate` or the like that hold a tensor, a module or a name of
-torch, before Python 3.12; those over anything but a list, also where a break stands in the comprehension itself. Also
-comprehensions over `enumerate`, views of a dict and the like in which a function is called that breaks. Also calls
-that go through a generator expression at once, by `sum` or a function of the user's, if what they run breaks: to hand
-the generator to Python, Dynamo makes it anew, and lacks the variables that nothing reads behind the call. And calls
-that are given a generator expression as all of their arguments (`f(*(...))`), if they break: what that has walked is
-used up.
+Finds generator expressions, functions with a `yield` (including those under `contextlib.contextmanager`) and
+comprehensions, if Python runs the code that creates them: in a function that runs eagerly as a whole because
+of another break, such as one in a loop, and in helpers that are called from there and hold no tensor, or
+compute none. Before Python 3.12, comprehensions are reported that iterate over a list, a dict, `zip`,
+`enumerate` or similar and hold a tensor, a module or a name of torch; those over anything but a list also if
+the break is in the comprehension itself. Also finds comprehensions over `enumerate`, views of a dict and
+similar objects that call a function which breaks. Also finds calls that consume a generator expression at
+once, through `sum` or a user function, if what they run breaks: to hand the generator to Python, Dynamo must
+recreate it, and does not have the variables that nothing reads after the call. Also finds calls whose only
+arguments are an unpacked generator expression (`f(*(...))`), if they break: its items are already consumed.
 
 ## Why it hurts torch.compile
-Dynamo traces both as part of the function that uses them. Where Python makes one instead, Dynamo is asked to compile it
-by itself: a generator it never does, and a comprehension it gives up as it cannot walk what that is given. What stands
-in it runs as eager code.
+Dynamo traces both as part of the function that uses them. If Python creates one instead, Dynamo has to
+compile it separately. It never compiles a generator that way, and it skips a comprehension because it cannot
+iterate over the argument. Their code runs eagerly.
 
 ## Use instead
-Mend the break that the function around it goes eager by: where that goes, this one goes too.
+Fix the break that makes the function around it run eagerly. If that break is gone, this one is gone too.
 
 ## Limits
-A generator in which a break stands is not reported: the break is, as of a comprehension over a list.
+A generator that contains a break is not reported, because the break is. The same is true of a comprehension
+over a list.
 """
 
 import ast

@@ -1,22 +1,23 @@
 """A logger is used in compiled code.
 
 ## What it does
-Finds methods of `logging.Logger`, the functions of `logging`, and `logging.getLogger` reachable from the
-compiled forward; and tests, comparisons and loops of a logger's attributes (`logger.level == logging.DEBUG`).
+Finds methods of `logging.Logger`, the functions of `logging`, and `logging.getLogger` in code that the
+compiled forward reaches. Also finds tests, comparisons and loops that use an attribute of a logger
+(`logger.level == logging.DEBUG`).
 
 ## Why it hurts torch.compile
-Dynamo does not trace loggers, whatever their level: a `debug` that writes nothing ends the graph like any
-other, and so do `isEnabledFor` and fetching a logger. Nor does it look up an attribute of one: reading and keeping it
-in a name is traced, using it is not.
+Dynamo does not trace loggers, whatever their level. A `debug` that writes nothing ends the graph like any
+other call, and so do `isEnabledFor` and `getLogger`. Dynamo does not look up attributes of a logger either:
+it traces reading an attribute into a variable, but not using it.
 
 ## Use instead
-Log outside of the compiled region, or guard by `if not torch.compiler.is_compiling():`.
-`torch._dynamo.config.ignore_logging_functions.add(logger.info)` drops the line while compiled;
-`reorderable_logging_functions` moves it behind the graph.
+Log outside of the compiled region, or guard the call with `if not torch.compiler.is_compiling():`.
+`torch._dynamo.config.ignore_logging_functions.add(logger.info)` drops the call in compiled code, and
+`reorderable_logging_functions` moves it after the graph.
 
 ## Limits
-An object called `logger` whose class the source does not show is taken for a logger with medium confidence.
-Run-time settings of Dynamo are not seen.
+If the source does not show the class of an object called `logger`, it is assumed to be a logger, with medium
+confidence. Run-time settings of Dynamo are not seen.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """A Python loop runs once for each element of a dimension (`for i in range(x.shape[0])`).
 
 ## What it does
-Finds `for` loops and comprehensions over a `range` of a tensor's size.
+Finds `for` loops and comprehensions over a `range` of a size of a tensor.
 
 ## Why it hurts torch.compile
-Dynamo unrolls the loop: the graph holds one copy of the body for each step, compile time grows with the size, and
-each new size compiles again, up to the limit of 8.
+Dynamo unrolls the loop. The graph contains one copy of the body for each iteration, compile time grows with
+the size, and each new size causes a recompilation, up to the limit of 8.
 
 ## Use instead
-One operation over the whole dimension: broadcasting, `torch.vmap`, `torch.cumsum`, `torch.einsum`; for a true
-recurrence, compile the body and loop outside, or `torch._higher_order_ops.scan`.
+One operation over the whole dimension: broadcasting, `torch.vmap`, `torch.cumsum`, `torch.einsum`. For a true
+recurrence, compile the body and loop outside, or use `torch._higher_order_ops.scan`.
 
 ## Limits
-A dimension that never changes (channels, heads) is unrolled once and for all; which dimensions those are is not
-known.
+A loop over a dimension that never changes (channels, heads) is unrolled only once. The rule does not know
+which dimensions those are.
 """
 
 from tcready.static.engine.facts import Loop

@@ -1,21 +1,23 @@
-"""A member of an enum is used as the number or the text that it is besides.
+"""A member of an enum is used as the number or string that it also is.
 
 ## What it does
-Finds methods of numbers and of texts that are called on a member of an `enum.IntEnum`, of a `class Mode(str, Enum)` and
-the like; a list, a tuple, a size or an `nn.ModuleList` that such a member is the index of; `float` of one; and a text
-member that is walked through, searched or put before another text.
+Finds methods of numbers and strings that are called on a member of an `enum.IntEnum`, of a
+`class Mode(str, Enum)` and similar classes. Also finds such a member as the index of a list, a tuple, a size
+or an `nn.ModuleList`; `float` of a member; and a string member that is iterated over, searched or
+concatenated before another string.
 
 ## Why it hurts torch.compile
-Python takes the member for the number or the text. Dynamo has an object there that can do less: the graph ends at a
-method of it. What an index or `float` does differs between versions: torch 2.13 fails in an endless recursion, which
-comes out of the compiled call as an error.
+Python treats the member as the number or string. In Dynamo it is an object that supports less, and the graph
+ends at a method call on it. The effect of an index or `float` depends on the version: torch 2.13 fails with
+an infinite recursion, and the compiled call raises an error.
 
 ## Use instead
-`.value` behind the member: `self.layers[Kind.WORD.value]`, `self.mode.value.upper()`. Or keep that in `__init__`.
+Append `.value` to the member: `self.layers[Kind.WORD.value]`, `self.mode.value.upper()`. Or store that in
+`__init__`.
 
 ## Limits
-Arithmetic, comparisons between members, f-strings, keys of a dict and `len` are traced, and not reported. Which uses are
-not was tried with each version of torch that tcready has tables for.
+Arithmetic, comparisons between members, f-strings, keys of a dict and `len` are traced and not reported. The
+uses that are not traced were tested with each version of torch that tcready has tables for.
 """
 
 from tcready.rules._members import KINDS, claimed

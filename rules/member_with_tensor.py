@@ -1,21 +1,22 @@
 """A tensor is compared with a member of an enum.
 
 ## What it does
-Finds `==`, `!=`, `<` and their like between a tensor and a member of an `enum.IntEnum`, or of another enum whose
-members are numbers, and `in` over such members.
+Finds `==`, `!=`, `<` and the other comparisons between a tensor and a member of an `enum.IntEnum`, or of
+another enum whose members are numbers, and `in` over such members.
 
 ## Why it hurts torch.compile
-Eager code compares the numbers. Dynamo takes the two for different kinds of things: `tensor == Kind.WORD` is False,
-`!=` is True, whatever the tensor holds, and no word is said of it. A mask made that way is empty. If the code asks
-something of that answer as of a tensor (`.sum()`), or `<` is what it asks for, the function runs as eager code; an
-operation that takes no bool there (`torch.where`) raises.
+Eager code compares the numbers. Dynamo treats the two as objects of different types: `tensor == Kind.WORD` is
+False and `!=` is True, whatever the tensor contains, and there is no warning. A mask that is computed this
+way is empty. If the code then uses the result as a tensor (`.sum()`), or if the comparison is `<`, the
+function runs eagerly. An operation that does not accept a bool there (`torch.where`) raises an error.
 
 ## Use instead
 The number: `tensor == Kind.WORD.value`, or `torch.eq(tensor, Kind.WORD)`.
 
 ## Limits
-Arithmetic with a member, one as an index of a tensor, and comparing it with a size or a number is traced as eager code
-runs it, and not reported. Torch 2.11 compares the numbers, and nothing is reported for it.
+Arithmetic with a member, a member as an index of a tensor, and comparisons with a size or a number have the
+same result as in eager code and are not reported. Torch 2.11 compares the numbers, so nothing is reported for
+it.
 """
 
 from tcready.rules._members import KINDS, claimed

@@ -1,19 +1,21 @@
-"""The message of `torch._check` is text, or is made of objects.
+"""The message of `torch._check` is a string, or depends on objects.
 
 ## What it does
-Finds `torch._check(condition, message)` and its kin whose message is a text, a function that is not defined where the
-code runs, or a lambda that reads a tensor or an object (`self`) of the function around it.
+Finds `torch._check(condition, message)` and similar functions if the message is a string, a function that is
+not defined in the code that runs, or a lambda that reads a tensor or an object (`self`) of the enclosing
+function.
 
 ## Why it hurts torch.compile
-Dynamo puts the check into the graph, with the text of its message, which it works out while tracing. It takes only a
-function that is defined in the compiled code and reads nothing but constants and sizes of what is around it; else the
-graph ends at the call.
+Dynamo puts the check into the graph, together with the text of its message, which it computes while tracing.
+It accepts only a function that is defined in the compiled code and reads nothing from its enclosing scope
+except constants and sizes. Otherwise the graph ends at the call.
 
 ## Use instead
-`torch._check(n > 0, lambda: f"{n} rows")`, with what the message tells in variables of its own: `n = x.shape[0]`.
+`torch._check(n > 0, lambda: f"{n} rows")`, with the values for the message in local variables:
+`n = x.shape[0]`.
 
 ## Limits
-A message that comes in as an argument from code that is not read is taken for a good one.
+A message that is an argument from code that is not read is assumed to be valid.
 """
 
 from tcready.static.engine.facts import CheckMessage

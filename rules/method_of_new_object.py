@@ -1,21 +1,21 @@
-"""A method of an object that the compiled function has just made breaks the graph.
+"""A method of an object that the compiled function has just created breaks the graph.
 
 ## What it does
-Finds calls of a method of an object of a class of your own, where another break stands in what the call runs, and the
-function that makes the call has made the object itself, or been given it by what it called, with no break in between.
-What breaks behind it in that function is not met.
+Finds calls of a method of an instance of your own class, if the call runs code with another break, and if the
+calling function created the object itself, or received it from a function that it called, without a break in
+between. Later breaks in that function do not occur.
 
 ## Why it hurts torch.compile
-At a break Dynamo hands what it has so far over to Python, also the method that is being called. It has no way to write
-down a method that is bound to an object which does not exist yet: the whole function runs eagerly.
+At a break, Dynamo hands its state over to Python, including the method that is being called. It cannot
+reconstruct a method that is bound to an object that does not exist yet, so the whole function runs eagerly.
 
 ## Use instead
-Mend the break in the method. Or make the object where the model is built, or call the method by its class
-(`Scaler.scale(scaler, x)`), or as `scaler(x)`: a `__call__` is handed over with its object.
+Fix the break in the method. Or create the object when the model is built, or call the method through its
+class (`Scaler.scale(scaler, x)`), or as `scaler(x)`: a `__call__` is handed over with its object.
 
 ## Limits
-Methods that are kept in a variable or passed on, static methods and calls in a loop are not reported. An attribute that
-a method reads counts as part of the call.
+Methods that are stored in a variable or passed on, static methods and calls in a loop are not reported. An
+attribute that a method reads counts as part of the call.
 """
 
 from tcready.static.engine.facts import OfNew

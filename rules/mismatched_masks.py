@@ -1,19 +1,20 @@
-"""Attention of torch is given masks of two kinds, of which it warns while it is traced.
+"""Attention of torch is called with two types of masks, which causes a warning while it is traced.
 
 ## What it does
-Finds calls of `nn.MultiheadAttention`, `nn.Transformer` and its encoders, decoders and layers that are given a mask
-of numbers and a padding mask of truths, or the other way round.
+Finds calls of `nn.MultiheadAttention`, `nn.Transformer` and its encoders, decoders and layers with a float
+mask and a boolean padding mask, or the other way round.
 
 ## Why it hurts torch.compile
-Torch calls `warnings.warn` where the two are brought together. Dynamo skips that function: the graph ends at the
+Torch calls `warnings.warn` when it combines the two. Dynamo skips that function, so the graph ends at the
 call of the module.
 
 ## Use instead
-Masks of one kind: `torch.ones(n, n, dtype=torch.bool).triu(1)` for a causal mask beside a padding mask of truths, or
-`padding.float().masked_fill(padding, float("-inf"))` beside a causal mask of numbers.
+Masks of one type: `torch.ones(n, n, dtype=torch.bool).triu(1)` as the causal mask with a boolean padding
+mask, or `padding.float().masked_fill(padding, float("-inf"))` with a float causal mask.
 
 ## Limits
-Only masks whose kind the source tells. Numbers of two widths are warned of too, and not found.
+Only masks whose type the source shows are checked. Two float masks of different precision also cause a
+warning, which this rule does not find.
 """
 
 from collections.abc import Iterator

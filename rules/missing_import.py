@@ -1,20 +1,20 @@
 """A package that is not installed is imported, inside a `try`, in compiled code.
 
 ## What it does
-Finds `import` and `from ... import` of packages that are not where torch is, inside a `try` that the compiled forward
-reaches: the usual way to use an optional package if it is there.
+Finds `import` and `from ... import` of packages that are not installed in the environment of torch, inside a
+`try` that the compiled forward reaches. This is the usual pattern for an optional package.
 
 ## Why it hurts torch.compile
-Eager code catches the ImportError and goes on. Dynamo cannot trace an import that fails: it gives up the function that
-the `try` stands in, since a graph cannot end inside of one.
+Eager code catches the ImportError and continues. Dynamo cannot trace an import that fails. It skips the whole
+function that contains the `try`, because a graph cannot end inside a `try`.
 
 ## Use instead
-Try the import once, at the top of the file, and keep whether it came out: `if attention is not None:` in the forward is
-decided while Dynamo traces.
+Try the import once, at the top of the file, and store the result: `if attention is not None:` in the forward
+is evaluated while Dynamo traces.
 
 ## Limits
-What is installed is what stands beside the torch that tcready finds. An import outside of a `try` is not reported: it
-raises in eager code, too.
+A package counts as installed if it is in the environment of the torch that tcready finds. An import outside
+of a `try` is not reported, because it raises an error in eager code too.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """A module counts its calls in a Python number (`self.step += 1`).
 
 ## What it does
-Finds attributes of modules and other lasting objects that are advanced in the compiled forward: an int,
-which is told as an error, or a float or bool.
+Finds attributes of modules and other long-lived objects that the compiled forward increments: an int, which
+is reported as an error, or a float or bool.
 
 ## Why it hurts torch.compile
-Dynamo guards on the number's value, even if nothing uses it. An int that changes at every call compiles
-at every call, up to the limit of 8, and then runs eagerly for good. A float compiles once more and is then
-dynamic.
+Dynamo guards on the value of the number, even if nothing uses it. An int that changes in each call causes a
+recompilation in each call, up to the limit of 8. After that, the function always runs eagerly. A float causes
+one recompilation and is dynamic after it.
 
 ## Use instead
-A tensor buffer (`self.register_buffer("step", torch.zeros((), dtype=torch.long))` and `self.step += 1`);
-count outside of the compiled region; or `torch._dynamo.config.allow_unspec_int_on_nn_module = True`.
+A tensor buffer (`self.register_buffer("step", torch.zeros((), dtype=torch.long))` and `self.step += 1`). Or
+count outside of the compiled region, or set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`.
 
 ## Limits
-A counter under `if self.training:` counts only in training. Assigning a value that does not depend on the
-old one is harmless.
+A counter under `if self.training:` counts only in training. Assigning a value that does not depend on the old
+value is harmless.
 """
 
 from __future__ import annotations

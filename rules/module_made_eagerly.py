@@ -1,21 +1,22 @@
-"""A module is made in compiled code, and another break makes Python run its constructor.
+"""A module is constructed in compiled code, and another break makes Python run its constructor.
 
 ## What it does
-Finds the first use of the module, mostly the call of `super().__init__()`, in the constructors of modules that are made
-in the forward, where something in the making breaks, or where all of the function that makes the module runs as
-eager code.
+Finds the first use of the module, usually the call of `super().__init__()`, in the constructors of modules
+that the forward constructs, if something in the construction breaks, or if the whole function that constructs
+the module runs eagerly.
 
 ## Why it hurts torch.compile
-Dynamo traces the making of a module as part of the function that makes it. A break ends that, and Python calls the
-constructor: Dynamo looks at it by itself then, meets a module with nothing set on it, and gives the function up. So
-does each constructor of a base class, up to the one of `nn.Module`.
+Dynamo traces the construction of a module as part of the function that constructs it. A break ends that, and
+Python calls the constructor. Dynamo then compiles the constructor separately, finds a module without any
+attributes, and skips the function. The same happens in each constructor of a base class, up to the one of
+`nn.Module`.
 
 ## Use instead
-Make the module in `__init__`, once; or a plain object or a function if it holds no state. Where the other break goes,
-this one goes too.
+Construct the module once, in `__init__`. If it holds no state, use a plain object or a function. If you
+remove the other break, this one disappears too.
 
 ## Limits
-A constructor that is traced to its end does not break and is not reported.
+A constructor that is traced completely does not break and is not reported.
 """
 
 from tcready.static.engine.facts import Initialised

@@ -1,20 +1,22 @@
 """A function of a compiled Python extension (pybind, Cython, C API) is called.
 
 ## What it does
-Finds calls of what stands in a compiled extension module of an installed package, whatever it is given; and calls
-with tensor arguments of functions whose module is, by its name, one: `_C`, `_ext`, `my_cuda`, `my_cpp`, `my_ext`.
+Finds calls of functions in a compiled extension module of an installed package, with any arguments. Also
+finds calls with tensor arguments of functions whose module looks like an extension by its name: `_C`, `_ext`,
+`my_cuda`, `my_cpp`, `my_ext`.
 
 ## Why it hurts torch.compile
 Dynamo finds no source to trace and no registered operator, so it ends the graph at each call.
 
 ## Use instead
-Register it as an operator, which Dynamo keeps in the graph: `@torch.library.custom_op("mylib::op",
-mutates_args=())` over a function that calls the extension, and `@op.register_fake` over one that returns an
-empty tensor of the result's shape and dtype. `op.register_autograd` gives it a backward.
+Register it as an operator, which Dynamo keeps in the graph:
+`@torch.library.custom_op("mylib::op", mutates_args=())` on a function that calls the extension, and
+`@op.register_fake` on a function that returns an empty tensor with the shape and dtype of the result.
+`op.register_autograd` adds a backward.
 
 ## Limits
-Where only the module's name tells it, confidence is medium. `torch._C` and functions behind `torch.ops`
-are not meant.
+If the name of the module is the only evidence, the confidence is medium. `torch._C` and functions in
+`torch.ops` are not reported.
 """
 
 import re

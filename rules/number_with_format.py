@@ -1,19 +1,19 @@
-"""A number that Dynamo may make symbolic is written with a format specification.
+"""A number that may be symbolic in Dynamo is formatted with a format specification.
 
 ## What it does
-Finds f-strings with a format specification (`f"{x.shape[0]:3d}"`) and calls of `format` for a size of a tensor; for
-torch 2.14 and later also for a number that comes from `.item()` or is an argument of `forward` that is annotated as
-int or float.
+Finds f-strings with a format specification (`f"{x.shape[0]:3d}"`) and calls of `format` for a size of a
+tensor. For torch 2.14 and later, also finds those for a number that comes from `.item()` or is an argument of
+`forward` that is annotated as int or float.
 
 ## Why it hurts torch.compile
-At the second call with another value Dynamo takes the number for a symbol, and formats the symbol as if it were text.
-The call raises `InternalTorchDynamoError: ValueError: Unknown format code`. The first call works.
+In the second call with another value, Dynamo makes the number symbolic, and formats the symbol as if it were
+a string. The call raises `InternalTorchDynamoError: ValueError: Unknown format code`. The first call works.
 
 ## Use instead
-`f"{n}"` without a specification, or `"%3d" % n`; or the text made outside of what is compiled.
+`f"{n}"` without a specification, or `"%3d" % n`. Or create the string outside of the compiled code.
 
 ## Limits
-Whether a second call comes with another value is not in the source.
+The source does not show whether a second call has another value.
 """
 
 import ast

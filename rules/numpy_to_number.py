@@ -1,30 +1,31 @@
-"""A numpy array is turned into a Python number in compiled code.
+"""A numpy array is converted to a Python number in compiled code.
 
 ## What it does
-Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
-one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), where torch takes a number (`F.conv1d(x, w, dilation=rates[0])`),
-as a bound of `range` or of a slice, as a place in a list and as the test of an `if`; `np.array`, `np.mean` and their like
-of a list in which arrays, or numbers that numpy makes while tracing (`[np.sqrt(2), 1]`), stand beside numbers, or in
-further lists; `any`, `all`, `in`, sorting and comparisons of lists
-over arrays or their members; whatever is asked of an array of text.
+Finds `int`, `float`, `bool`, `complex` and functions of `math` called with a numpy array, and `.item()` and
+`.tolist()` on one. Finds an array as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), as an argument for which
+torch takes a number (`F.conv1d(x, w, dilation=rates[0])`), as a bound of `range` or of a slice, as an index
+of a list and as the condition of an `if`. Finds `np.array`, `np.mean` and similar functions of a list that
+mixes numbers with arrays, or with numbers that numpy computes while tracing (`[np.sqrt(2), 1]`), or that
+nests them in further lists. Finds `any`, `all`, `in`, sorting and comparisons of lists over arrays or their
+items, and any use of an array of strings.
 
 ## Why it hurts torch.compile
-Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
-the graph ends here. That holds for `np.prod(x.shape)` too: the sizes are known, what is computed of them by
-numpy is not. A list that is nothing but arrays is stacked; of any other, torch would have to read the
-values. An array of text is no tensor: Dynamo cannot take it in.
+Dynamo translates numpy code to tensor code. An array is a tensor to it, so its value must be read back, and
+the graph ends there. The same is true of `np.prod(x.shape)`: the sizes are known, but what numpy computes
+from them is not. A list that contains only arrays is stacked; for any other list, torch would have to read
+the values. An array of strings cannot be a tensor, so Dynamo cannot represent it.
 
 ## Use instead
-Keep the array, or better the tensor it came from; `math` for numbers that are known while tracing
-(`math.prod(x.shape)` for `int(np.prod(x.shape))`); a list for text.
+Keep the array, or preferably the tensor that it was made from. For numbers that are known while tracing, use
+`math` (`math.prod(x.shape)` instead of `int(np.prod(x.shape))`). For strings, use a list.
 
 ## Limits
-Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
-numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`, `np.array(0.5)`) stays known while tracing, but for a branch on
-it and what `math` rounds or asks of it. A number
-that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
-made of it is an array. Of whole numbers alone numpy makes a whole number
-while tracing (`np.round(4)`, `np.maximum(n, 2)`): that is reported where Python needs a number.
+Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy computes from single
+numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`, `np.array(0.5)`) stays known while tracing, except for
+a branch on it and for the functions of `math` that round it or test it. A number that numpy computed before
+(`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; a result that is
+computed from it is an array. From integers alone, numpy computes an integer while tracing (`np.round(4)`,
+`np.maximum(n, 2)`): that is reported where Python needs a number.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""A call that an older torch does not trace, though the newest does.
+"""A call is used that the selected torch does not trace, but a newer torch does.
 
 ## What it does
-Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch was seen to
-trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub` and what calls
-them, `eval` and `locals`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a
-`contextvars.ContextVar`.
+For the torch that `--torch-version` names or that is installed, finds calls that only a later torch was
+observed to trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and
+`sub` and what calls them, `eval` and `locals`; before 2.14 `random.random`, `sample` and `shuffle`, and
+reading a `contextvars.ContextVar`.
 
 ## Why it hurts torch.compile
 An older Dynamo ends the graph at the call.
 
 ## Use instead
-A newer torch; or the result computed before the model is compiled, in `__init__`.
+A newer torch. Or compute the result before the model is compiled, in `__init__`.
 
 ## Limits
-What was measured is torch 2.11 to 2.15; for a version between them the older is taken. `copy.deepcopy` of
-a tensor or a module breaks with any version and has a rule of its own.
+Torch 2.11 to 2.15 were tested. For a version between them, the results of the older one apply.
+`copy.deepcopy` of a tensor or a module breaks the graph with any version; TCR321 reports it.
 """
 
 from tcready.static.engine.facts import Call

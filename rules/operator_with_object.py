@@ -1,22 +1,23 @@
-"""An operator that the class of an object overloads, between that object and a tensor.
+"""An operator that a class overloads is used between an instance of the class and a tensor.
 
 ## What it does
-Finds `+`, `@`, `*` and every other arithmetic operator between a tensor and an object whose class has a method for
-it (`__add__`, `__rmatmul__`), the forms with `=` and the functions of `operator` too; `@` also between such an object and
-anything else.
+Finds `+`, `@`, `*` and every other arithmetic operator between a tensor and an object whose class has a
+method for it (`__add__`, `__rmatmul__`), including augmented assignments (`+=`) and the functions of
+`operator`. Also finds `@` between such an object and anything else.
 
 ## Why it hurts torch.compile
-Where one side is a tensor, Dynamo takes the operator for the one of tensors and puts it into the graph, which cannot
-hold the other side. It does not come to the method of the class. The function that the operator is written in
-runs as eager code, whole.
+If one operand is a tensor, Dynamo assumes the operator of tensors and puts it into the graph, which cannot
+contain the other operand. It never calls the method of the class. The whole function that contains the
+operator runs eagerly.
 
 ## Use instead
-A method that is called by its name: `rotation.apply(x)` in place of `rotation @ x`. The operator may stay for eager
-code and call that method.
+A method that is called by name: `rotation.apply(x)` instead of `rotation @ x`. The operator can remain for
+eager code and call that method.
 
 ## Limits
-Comparisons are traced, and so are all operators but `@` between two such objects, or with a number. So are named
-tuples, members of an enum, subclasses of `int` and `float`, and classes with a `__torch_function__`.
+Comparisons are traced. All operators except `@` are traced between two such objects, or with a number. Named
+tuples, members of an enum, subclasses of `int` and `float`, and classes with a `__torch_function__` are
+traced too.
 """
 
 from tcready.static.engine.facts import Overloaded

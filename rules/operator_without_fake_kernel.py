@@ -1,21 +1,22 @@
-"""A custom operator (`torch.ops.ns.op`) is called whose fake kernel is not in sight.
+"""A custom operator (`torch.ops.ns.op`) is called, and no fake kernel for it is found.
 
 ## What it does
 Finds calls of `torch.ops.<namespace>.<op>` outside of torch's own namespaces, and of functions that
-`torch.library.custom_op` made operators of, unless the analysed sources register a fake kernel for it.
+`torch.library.custom_op` turned into operators, unless the analyzed sources register a fake kernel.
 
 ## Why it hurts torch.compile
-Dynamo runs the operator on tensors without data to learn the result's shape. Without a fake kernel it
-cannot, and the graph ends at each call; if Python made the operator, the compiled call raises.
+Dynamo runs the operator on fake tensors to determine the shape of the result. Without a fake kernel it
+cannot, and the graph ends at each call. If the operator was defined in Python, the compiled call raises an
+error.
 
 ## Use instead
-`@torch.library.register_fake("mylib::op")` over a function that returns an empty tensor of the result's
-shape and dtype; `torch.library.opcheck` tests it. In C++, a `Meta` kernel does the same.
+`@torch.library.register_fake("mylib::op")` on a function that returns an empty tensor with the shape and
+dtype of the result. `torch.library.opcheck` tests it. In C++, use a `Meta` kernel.
 
 ## Limits
-A library may register its fake kernels where this analysis does not look (C++, an installed package), so
-confidence is medium. Of operators that Python makes, those are known that a decorator `torch.library.custom_op("ns::op",
-...)` makes; without `register_fake` the compiled call raises.
+A library may register its fake kernels where this analysis does not look (C++, an installed package), so the
+confidence is medium. Of operators defined in Python, the rule knows those that a decorator
+`torch.library.custom_op("ns::op", ...)` defines; without `register_fake`, the compiled call raises an error.
 """
 
 from __future__ import annotations

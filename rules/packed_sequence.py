@@ -1,15 +1,15 @@
-"""A packed sequence is made or unpacked in compiled code.
+"""A packed sequence is created or unpacked in compiled code.
 
 ## What it does
-Finds `pack_padded_sequence`, `pack_sequence` and `pad_packed_sequence` of `torch.nn.utils.rnn` reached from the
-compiled forward.
+Finds `pack_padded_sequence`, `pack_sequence` and `pad_packed_sequence` of `torch.nn.utils.rnn` in code that
+the compiled forward reaches.
 
 ## Why it hurts torch.compile
-How much is packed depends on lengths that are data, and Dynamo skips these functions: the graph ends at the
-call.
+The size of a packed sequence depends on lengths, which are data. Dynamo skips these functions, so the graph
+ends at the call.
 
 ## Use instead
-Padded tensors and a mask; pack outside of the compiled region.
+Padded tensors and a mask. Or pack outside of the compiled region.
 
 ## Limits
 `pad_sequence` is traced and not reported.

@@ -1,16 +1,16 @@
-"""A parameter, or a layer that holds parameters, is created in the forward.
+"""A parameter, or a layer that has parameters, is created in the forward.
 
 ## What it does
-Finds `nn.Parameter`, `nn.Linear`, convolutions, norms, embeddings and other layers with parameters
-constructed in code that the compiled forward reaches, and modules made there that hold an `nn.Buffer`.
+Finds `nn.Parameter`, `nn.Linear`, convolutions, norms, embeddings and other layers with parameters that are
+constructed in code that the compiled forward reaches, and modules constructed there that have an `nn.Buffer`.
 
 ## Why it hurts torch.compile
-Dynamo does not create parameters inside a graph: it ends there. And such a layer is new, untrained and
-unregistered at every call.
+Dynamo does not create parameters inside a graph, so the graph ends there. In addition, such a layer is new,
+untrained and unregistered in each call.
 
 ## Use instead
-Create it in `__init__`; for late shapes `nn.LazyLinear`; `F.layer_norm`, `F.linear` with plain tensors
-if no weight is learnt.
+Create it in `__init__`. If a shape is known only later, use `nn.LazyLinear`. If no weight is trained, use
+`F.layer_norm` or `F.linear` with plain tensors.
 
 ## Limits
 Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses, norms with `affine=False` or

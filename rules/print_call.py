@@ -1,19 +1,19 @@
 """`print` is called in compiled code.
 
 ## What it does
-Finds `print` (and `pprint.pprint`) reachable from the compiled forward.
+Finds `print` (and `pprint.pprint`) in code that the compiled forward reaches.
 
 ## Why it hurts torch.compile
-Printing is a side effect that a graph cannot hold: Dynamo ends the graph, prints, and starts a new one
-behind it. Inside a loop, a `try` or a `with` block the whole function runs eagerly.
+Printing is a side effect that a graph cannot contain. Dynamo ends the graph, prints, and starts a new graph
+after it. Inside a loop, a `try` or a `with` block, the whole function runs eagerly.
 
 ## Use instead
-Guard it by `if not torch.compiler.is_compiling():`; print outside of the compiled region; remove it; or set
-`torch._dynamo.config.reorderable_logging_functions.add(print)` to print after the graph.
+Guard it with `if not torch.compiler.is_compiling():`, print outside of the compiled region, or remove it. To
+print after the graph has run, call `torch._dynamo.config.reorderable_logging_functions.add(print)`.
 
 ## Limits
-A `print` behind a flag that is false, or guarded by `is_compiling()`, is harmless.
-`reorderable_logging_functions` is a run-time setting this rule does not see.
+A `print` under a flag that is false, or guarded by `is_compiling()`, is harmless.
+`reorderable_logging_functions` is a run-time setting that this rule does not see.
 """
 
 from __future__ import annotations

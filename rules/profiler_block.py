@@ -1,17 +1,18 @@
 """A profiler range or a profiler is entered in compiled code.
 
 ## What it does
-Finds `with torch.profiler.record_function(...)`, its autograd twin and `with torch.profiler.profile(...)`.
+Finds `with torch.profiler.record_function(...)`, its equivalent in autograd, and
+`with torch.profiler.profile(...)`.
 
 ## Why it hurts torch.compile
-Dynamo leaves the block out without a word: what is inside it is compiled as if it were not there, so the label is
-missing from every profile.
+Dynamo silently drops the block. Its body is compiled as if the block were not there, so the label is missing
+from every profile.
 
 ## Use instead
-Put the range around the compiled call, or around a part that is compiled by itself.
+Put the range around the compiled call, or around a part that is compiled separately.
 
 ## Limits
-Results are the same; only the label or the profile is lost.
+Results are the same. Only the label or the profile is lost.
 """
 
 from tcready.static.engine.facts import With
@@ -35,7 +36,7 @@ RULE = Rule(
     facts=(With,),
     check=check,
     no_rewrite="What is to be measured is for its author to say: put the block around the compiled call, or take it out.",
-    unproved="the results are eager's: what is missing is a label in a profile",
+    unproved="the results are those of eager code, and only a label in a profile is missing",
     page=__doc__,
     bad=(
         Sample(

@@ -1,23 +1,24 @@
-"""Python's or numpy's random numbers are drawn in compiled code.
+"""Random numbers of Python or numpy are drawn in compiled code.
 
 ## What it does
-Finds draws from `random`, scalar draws from `numpy.random`, any call of a method of a numpy generator
-(`np.random.default_rng()`, `np.random.RandomState()`), and what is done with the draws that Dynamo does
-capture (`random.randint`, `random.uniform`): branches, arithmetic with other numbers, sizes, indices, `range`.
-Array draws such as `np.random.randn(8)` are told as a change of meaning.
+Finds draws from `random`, scalar draws from `numpy.random`, and any method call on a numpy generator
+(`np.random.default_rng()`, `np.random.RandomState()`). Dynamo captures some draws (`random.randint`,
+`random.uniform`); the rule finds branches, arithmetic with other numbers, sizes, indices and `range` that use
+those. Array draws such as `np.random.randn(8)` are reported as a wrong result.
 
 ## Why it hurts torch.compile
-Most generators are skipped: the graph ends at the call, and the number drawn becomes a guard on the next
-graph, so every call may compile again. The captured ones give a symbolic number that no branch can decide.
-Arrays are drawn by torch's generator instead: `np.random.seed` no longer decides what comes out.
+Dynamo skips most generators. The graph ends at the call, and the number becomes a guard on the next graph, so
+each call may recompile. A captured draw is a symbolic number, which cannot decide a branch. Arrays are drawn
+by the generator of torch instead, so `np.random.seed` no longer determines the result.
 
 ## Use instead
-`torch.rand` and its kin, kept as tensors (`torch.where(torch.rand(()) < p, a, b)`); draw outside and pass
-the number as a tensor.
+`torch.rand` and related functions, with the result kept as a tensor
+(`torch.where(torch.rand(()) < p, a, b)`). Or draw outside and pass the number as a tensor.
 
 ## Limits
-`random.randint`, `random.uniform` and `random.randrange` are captured and drawn anew at each call: arithmetic with
-tensors is traced. Other functions of torch that read such a number (`torch.roll`) are not reported.
+`random.randint`, `random.uniform` and `random.randrange` are captured and drawn again in each call:
+arithmetic with tensors is traced. Other functions of torch that read such a number (`torch.roll`) are not
+reported.
 """
 
 from __future__ import annotations

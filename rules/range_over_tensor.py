@@ -1,18 +1,18 @@
-"""`range` is given a tensor.
+"""`range` is called with a tensor.
 
 ## What it does
 Finds calls of `range` with a tensor argument.
 
 ## Why it hurts torch.compile
-The number of rounds has to be read from the tensor. Dynamo cannot do that while tracing: it ends the graph
-at the call, and each new number compiles the rest again.
+The number of iterations must be read from the tensor. Dynamo cannot do that while tracing. It ends the graph
+at the call, and each new number recompiles the rest.
 
 ## Use instead
-A bound that is a Python number or a size (`x.shape[0]`); a mask over the longest case; or `torch.arange`
-if the loop only counted positions.
+A bound that is a Python number or a size (`x.shape[0]`), or a mask over the maximum length. If the loop only
+counts positions, use `torch.arange`.
 
 ## Limits
-`range(int(t))` and `range(t.item())` break at the conversion and are told there.
+`range(int(t))` and `range(t.item())` break the graph at the conversion. TCR203 and TCR201 report those.
 """
 
 from tcready.static.engine.facts import Call

@@ -1,22 +1,23 @@
 """`nn.LSTM`, `nn.GRU` or `nn.RNN` is used.
 
 ## What it does
-Finds places where code gets hold of an `nn.LSTM`, `nn.GRU` or `nn.RNN`, or of an object of a class that derives from
-one: it calls it, reads its attributes (a method of such a class reads `self`), asks whether a module has one, hands one
-on to a function, asks whether it is there, or goes through the parameters of a module that holds one.
+Finds code that accesses an `nn.LSTM`, `nn.GRU` or `nn.RNN`, or an instance of a subclass: it calls the
+module, reads its attributes (a method of such a class reads `self`), tests whether another module has one,
+passes it to a function, tests whether it exists, or iterates over the parameters of a module that contains
+one.
 
 ## Why it hurts torch.compile
-Dynamo does not trace these modules by default. Until torch 2.14 it gives up the whole function that touches one, be it
-to read `self.lstm.num_layers` or for `if self.lstm is not None`, and everything in that function runs eagerly. Since
-torch 2.15 the graph ends where one is called or an attribute of it is used; keeping one or comparing it with None is
-traced.
+Dynamo does not trace these modules by default. Until torch 2.14, it skips the whole function that accesses
+one, even to read `self.lstm.num_layers` or for `if self.lstm is not None`, and everything in that function
+runs eagerly. Since torch 2.15, the graph ends where such a module is called or an attribute of it is used;
+storing it or comparing it with None is traced.
 
 ## Use instead
-Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = True` captures it;
-`nn.LSTMCell` and its kin in a loop of fixed length are traced.
+Compile the parts around the recurrent layer. Or set `torch._dynamo.config.allow_rnn = True`, which captures
+it. `nn.LSTMCell` and the other cells in a loop of fixed length are traced.
 
 ## Limits
-`allow_rnn` is seen where the files set it, and nowhere else.
+`allow_rnn` is recognized only if the analyzed files set it.
 """
 
 from collections.abc import Iterator

@@ -1,22 +1,22 @@
-"""The compiled function returns an object that Dynamo cannot make again.
+"""The compiled function returns an object that Dynamo cannot reconstruct.
 
 ## What it does
-Finds objects of a class of your own that are made in the compiled function and returned from it, by themselves or in a
-tuple, list or dict, and that hold one of their own methods (`self.run = self.fast`), or a lambda that is the default of
-a parameter of their `__init__`.
+Finds instances of your own classes that the compiled function creates and returns, directly or in a tuple,
+list or dict, if they hold one of their own methods (`self.run = self.fast`), or a lambda that is the default
+of a parameter of their `__init__`.
 
 ## Why it hurts torch.compile
-Behind the graph Dynamo makes the object again, attribute by attribute. It has no way to write down a method that is
-bound to a new object, nor a function that stands nowhere but in the defaults of another: what comes behind the last
-operation that was traced runs eagerly, with the `return`.
+After the graph, Dynamo reconstructs the object, attribute by attribute. It cannot reconstruct a method that
+is bound to a new object, or a function that exists only in the defaults of another function. The code after
+the last traced operation runs eagerly, including the `return`.
 
 ## Use instead
-Return tensors, and make the object where the model is called; or choose the method where it is called; or let the
-parameter be None by default, and a function of the module be what None stands for.
+Return tensors, and create the object where the model is called. Or select the method where it is called. Or
+let the default of the parameter be None, and replace None by a function of the module.
 
 ## Limits
-An object that stands in a variable when another break ends the graph is not reported. A function that is given by name
-as a default is not told from one that is passed in, which Dynamo takes.
+An object in a local variable is not reported if another break ends the graph. The rule does not distinguish a
+default that is a named function from a function that is passed in, which Dynamo accepts.
 """
 
 from tcready.static.engine.facts import Returned

@@ -1,19 +1,19 @@
-"""TorchScript is made or called in compiled code.
+"""TorchScript is created or called in compiled code.
 
 ## What it does
 Finds calls of modules from `torch.jit.load`, and `torch.jit.script`, `trace` and `freeze`, or
-`torch.fx.symbolic_trace`, reached from the compiled forward.
+`torch.fx.symbolic_trace`, in code that the compiled forward reaches.
 
 ## Why it hurts torch.compile
-TorchScript is compiled code of another compiler, which Dynamo does not look into: a scripted module turns
-the function that calls it eager, making one ends the graph.
+TorchScript is the output of another compiler, which Dynamo does not trace. A function that calls a scripted
+module runs eagerly, and creating a scripted module ends the graph.
 
 ## Use instead
-Keep the Python module and compile that. TorchScript functions (`@torch.jit.script` over a function of
-tensors) stay in the graph.
+Keep the Python module and compile that. TorchScript functions (`@torch.jit.script` on a function of tensors)
+stay in the graph.
 
 ## Limits
-A scripted module that comes in as an argument without an annotation is not known to be one.
+A scripted module that is an argument without an annotation is not recognized.
 """
 
 from tcready.rules._names import instance_called

@@ -1,16 +1,17 @@
-"""A `types.SimpleNamespace` is made or written in compiled code.
+"""A `types.SimpleNamespace` is created or modified in compiled code.
 
 ## What it does
-Finds calls of `types.SimpleNamespace` and writes to attributes of one, also through `setattr`.
+Finds calls of `types.SimpleNamespace` and writes to attributes of an instance, also through `setattr`.
 
 ## Why it hurts torch.compile
-Dynamo does not model the class: making one ends the graph, and so does each attribute that is set on it.
+Dynamo does not model the class. Creating an instance ends the graph, and so does each attribute that is set
+on it.
 
 ## Use instead
-A dataclass, a plain class or a dict: all three are traced, reading and writing.
+A dataclass, a plain class or a dict. Dynamo traces reads and writes of all three.
 
 ## Limits
-Reading attributes of a namespace that was made outside is traced and not reported.
+Reading attributes of a namespace that was created outside is traced and not reported.
 """
 
 from tcready.static.engine.facts import Call, Store

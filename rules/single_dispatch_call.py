@@ -1,18 +1,18 @@
 """A `functools.singledispatch` function is called in compiled code.
 
 ## What it does
-Finds calls of functions that `functools.singledispatch` decorates.
+Finds calls of functions that are decorated with `functools.singledispatch`.
 
 ## Why it hurts torch.compile
-The look-up goes through a weak dictionary that fills at the first call of each type. For a number, a text or None the
-graph ends there; for a tensor the table is guarded while it is still empty, so the second call compiles again. A list,
-a dict or another object is looked up while tracing.
+The lookup uses a weak dictionary that is filled at the first call with each type. For a number, a string or
+None, the graph ends there. For a tensor, the dictionary is guarded while it is still empty, so the second
+call recompiles. For a list, a dict or another object, the lookup happens while tracing.
 
 ## Use instead
 `isinstance` tests, or a dict from type to function that is complete before the first call.
 
 ## Limits
-What the implementations do is not looked into.
+The rule does not check what the implementations do.
 """
 
 from tcready.static.engine.facts import Call

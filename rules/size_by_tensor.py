@@ -1,22 +1,24 @@
-"""A tensor gives a size or a number: `torch.zeros(lengths.max())`, `x.clamp(0, x.max())`.
+"""A tensor is used as a size or a number: `torch.zeros(lengths.max())`, `x.clamp(0, x.max())`.
 
 ## What it does
 Finds factory functions, `view`, `reshape`, `expand`, `repeat`, `narrow`, `split`, `roll` and `F.pad` with a
-tensor that was computed as a size; and any operation with such a tensor where none of its forms takes one:
-`torch.roll(x, shift)`, `x.new_full((2,), fill)`, `torch.add(x, y, alpha=a)`, `F.one_hot(x, count)`.
+computed tensor as a size. Also finds any operation with such a tensor as an argument that no overload accepts
+as a tensor: `torch.roll(x, shift)`, `x.new_full((2,), fill)`, `torch.add(x, y, alpha=a)`,
+`F.one_hot(x, count)`.
 
 ## Why it hurts torch.compile
-The size, the dimension or the factor has to be a number while tracing, so the tensor's value is read: the
+The size, the dimension or the factor must be a number while tracing. The value of the tensor is read, so the
 graph ends here.
 
 ## Use instead
-A size that is known (`x.shape[1]`, a maximum from the configuration) and a mask; or the number passed in as
-an argument. Arithmetic on tensors instead of a factor: `x + a * y`, `torch.minimum(x.clamp(min=0), top)`.
+A size that is known (`x.shape[1]`, a maximum from the configuration) and a mask. Or pass the number as an
+argument. Instead of a factor, use arithmetic on tensors: `x + a * y`, `torch.minimum(x.clamp(min=0), top)`.
 
 ## Limits
-A tensor that comes straight in as an argument, a parameter or a buffer may be taken as a constant and guarded
-by its value, so it is not reported. Neither is one element that is made of a number of Python while tracing
-(`torch.tensor(x.shape[1] - 2)`) and what is computed of such alone: Dynamo keeps its value.
+A tensor that is an argument of the compiled function, a parameter or a buffer may be treated as a constant
+and guarded by its value, so it is not reported. A one-element tensor that is made from a Python number while
+tracing (`torch.tensor(x.shape[1] - 2)`), and what is computed only from such tensors, is not reported either,
+because Dynamo keeps its value.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
-"""A sparse or nested tensor is made or used in compiled code.
+"""A sparse or nested tensor is created or used in compiled code.
 
 ## What it does
-Finds `to_sparse`, `torch.sparse_coo_tensor` and `torch.nested.nested_tensor` reached from the compiled
-forward, and arguments and buffers that are used as only sparse tensors are: in `torch.sparse.mm` and its like,
-and in `coalesce` and other methods that a dense tensor does not take.
+Finds `to_sparse`, `torch.sparse_coo_tensor` and `torch.nested.nested_tensor` if the compiled forward reaches
+them. Also finds arguments and buffers that are used as only sparse tensors are: in `torch.sparse.mm` and
+similar functions, and with `coalesce` and other methods that a dense tensor does not support.
 
 ## Why it hurts torch.compile
-Dynamo has no stand-in without data for these layouts: it ends the graph where one is made, and what is
-computed with it runs eagerly. It cannot take in one that was made before either: the whole function runs eagerly.
+Dynamo has no fake tensors for these layouts. It ends the graph where such a tensor is created, and
+computations on the tensor run eagerly. Dynamo cannot accept one that was created earlier either: then the
+whole function runs eagerly.
 
 ## Use instead
-Dense tensors and a mask; `torch.nn.attention.flex_attention` for ragged attention; keep sparse products
+Dense tensors and a mask. For ragged attention, use `torch.nn.attention.flex_attention`. Keep sparse products
 outside of the compiled region.
 
 ## Limits
-Jagged nested tensors that come in as arguments are not reported, nor sparse
-ones that are used as any other where neither an annotation nor the documentation of the function calls them sparse.
-`torch.sparse.mm` and `torch.spmm` take dense tensors too, and with those they are traced.
+Jagged nested tensors that are arguments are not reported. Sparse tensors that are used like dense ones are
+not reported, unless an annotation or the documentation of the function says that they are sparse.
+`torch.sparse.mm` and `torch.spmm` also accept dense tensors, and are traced with those.
 """
 
 from tcready.rules._names import method_of_tensor

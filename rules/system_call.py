@@ -1,18 +1,19 @@
-"""The clock, the file system, a process or a serialiser is used in compiled code.
+"""The clock, the file system, a process or a serializer is used in compiled code.
 
 ## What it does
-Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
-writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection, progress
-bars, context variables, what is installed; files of numpy, its functions that give no array (`np.isscalar`, `np.ndim`),
-`np.r_` and its like; `load_state_dict`; and a call of a tensor whose class has a `__call__`.
+Finds calls of functions that Dynamo does not trace. In the standard library: clocks, `datetime.now`, files,
+writes to the environment, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack
+inspection, progress bars, context variables and queries of installed packages. In numpy: files, functions
+that do not return an array (`np.isscalar`, `np.ndim`), `np.r_` and similar objects. Also `load_state_dict`,
+and a call of a tensor whose class has a `__call__`.
 
 ## Why it hurts torch.compile
-Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
-which then compiles again and again.
+Each call ends the graph. If its result is used (a time stamp), it becomes a guard on the next graph, which
+then recompiles again and again.
 
 ## Use instead
-Do it before or after the compiled region and pass results in as arguments; time compiled code with CUDA
-events or a profiler around the call. A time that is only told may be asked below
+Make the call before or after the compiled region, and pass results in as arguments. To time compiled code,
+use CUDA events or a profiler around the call. If a time is only reported, read it under
 `if not torch.compiler.is_compiling():`.
 
 ## Limits

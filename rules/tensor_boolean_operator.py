@@ -1,21 +1,22 @@
-"""`and`, `or` or `not` asks for the truth of a tensor.
+"""`and`, `or` or `not` requires the truth value of a tensor.
 
 ## What it does
-Finds `and`, `or` and `not` with a tensor operand outside the test of an `if` or `while`, which are told
-there; and an `assert` of a tensor that is negated or whose message is computed (`f"..."`).
+Finds `and`, `or` and `not` with a tensor operand, outside of the condition of an `if` or `while` (TCR101 and
+TCR102 report those). Also finds an `assert` of a tensor that is negated or whose message is computed
+(`f"..."`).
 
 ## Why it hurts torch.compile
-Python's boolean operators pick an operand by its truth, so each is a branch in disguise: Dynamo ends the
-graph, and `not` on a number it just read gives the whole function up. Of asserts it takes `assert t` and
-`assert t, "text"` into the graph, and nothing else.
+Python's boolean operators select an operand by its truth value, so each is a hidden branch: Dynamo ends the
+graph. For `not` on a number that it just read, it skips the whole function. Of assertions, Dynamo captures
+only `assert t` and `assert t, "text"` in the graph.
 
 ## Use instead
-`&`, `|`, `~` or `torch.logical_and` and its kin, which stay in the graph; `mask if mask is not None else
-default` where `or` was meant to replace None.
+`&`, `|`, `~` or `torch.logical_and` and related functions, which stay in the graph. If `or` was meant to
+replace None, use `mask if mask is not None else default`.
 
 ## Limits
-`x is None`, flags and sizes are decided while tracing. The last operand under an `assert` becomes part of the
-graph; those before it break.
+`x is None`, flags and sizes are evaluated while tracing. The last operand in an `assert` becomes part of the
+graph; the operands before it break the graph.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""`torch.equal`, `allclose` or `is_nonzero` gives a Python bool from tensor values.
+"""`torch.equal`, `allclose` or `is_nonzero` computes a Python bool from the values of a tensor.
 
 ## What it does
-Finds `torch.equal`, `torch.allclose` and `torch.is_nonzero`, as functions or methods, and `torch._assert`
-of a tensor.
+Finds `torch.equal`, `torch.allclose` and `torch.is_nonzero`, as functions or methods, and `torch._assert` of
+a tensor.
 
 ## Why it hurts torch.compile
-They answer with a Python bool that depends on data, so the graph ends at the call even if the answer is
-not used in a branch.
+They return a Python bool that depends on data, so the graph ends at the call, even if no branch uses the
+result.
 
 ## Use instead
-`(a == b).all()`, `torch.isclose(a, b).all()`: they stay tensors. Checks belong outside of the compiled
-region, or into an `assert` of a tensor, which is captured.
+`(a == b).all()` or `torch.isclose(a, b).all()`, whose results are tensors. Move checks out of the compiled
+region, or write them as an `assert` of a tensor, which is captured.
 
 ## Limits
 Comparing shapes, dtypes and devices is harmless.

@@ -1,22 +1,22 @@
-"""`.item()` reads a number out of a tensor.
+"""`.item()` reads a number from a tensor.
 
 ## What it does
-Finds `.item()` on a tensor, whatever is done with the number.
+Finds `.item()` on a tensor, regardless of how the number is used.
 
 ## Why it hurts torch.compile
-The number is needed by Python, so Dynamo ends the graph, waits for the value and starts anew behind it. A
-Python number that reaches the next graph is a guard: another value may compile again. On a GPU each read
-also waits for the device.
+Python needs the number, so Dynamo ends the graph, waits for the value and starts a new graph after it. A
+Python number that is used in the next graph is guarded: another value can cause a recompilation. On a GPU,
+each read also waits for the device.
 
 ## Use instead
-Keep it a tensor: a 0-d tensor takes part in arithmetic, `torch.where` and indexing. Add `.detach()` where gradients
-matter: `.item()` lets none through. Log and convert outside
-of the compiled region. A branch on it: see TCR101. If the number only sizes, slices or scales something,
+Keep the value in a tensor: a 0-d tensor works in arithmetic, `torch.where` and indexing. Add `.detach()` if
+gradients matter, because `.item()` does not propagate any. Log and convert outside of the compiled region.
+For a branch on the number, see TCR101. If the number is only a size, a bound of a slice or a factor,
 `torch._dynamo.config.capture_scalar_outputs = True` keeps it in the graph.
 
 ## Limits
-With `fullgraph=True` Dynamo captures scalars by itself, so there this line may pass. Values that the source
-does not show to be tensors are not reported.
+With `fullgraph=True`, Dynamo captures scalars by itself, so this line may compile there. Values are not
+reported if the source does not show that they are tensors.
 """
 
 from __future__ import annotations

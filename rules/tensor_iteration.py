@@ -1,19 +1,19 @@
-"""A Python loop walks over a tensor.
+"""A Python loop iterates over a tensor.
 
 ## What it does
 Finds `for` loops and comprehensions over a tensor, also through `zip`, `enumerate` and `reversed`.
 
 ## Why it hurts torch.compile
-Dynamo unrolls the loop: the graph holds one copy of the body for each row, compile time grows with the
-length, and each new length compiles again.
+Dynamo unrolls the loop. The graph contains one copy of the body for each row, compile time grows with the
+length, and each new length causes a recompilation.
 
 ## Use instead
 One operation over the whole dimension: broadcasting, `torch.vmap`, `torch.cumsum`, `torch.einsum`, or
-`torch.stack` over what can be computed at once.
+`torch.stack` of what can be computed at once.
 
 ## Limits
-A loop over a parameter or buffer has one length for good and is not reported; nor are loops over lists of
-tensors (their number is part of the program) and unpacking (`a, b = x`).
+A loop over a parameter or a buffer has a fixed length and is not reported. Loops over lists of tensors (their
+length is part of the program) and unpacking (`a, b = x`) are not reported either.
 """
 
 from tcready.static.engine.facts import Loop

@@ -1,25 +1,26 @@
-"""A tensor's own state is changed: `requires_grad`, `.data`, `resize_`, shared memory.
+"""The state of a tensor itself is changed: `requires_grad`, `.data`, `resize_`, shared memory.
 
 ## What it does
-Finds assignments to `requires_grad` and `.data`, `requires_grad_()`, `resize_`, `resize_as_`,
-`share_memory_`, `storage()` and `is_pinned()` on tensors, what is asked of an `untyped_storage()`, and `squeeze_`,
-`unsqueeze_`, `t_`, `transpose_`, `detach_` and their kin on what comes into the compiled code: an argument, a parameter,
-a buffer.
+Finds assignments to `requires_grad` and `.data`; `requires_grad_()`, `resize_`, `resize_as_`,
+`share_memory_`, `storage()` and `is_pinned()` on tensors; and method calls on an `untyped_storage()`. Also
+finds `squeeze_`, `unsqueeze_`, `t_`, `transpose_`, `detach_` and similar methods on an input of the compiled
+code: an argument, a parameter or a buffer.
 
 ## Why it hurts torch.compile
-These change or read what a tensor is, not what it holds, and a graph of operations cannot express it: the
-graph ends there.
+These change or read properties of a tensor, not its values. A graph of operations cannot represent that, so
+the graph ends there.
 
 ## Use instead
-`x.detach()`, or a tensor made with the flag before the compiled region; `y = new` or `y.copy_(new)` for
-`.data`; `torch.empty` of the right size for `resize_`; `x = x.squeeze(-1)` for `x.squeeze_(-1)`.
+`x.detach()`, or a tensor that gets the flag before the compiled region. Use `y = new` or `y.copy_(new)`
+instead of `.data`, `torch.empty` of the right size instead of `resize_`, and `x = x.squeeze(-1)` instead of
+`x.squeeze_(-1)`.
 
 ## Limits
-Reading `.data`, in-place arithmetic, `squeeze_` and its kin on a tensor made in the forward and assigning `.data` of a
-parameter are harmless.
-`requires_grad_()` of a tensor that already has the flag, or of which nothing leaves the function, is harmless
-too and is not told apart; of a tensor made in the forward it is told with low confidence where gradients are off, unless
-a break follows behind which its name is read.
+Reading `.data`, in-place arithmetic, `squeeze_` and similar methods on a tensor that the forward created, and
+assigning `.data` of a parameter are harmless. `requires_grad_()` is also harmless on a tensor that already
+has the flag, or if nothing that depends on the tensor leaves the function; the rule does not distinguish
+these. On a tensor that the forward created, it is reported with low confidence if gradients are off, unless
+the variable is read after a later break.
 """
 
 from tcready.rules._names import method_of_tensor, receiver_class

@@ -1,19 +1,19 @@
-"""`int`, `float`, `bool`, `complex` or a `math` function is given a tensor.
+"""`int`, `float`, `bool`, `complex` or a `math` function is called with a tensor.
 
 ## What it does
-Finds `int(t)`, `float(t)`, `bool(t)`, `complex(t)` and functions of `math` called on a tensor.
+Finds `int(t)`, `float(t)`, `bool(t)`, `complex(t)` and functions of `math` that are called with a tensor.
 
 ## Why it hurts torch.compile
-Each reads the tensor's value back to Python: the graph ends at the call, and the number becomes a guard on
-the graph behind it.
+The call reads the value of the tensor back to Python. The graph ends at the call, and the number becomes a
+guard on the next graph.
 
 ## Use instead
-`t.long()`, `t.float()`, `t.bool()` to change the dtype; `torch.sqrt`, `torch.log` and their kin for `math`;
-a plain tensor if a number was not needed.
+To change the dtype, use `t.long()`, `t.float()` or `t.bool()`. Replace `math` by `torch.sqrt`, `torch.log`
+and related functions. If no number is needed, keep the tensor.
 
 ## Limits
-Conversions of sizes and Python numbers are harmless, and so is `math.prod` over a tensor. A number that was
-already read by `.item()` is told there.
+Conversions of sizes and Python numbers are harmless, and so is `math.prod` over a tensor. A number that
+`.item()` already read is reported there (TCR201).
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""`str` or `repr` of a tensor.
+"""A tensor is converted to a string with `str` or `repr`.
 
 ## What it does
-Finds `str(t)`, `repr(t)` and `"%s" % t` of a tensor, and `len` of an f-string that a tensor was written into.
+Finds `str(t)`, `repr(t)` and `"%s" % t` of a tensor, and `len` of an f-string that contains a tensor.
 
 ## Why it hurts torch.compile
-The text holds the values, which Dynamo does not have while tracing: the graph ends at the call.
+The string contains the values, which Dynamo does not have while tracing. The graph ends at the call.
 
 ## Use instead
-Text of what is known while tracing (`t.shape`, `t.dtype`), or text made outside of the compiled region.
+Format what is known while tracing (`t.shape`, `t.dtype`), or create the string outside of the compiled
+region.
 
 ## Limits
-An f-string of a tensor breaks only if the text is used; of such uses `len` alone is told here.
+An f-string of a tensor breaks the graph only if the string is used. Of such uses, this rule reports only
+`len`.
 """
 
 from tcready.static.engine.facts import Call, Format

@@ -1,19 +1,19 @@
-"""`.tolist()` turns a tensor into Python numbers.
+"""`.tolist()` converts a tensor to Python numbers.
 
 ## What it does
-Finds `.tolist()` on a tensor, whatever is done with the list.
+Finds `.tolist()` on a tensor, regardless of how the list is used.
 
 ## Why it hurts torch.compile
-All values have to reach Python before the next line can be traced: the graph ends here, and each number
-becomes a guard on the next one.
+Python needs all values before the next line can be traced. The graph ends here, and each number becomes a
+guard on the next graph.
 
 ## Use instead
-Keep the tensor: index with it, `torch.split` by sizes known beforehand, or pass the list as an argument
-next to the tensor.
+Keep the tensor: index with it, or call `torch.split` with sizes that are known in advance. Or pass the list
+as an argument, in addition to the tensor.
 
 ## Limits
-A float tensor breaks under every setting, an integer one passes with `capture_scalar_outputs` (so under
-`fullgraph=True` too).
+A float tensor breaks the graph under every setting. An integer tensor does not break it with
+`capture_scalar_outputs` (so neither under `fullgraph=True`).
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""A result is written into a tensor that it does not fit.
+"""A result is written to a tensor that it does not fit.
 
 ## What it does
-Finds calls of torch's functions whose `out=` is an empty tensor (`x.new()`, `torch.empty(0)`) or a part of a tensor whose
-elements do not follow one another (`buffer[:, :n]`, `a.t()`).
+Finds calls of torch functions whose `out=` is an empty tensor (`x.new()`, `torch.empty(0)`) or a
+non-contiguous part of a tensor (`buffer[:, :n]`, `a.t()`).
 
 ## Why it hurts torch.compile
-Torch gives a tensor of another shape new room, which Dynamo does not follow: the graph ends there. So it does at a tensor
-that is not contiguous.
+Torch resizes an `out=` tensor of another shape, which Dynamo does not trace: the graph ends there. The graph
+also ends at a tensor that is not contiguous.
 
 ## Use instead
-The result as it is returned: `made = torch.add(x, y)`. Where it has to be in a part of a tensor, assign it:
+Use the returned result: `made = torch.add(x, y)`. If it must be in a part of a tensor, assign it:
 `buffer[:, :n] = made`.
 
 ## Limits
-Sizes are not known, but for that of an empty tensor: a tensor of the wrong size is not found. A part of a tensor may be
-all of it, and a result be empty, too. What is given room in place (`made.resize_(4)`) is taken to be empty still.
+Sizes are unknown, except that of an empty tensor, so a tensor of the wrong size is not found. A slice may be
+the whole tensor, and a result may be empty. A tensor that is resized in place (`made.resize_(4)`) is still
+assumed to be empty.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""A property is read by `super().name`, and something is asked of what it gives.
+"""A property is read through `super().name`, and the result is used.
 
 ## What it does
-Finds computing, comparing, indexing and looping with a property that is read by `super().name`, and calls that are
-given one; the same of dicts and classes that a base class has as attributes.
+Finds arithmetic, comparisons, indexing and loops with a property that is read through `super().name`, and
+calls that receive one. The same applies to dicts and classes that are attributes of a base class.
 
 ## Why it hurts torch.compile
-Dynamo looks up methods that are called on `super()`, and constants. Of a property it keeps `super().name` as it stands,
-and takes it for an object without a value: the graph ends where something is asked of it. In Dynamo's eyes a
-property cannot be added to or looped over, so that most often the whole function runs as eager code.
+Dynamo looks up methods that are called on `super()`, and constants. A property read through `super().name` it
+keeps as an unresolved object without a value, so the graph ends where the object is used. Dynamo cannot add
+to such an object or loop over it, so in most cases the whole function runs eagerly.
 
 ## Use instead
-A method in the base class that the property calls too (`super().get_name()`), or the attribute that the property reads.
+A method in the base class that the property also calls (`super().get_name()`), or the attribute that the
+property reads.
 
 ## Limits
-What is only returned, kept or compared by `is` is traced and not reported. A test of its truth is not either, though
-Dynamo takes it for true.
+If the result is only returned, stored or compared with `is`, it is traced and not reported. A test of its
+truth value is not reported either, although Dynamo treats it as true.
 """
 
 from tcready.rules._unresolved import used

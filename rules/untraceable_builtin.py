@@ -1,28 +1,29 @@
-"""A builtin that Dynamo does not trace: `breakpoint`, `exec`, `globals`, `dir` and their kin.
+"""A builtin is called that Dynamo does not trace, such as `breakpoint`, `exec`, `globals` or `dir`.
 
 ## What it does
-Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `bytes`, `bytearray`, `memoryview`, `object` (before torch
-2.14), `dir` of an object or a tensor, and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of
-an `operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `__getattribute__` of
-an object and `list.append(items, x)`, methods that are asked of the type rather than of the list; attributes of a
-dict whose class has `__getattr__ = dict.get` or another method of Python's for it; `hasattr` of the function that a
-`__torch_function__` is given, where an attribute of a tensor is read; `fget`, `fset` and their like of a property
-(`Base.size.fget(self)`); `callable` of a tensor's method; `max` and `min` of objects of your own, and with `key` or
-`default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
+Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `bytes`, `bytearray`, `memoryview`, `object`
+(before torch 2.14), `dir` of an object or a tensor, and `pow` of a tensor; `getattr` with a name that is
+computed from a tensor; calls of an `operator.itemgetter`, `attrgetter` or `methodcaller` that was created
+before the compiled call; `__getattribute__` of an object; `list.append(items, x)`, that is, a method called
+through the type instead of the list; attributes of a dict whose class defines `__getattr__ = dict.get` or
+another builtin method; `hasattr` of the function that a `__torch_function__` receives, if an attribute of a
+tensor is read; `fget`, `fset` and similar attributes of a property (`Base.size.fget(self)`); `callable` of a
+method of a tensor; and `max` and `min` of instances of your own classes. Also finds `max` and `min` with
+`key` or `default`, `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
 
 ## Why it hurts torch.compile
-Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
+Dynamo does not model these builtins. It ends the graph at the call, and Python runs it.
 
 ## Use instead
-`super().__getattribute__(name)` for `object.__getattribute__(self, name)`, `super().append(x)` for
-`list.append(self, x)`; a list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`;
-a dict of functions for `globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is
-compiled.
+`super().__getattribute__(name)` instead of `object.__getattribute__(self, name)`, and `super().append(x)`
+instead of `list.append(self, x)`. Pass a list to `max(..., default=0)` or `math.prod`. Use `y ** 2` or
+`torch.pow` instead of `pow`, and a dict of functions instead of `globals()` and `exec`. Create sentinels
+once, at module level. Remove `breakpoint` from code that is compiled.
 
 ## Limits
-`eval` of constant text that is a literal, or arithmetic on numbers without powers and shifts, `dir` of a module of
-Python, a class, a number or a container, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are
-traced. `eval` of text that the source does not tell is said with medium
+These are traced: `eval` of a constant string that is a literal, or arithmetic on numbers without powers and
+shifts; `dir` of a Python module, a class, a number or a container; `locals`, `vars`, other uses of `hasattr`,
+`getattr` and `isinstance`. `eval` of a string that the source does not show is reported with medium
 confidence.
 """
 

@@ -1,20 +1,21 @@
 """A collective that Dynamo does not trace is called: `barrier`, `broadcast`, object collectives.
 
 ## What it does
-Finds `torch.distributed` calls other than those that have a traceable form, asynchronous collectives, and
-the collectives of Python objects, in compiled code.
+Finds `torch.distributed` calls that have no traceable form, asynchronous collectives, and the collectives of
+Python objects, in compiled code.
 
 ## Why it hurts torch.compile
-`all_reduce`, `all_gather`, `all_gather_into_tensor` and `reduce_scatter_tensor` become operators of the graph. The
-others are skipped, so the graph ends there; those of Python objects fail while Dynamo traces them, and the compiled
-call raises.
+`all_reduce`, `all_gather`, `all_gather_into_tensor` and `reduce_scatter_tensor` become operators of the
+graph. Dynamo skips the others, so the graph ends there. Collectives of Python objects fail while Dynamo
+traces them, and the compiled call raises an error.
 
 ## Use instead
-The traceable ones, or `torch.distributed._functional_collectives`; synchronise and exchange objects outside of the
-compiled region.
+The traceable collectives, or `torch.distributed._functional_collectives`. Synchronize and exchange objects
+outside of the compiled region.
 
 ## Limits
-Whether a process group has been set up is not known: without one these calls raise in eager code too.
+The rule does not know whether a process group is initialized. Without one, these calls raise an error in
+eager code too.
 """
 
 from tcready.static.engine.facts import Call

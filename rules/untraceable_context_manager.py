@@ -1,29 +1,30 @@
 """A `with` block enters a context manager that Dynamo does not trace.
 
 ## What it does
-Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected output and
-all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts of
-torch and of the standard library that an `ExitStack` is given; objects of your own classes that are kept in an
-attribute or a global and entered there; and objects of classes of yours that derive from dict, list or another
-container; calls of functions that such a context manager, or an object of a `contextlib.ContextDecorator` of your own,
-decorates; and the first read of a `functools.cached_property`,
-which takes a lock before Python 3.12.
+Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected
+output and all others that this torch was observed not to enter, including one that was created before the
+compiled call. Finds contexts of torch and of the standard library that are passed to an `ExitStack`. Finds
+instances of your own classes that are stored in an attribute or a global and entered there, and instances of
+your own classes that derive from dict, list or another container. Finds calls of functions that are decorated
+with such a context manager, or with an instance of your own `contextlib.ContextDecorator`. Finds the first
+read of a `functools.cached_property`, which acquires a lock before Python 3.12.
 
 ## Why it hurts torch.compile
-Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left
-of it runs eagerly. A decorated function is compiled by itself, and the graph around the call is split.
+Dynamo cannot end a graph inside a `with`. At best it compiles the function up to the block, and the rest of
+the function runs eagerly. A decorated function is compiled separately, and the graph around the call is
+split.
 
 ## Use instead
-`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region; make
-an object of your own where it is entered, `with Scope(state):`, which is traced; `torch.nn.attention.sdpa_kernel` in
-place of `torch.backends.cuda.sdp_kernel`;
-`with torch.set_grad_enabled(...)` inside the function instead of the decorator; of a lock
-`with nullcontext() if torch.compiler.is_compiling() else self.lock:`, if what it guards is not written to there; read a
-cached property in `__init__`, ahead of the compiled call.
+Pass `device=` instead of `with torch.device(...)`, or enter the context outside of the compiled region.
+Create an instance of your own class where you enter it: `with Scope(state):` is traced. Use
+`torch.nn.attention.sdpa_kernel` instead of `torch.backends.cuda.sdp_kernel`, and
+`with torch.set_grad_enabled(...)` inside the function instead of the decorator. For a lock, use
+`with nullcontext() if torch.compiler.is_compiling() else self.lock:`, if the block does not write to what the
+lock guards. Read a cached property in `__init__`, before the compiled call.
 
 ## Limits
-`torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler
-ranges are traced where they are made in the compiled code. `with open(...)` is told as the system call it is.
+`torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler ranges
+are traced if the compiled code creates them. `with open(...)` is reported as a system call (TCR305).
 """
 
 from __future__ import annotations

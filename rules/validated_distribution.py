@@ -1,19 +1,19 @@
-"""A distribution is made with `validate_args=True` in compiled code.
+"""A distribution is created with `validate_args=True` in compiled code.
 
 ## What it does
-Finds constructors of `torch.distributions` that are asked to validate their arguments, and calls of
-`_validate_sample` by classes that derive from `Distribution`: it validates whatever `validate_args` says.
+Finds constructors of `torch.distributions` with argument validation enabled, and calls of `_validate_sample`
+by subclasses of `Distribution`, which validates regardless of `validate_args`.
 
 ## Why it hurts torch.compile
-Validation asks whether all values satisfy a constraint, a Python `if` on a tensor inside of torch, in the
-constructor and again in `log_prob`.
+Validation tests whether all values satisfy a constraint. This is a Python `if` on a tensor inside torch, in
+the constructor and again in `log_prob`.
 
 ## Use instead
-Leave `validate_args` out: validation is then off while compiling. Put `self._validate_sample(value)` under
+Omit `validate_args`: validation is then off while compiling. Put `self._validate_sample(value)` under
 `if self._validate_args:`. Check values outside of the compiled region.
 
 ## Limits
-`torch.distributions.Distribution.set_default_validate_args(True)` is not followed.
+`torch.distributions.Distribution.set_default_validate_args(True)` is not tracked.
 """
 
 from __future__ import annotations

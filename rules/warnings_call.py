@@ -1,18 +1,18 @@
 """`warnings.warn` is called in compiled code.
 
 ## What it does
-Finds `warnings.warn`, `warn_explicit`, `simplefilter` and `filterwarnings` reachable from the compiled
-forward.
+Finds `warnings.warn`, `warn_explicit`, `simplefilter` and `filterwarnings` in code that the compiled forward
+reaches.
 
 ## Why it hurts torch.compile
-Dynamo skips the functions of `warnings`: the graph ends at the call, on every path that reaches it.
+Dynamo skips the functions of `warnings`. The graph ends at the call, on every path that reaches it.
 
 ## Use instead
-Warn when the module is built, or guard by `if not torch.compiler.is_compiling():`.
-`torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)` warns behind the graph.
+Warn when the module is built, or guard the call with `if not torch.compiler.is_compiling():`. To warn after
+the graph has run, call `torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)`.
 
 ## Limits
-A warning on a path that sizes and flags rule out is harmless. `with warnings.catch_warnings():` alone is
+A warning on a path that sizes and flags exclude is harmless. `with warnings.catch_warnings():` by itself is
 harmless.
 """
 
