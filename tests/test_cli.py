@@ -130,7 +130,7 @@ def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureF
         (["bench", "clean.py", "--loop", "clean.py::epoch"], "clean.py does not define epoch"),
         (["check", "clean.py", "--html", "no/such/folder.html"], "no/such"),
         (["check", "clean.py", "-o", "."], "folder"),
-        (["check", "clean.py", "--html", "-"], "stdout, where the report goes"),
+        (["check", "clean.py", "--html", "-"], "stdout, which the report uses"),
         (["check", "clean.py", "-o", "one", "--html", "./one"], "different files"),
         (["check", "clean.py", "--html", "page.html", "--editor", "emacs"], "--editor emacs"),
         (["check", "clean.py", "--timeout", "0"], "--timeout"),
