@@ -295,8 +295,8 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
     elif option.at_command is None:
         pass  # without it another default holds, which the help says in words
     elif option.kind in ("choice", "number", "share", "count", "text") and each.default is not None:
-        shown = f"{each.default:g}" if isinstance(each.default, float) else True
-        more |= {"default": each.default, "show_default": shown}
+        is_whole = isinstance(each.default, float) and each.default.is_integer()
+        more |= {"default": int(each.default) if is_whole else each.default, "show_default": True}
     if option.kind in _TYPES:
         more |= {"type": _TYPES[option.kind]}
     if option.kind == "choice":

@@ -49,8 +49,9 @@ def bench(
 ) -> int:
     """Measure whether compiling TARGET pays off on this machine, with these inputs.
 
-    Exit 0: the target was measured, with any verdict. 1: an arm is slower than --fail-on-regression allows, or fails
-    now. 2: nothing could be measured, or the result cannot be compared with --against.
+    Exits with 0 if the target was measured, whatever the verdict. Exits with 1 if an arm is slower than
+    --fail-on-regression allows, or fails now. Exits with 2 if nothing could be measured, or if the result cannot be
+    compared with --against.
     """
     wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
     if (wanted.fail_on_regression is None) != (wanted.against is None):

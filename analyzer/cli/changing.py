@@ -179,8 +179,8 @@ def prove(
 ) -> int:
     """Verify PATCH, a unified diff, on TARGET: make the same calls before and after it.
 
-    Exit 0: at least one break is gone if there were any, no break is new, and all calls agree, on both sides of every
-    branch that the patch removes. 1: otherwise. 2: the patch could not be tried.
+    Exits with 0 if at least one break is gone (if there were any), no break is new, and all calls agree on both sides of
+    every branch that the patch removes. Exits with 1 otherwise, and with 2 if the patch could not be tried.
     """
     try:
         data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()

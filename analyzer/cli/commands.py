@@ -1,4 +1,4 @@
-"""The command `tcready` itself: its commands, and how it ends."""
+"""The command `tcready` itself: its commands, its errors and exit codes."""
 
 from __future__ import annotations
 
