@@ -64,7 +64,7 @@ def watched(compiled, x):
         ),
         Break(
             "GB0147",
-            "The code calls a value that Dynamo knows only as a value, not as a callable.",
+            "The code calls an object that Dynamo does not know as a callable.",
             bad="""
 import decimal
 
@@ -154,8 +154,8 @@ def guarded(compiled, x):
         ),
         Break(
             "GB0088",
-            "The code raises an exception that nothing in the compiled code catches, or that decides a "
-            "check.",
+            "The code raises an exception that nothing in the compiled code catches, or on which a check "
+            "depends.",
             bad="""
 def model(x):
     return x * {"a": 1}["b"]  # BAD

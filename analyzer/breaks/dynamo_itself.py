@@ -20,8 +20,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0148",
-            "Dynamo reaches a function that it decided to break at only when the function is called. An "
-            "example is an in-place method that changes the shape of an argument.",
+            "The code calls a function at which Dynamo has already decided to break. An example is an "
+            "in-place method that changes the shape of an argument.",
             cure="Use the method that returns a new tensor.",
             bad="""
 def model(x):

@@ -167,7 +167,7 @@ def model(x):
         ),
         Break(
             "GB0310",
-            "The condition is neither a bool nor a tensor of one bool.",
+            "The condition is neither a bool nor a boolean tensor with one element.",
             bad="""
 def model(x):
     return torch.cond([1], lambda x: x * 2, lambda x: x + 1, (x,))
@@ -179,7 +179,7 @@ def model(x):
         ),
         Break(
             "GB0311",
-            "The operands are a tensor.",
+            "The operands are a single tensor, not a tuple.",
             cure="Pass a tuple of tensors.",
             bad="""
 def model(x):
@@ -258,7 +258,7 @@ def model(x):
         Break(
             "GB0317",
             "The input of a scan is a tensor without elements.",
-            cure="Check its size first. This needs no graph.",
+            cure="Check its size first, with a plain `if`.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, [x[:0]], [])
@@ -292,7 +292,7 @@ def model(x):
         Break(
             "GB0326",
             "The input of `map` is a tensor without elements.",
-            cure="Check its size first. This needs no graph.",
+            cure="Check its size first, with a plain `if`.",
             bad="""
 def model(x):
     return torch.ops.higher_order.map_impl(lambda x: (x * 2,), [x[:0]], [])

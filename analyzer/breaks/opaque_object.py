@@ -85,8 +85,8 @@ def model(x):
         Break(
             "GB0166",
             "The code adds a callback to the queue of autograd.",
-            cure="This is for code that runs in a backward pass, and raises an error anywhere else. Do what "
-            "follows a forward pass after the call.",
+            cure="This is for code that runs in a backward pass, and raises an error anywhere else. If work "
+            "follows the forward pass, do it after the call.",
             bad="""
 def model(x):
     torch.autograd.Variable._execution_engine.queue_callback(lambda: None)  # BAD

@@ -77,7 +77,7 @@ def model(x):
         Break(
             "GB0203",
             "The keys of a dict are passed as an argument, and are neither strings nor numbers.",
-            cure="Pass the dict itself, or names.",
+            cure="Pass the dict itself, or use names as keys.",
             bad="""
 def model(x, names):
     return x * len(names)  # BAD
@@ -91,7 +91,7 @@ def model(x, names):
         ),
         Break(
             "GB0226",
-            "`torch.nn.Parameter` gets a number.",
+            "`torch.nn.Parameter` is created from a number.",
             cure="Create it from a tensor, in the constructor.",
             bad="""
 def model(x):
@@ -124,7 +124,7 @@ def model(x):
         ),
         Break(
             "GB0360",
-            "The code calls a function for torch's own symbolic shapes on a tensor.",
+            "The code calls a function of torch's symbolic shapes on a tensor.",
             cure="Compute with the tensor.",
             bad="""
 from torch.fx.experimental.symbolic_shapes import guard_scalar
@@ -189,7 +189,7 @@ def model(x):
         ),
         Break(
             "GB9840",
-            "The message of `torch._check` is an object, not a function of the code.",
+            "The message of `torch._check` is an object, not a function defined in the code.",
             cure="Write a lambda.",
             bad="""
 def text():

@@ -275,7 +275,7 @@ def model(x):
         ),
         Break(
             "GB0354",
-            "The code reads a name that nothing defines.",
+            "The code reads an undefined name.",
             bad="""
 def model(x):
     return x * no_such  # BAD
