@@ -190,14 +190,14 @@ def test_the_tools_say_what_they_take_and_what_executes_code(reading: Server) ->
 def documented(tool: str) -> set[str]:
     """The fields of a tool's data that the docs name."""
     page = (ROOT / "docs" / "pages" / "assistants.md").read_text("utf-8")
-    table = page.partition("| tool | its data")[2]
+    table = page.partition("| tool | data")[2]
     (row,) = [line for line in table.splitlines() if line.startswith(f"| `{tool}` |")]
     return set(re.findall(r"`(\w+)`", row)) | {"left_out", "characters_for_all"}
 
 
 def test_the_page_has_every_tool_and_whether_it_executes(reading: Server) -> None:
     page = (ROOT / "docs" / "pages" / "assistants.md").read_text("utf-8")
-    table = page.partition("| tool | what it answers")[2].partition("\n\n")[0]
+    table = page.partition("| tool | answer")[2].partition("\n\n")[0]
     rows = {name: line for line in table.splitlines() for name in re.findall(r"^\| `(\w+)` \|", line)}
     assert list(rows) == list(reading.tools())
     assert {name for name, line in rows.items() if line.endswith("| yes |")} == {
