@@ -192,7 +192,7 @@ def check_targets(
         run: False, nothing is executed; None, a single named file or target is that gives its inputs itself or has
             `inputs`; True, every target named is and each file of a folder that gives its inputs, and inputs that
             nobody gives are made up.
-        observations: Files that the travelling worker wrote: they stand for runs, and nothing is run here.
+        observations: Files that the standalone worker wrote: they stand for runs, and nothing is run here.
         settings: Options that were resolved already, as the command line has them; by default only the tables of
             targets in the pyproject.toml of `root` are read.
         root: Paths are told relative to it (the working folder).
@@ -385,7 +385,7 @@ def check_trace(
 
 
 def _with_figures(seen: Observation) -> Observation:
-    """What the travelling worker measured is worked out here, where there are statistics."""
+    """What the standalone worker measured is worked out here, where there are statistics."""
     if seen.bench_run is None:
         return seen
     from tcready import benching
@@ -730,7 +730,7 @@ def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any
 
 
 def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Observation:
-    """What a file holds: a JSON report, an HTML page of one, or what the travelling worker wrote.
+    """What a file holds: a JSON report, an HTML page of one, or what the standalone worker wrote.
 
     Raises TcreadyError, with the file's name or `named`, if it is none of these, is cut short or is of a newer
     tcready.
@@ -867,7 +867,7 @@ def compare_versions(
 
 
 def write_worker(path: str | os.PathLike[str]) -> None:
-    """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
+    """Writes the standalone worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
     import tempfile
 
     from tcready import files

@@ -37,11 +37,11 @@ def are_stored(names: Sequence[str]) -> bool:
 
 
 def refuse_no_fingerprint(text: str) -> None:
-    """Raises TcreadyError for what cannot be the beginning of a fingerprint, as a rule's code."""
+    """Raises TcreadyError for a text that cannot be the beginning of a fingerprint, such as the code of a rule."""
     if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9]+)?", text.strip()):
         raise TcreadyError(
-            f"{text!r} is no fingerprint: take what stands at the end of a finding's line, as in `tcready explain "
-            "9f3c2a1`; `tcready rule TCR101` tells of a rule"
+            f"{text!r} is not the ID of a finding: use the ID at the end of a finding's line, as in `tcready explain "
+            "9f3c2a1`; for a rule, run `tcready rule TCR101`"
         )
 
 

@@ -198,7 +198,7 @@ def _failed_import(seen: Observation) -> Observation:
 
 
 def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
-    """What a file holds: a JSON report, an HTML page of one, or what the travelling worker wrote.
+    """What a file holds: a JSON report, an HTML page of one, or what the standalone worker wrote.
 
     Raises TcreadyError, with `named`, if it is none of these, is cut short or is of a newer tcready.
     """
@@ -214,7 +214,7 @@ def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
 
 
 def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
-    """The runs in files that the travelling worker wrote, with their sources where they stand here.
+    """The runs in files that the standalone worker wrote, with their sources where they stand here.
 
     Raises TcreadyError if a file is none, or of a newer tcready.
     """

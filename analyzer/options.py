@@ -1,7 +1,7 @@
-"""What a check is asked for, as values: how sources are read, how a target is run, what is reported, how work is done.
+"""Options as values: how sources are read, how a target is run, what is reported, how the work is done.
 
 Standard library and the schema only: the worker carries this file. A new option is one field here. Its metadata says how
-it is asked for: the options of the command line and of the travelling worker, the keys of `[tool.tcready]` and of a
+it is asked for: the options of the command line and of the standalone worker, the keys of `[tool.tcready]` and of a
 target's table, and the keywords of `tcready.check` and `tcready.observe` are made from the fields.
 """
 
@@ -69,7 +69,7 @@ class Option:
     table: bool = False
     """Whether the table of a target may say it."""
     worker: bool = False
-    """Whether the travelling worker has it as an option."""
+    """Whether the standalone worker has it as an option."""
     completes: Completes | None = None
     """What a shell completes it with."""
     writes: bool = False
@@ -155,7 +155,8 @@ class ReadOptions:
         default="infer",
         metadata=ask(
             "choice",
-            "eval() without gradients, train() with loss, backward and optimiser, or both, one after the other.",
+            "infer: eval() without gradients. train: train() with loss, backward and optimizer. both: one "
+            "after the other.",
             choices=get_args(ModeAsked),
             project=True,
         ),
@@ -165,7 +166,7 @@ class ReadOptions:
         default=None,
         metadata=ask(
             "version",
-            "Predict for this version of torch. Default: the installed version, else the newest known one.",
+            "Predict for this version of torch. Default: the installed version, or the newest known version.",
             name="torch-version",
             metavar="X.Y",
             project=True,
@@ -187,7 +188,8 @@ class ReadOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Assume that a model that takes targets (labels) is called without them and other optional inputs.",
+            "Assume that a model that takes targets (labels) is called without them and without other "
+            "optional inputs.",
             project=True,
         ),
     )
@@ -233,7 +235,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "What the target is called with: a value, or a callable that returns it.",
+            "Inputs to call the target with: a value, or a callable that returns it.",
             metavar="PATH::NAME",
             takes="a string: path.py::name",
             table=True,
@@ -246,7 +248,7 @@ class RunOptions:
         default="infer",
         metadata=ask(
             "choice",
-            "eval() without gradients, or train() with loss, backward and optimiser.",
+            "infer: eval() without gradients. train: train() with loss, backward and optimizer.",
             choices=get_args(Mode),
             flag=False,
             no_flag="--mode of the sources decides it: with `both` a target is run in one mode after the other",
@@ -309,7 +311,7 @@ class RunOptions:
     synthesise: bool = field(
         default=False,
         metadata=ask(
-            "flag", flag=False, no_flag="--run makes inputs up if nothing gives them, and so does the worker"
+            "flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"
         ),
     )
     """Make inputs up if nothing gives them."""
@@ -317,7 +319,7 @@ class RunOptions:
         default=False,
         metadata=ask(
             "flag",
-            "With --mode train: compile an optimizer's step (AdamW) and the whole training step as well.",
+            "With --mode train: also compile the step of an optimizer (AdamW), and the whole training step.",
             project=True,
             worker=True,
         ),
@@ -334,7 +336,7 @@ class RunOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Vary the sizes of the inputs: what recompiles, and what to do.",
+            "Vary the sizes of the inputs. Report what recompiles and what to do about it.",
             project=True,
             worker=True,
         ),
@@ -344,21 +346,22 @@ class RunOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Find out which parts to compile: every placement is executed and measured.",
+            "Find out which parts to compile. Runs and measures every placement of torch.compile.",
             project=True,
             worker=True,
         ),
     )
     """Prove regions and measure placements of `torch.compile`."""
     backend: bool = field(
-        default=False, metadata=ask("flag", "Compile with Inductor as well.", project=True, worker=True)
+        default=False, metadata=ask("flag", "Also compile with Inductor.", project=True, worker=True)
     )
     """Compile with Inductor."""
     budget: float | None = field(
         default=None,
         metadata=ask(
             "number",
-            "Time limit for --fullgraph, --shapes, --plan and --backend together; the report says what was cut.",
+            "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what "
+            "was left out.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
             project=True,
@@ -384,7 +387,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "The interpreter to run the model in.",
+            "Python interpreter to run the model with.",
             metavar="EXE",
             project=True,
             worker=True,
@@ -394,14 +397,19 @@ class RunOptions:
     """The interpreter; None: the one that runs this."""
     launcher: tuple[str, ...] = field(
         default=(),
-        metadata=ask("command", 'Prefix for the interpreter: "srun -n1".', metavar="COMMAND", worker=True),
+        metadata=ask(
+            "command",
+            'Command that starts the interpreter, such as "srun -n1".',
+            metavar="COMMAND",
+            worker=True,
+        ),
     )
     """What stands before the interpreter on the command line: `srun -n1`."""
     processes: int | None = field(
         default=None,
         metadata=ask(
             "count",
-            "Run N processes under torchrun, and report what each compiles and where they differ.",
+            "Run N processes under torchrun. Report what each process compiles and where they differ.",
             name="nproc-per-node",
             metavar="N",
             worker=True,
@@ -412,8 +420,8 @@ class RunOptions:
         default=None,
         metadata=ask(
             "choice",
-            "With --nproc-per-node: put the model into DistributedDataParallel (default), shard it by FSDP2 "
-            "(fully_shard on each block), or parallelise it by a tensor-parallel plan.",
+            "With --nproc-per-node: wrap the model in DistributedDataParallel (default), shard it with "
+            "FSDP2 (fully_shard on each block), or apply a tensor-parallel plan.",
             choices=get_args(Parallelism),
             worker=True,
         ),
@@ -423,8 +431,8 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "With --parallel tp: the dict that parallelize_module takes, or a callable that gives it; by default the "
-            "model's own plan (tp_plan).",
+            "With --parallel tp: the dict that parallelize_module takes, or a callable that returns it. "
+            "Default: the model's own plan (tp_plan).",
             metavar="PATH::NAME",
             takes="a string: path.py::plan",
             worker=True,
@@ -448,7 +456,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "number",
-            "Stop the run above this much resident memory.",
+            "Stop the run if it uses more resident memory than this.",
             name="memory",
             metavar="GB",
             takes="a number of GB above 0",
@@ -459,13 +467,16 @@ class RunOptions:
     )
     """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
     allow_downloads: bool = field(
-        default=False, metadata=ask("flag", "Let the model fetch files; offline otherwise.", worker=True)
+        default=False,
+        metadata=ask(
+            "flag", "Allow the model to download files. Otherwise, the run is offline.", worker=True
+        ),
     )
     model: str | None = field(
         default=None,
         metadata=ask(
             "text",
-            "A Python expression that returns a model, as a target: \"timm.create_model('resnet18')\".",
+            "Check the model that this Python expression returns: \"timm.create_model('resnet18')\".",
             metavar="EXPRESSION",
         ),
     )
@@ -474,7 +485,7 @@ class RunOptions:
         default=None,
         metadata=ask(
             "text",
-            "Weights to load into the model that is built: a file of safetensors.",
+            "Safetensors file with weights to load into the model.",
             metavar="FILE",
             takes="a string: model.safetensors",
             table=True,
@@ -486,14 +497,16 @@ class RunOptions:
     tiny: bool = field(
         default=False,
         metadata=ask(
-            "flag", "Build a small model of an hf: or diffusers: name: few layers, narrow, small vocabulary."
+            "flag",
+            "Build a small version of an hf: or diffusers: model, with few layers, small widths and a "
+            "small vocabulary.",
         ),
     )
     config: tuple[str, ...] = field(
         default=(),
         metadata=ask(
             "texts",
-            "Set this field in the configuration of a library model; may be repeated.",
+            "Set a field in the configuration of a library model. May be repeated.",
             metavar="KEY=VALUE",
         ),
     )
@@ -512,10 +525,10 @@ def refuse_parallel(options: RunOptions) -> None:
     """Raises TcreadyError if what is asked of several processes contradicts itself."""
     if options.parallel is not None and not options.processes:
         raise TcreadyError(
-            f"--parallel {options.parallel}: say in how many processes, as in --nproc-per-node 2"
+            f"--parallel {options.parallel}: add the number of processes, as in --nproc-per-node 2"
         )
     if options.tp_plan is not None and options.parallel != "tp":
-        raise TcreadyError(f"--tp-plan {options.tp_plan}: it is of --parallel tp: add it")
+        raise TcreadyError(f"--tp-plan {options.tp_plan}: requires --parallel tp")
 
 
 @dataclass(frozen=True)
@@ -550,14 +563,16 @@ class ReportOptions:
     """Globs of files, and the prefixes of rule codes that are not reported there."""
     baseline: str | None = field(
         default=None,
-        metadata=ask("text", "Report only findings that are not in this file.", metavar="FILE", project=True),
+        metadata=ask(
+            "text", "Report only findings that are not in this baseline.", metavar="FILE", project=True
+        ),
     )
     """A file of known findings: only what it does not hold is reported."""
     write_baseline: str | None = field(
         default=None,
         metadata=ask(
             "text",
-            "Write the findings to this file, for a later --baseline; they do not fail this run.",
+            "Write the findings to this file, for use with --baseline. They do not fail this run.",
             metavar="FILE",
             writes=True,
         ),
@@ -591,8 +606,8 @@ class ReportOptions:
         default=None,
         metadata=ask(
             "choice",
-            "For each finding, report what a serving engine's own compile pipeline makes of it. Its sources are "
-            "read; no engine is started.",
+            "For each finding, report what the compile pipeline of a serving engine makes of it. The "
+            "source of the engine is read. No engine is started.",
             choices=get_args(Engine),
         ),
     )
@@ -605,7 +620,9 @@ class WorkOptions:
 
     force_exclude: bool = field(
         default=False,
-        metadata=ask("flag", "Also apply --exclude to files that are named.", project=True),
+        metadata=ask(
+            "flag", "Also apply --exclude to files that are named on the command line.", project=True
+        ),
     )
     cache: bool = field(
         default=False,
@@ -616,7 +633,8 @@ class WorkOptions:
         default=1,
         metadata=ask(
             "count",
-            "Number of processes that read the sources. The default depends on their total size.",
+            "Number of processes that read the sources. The default depends on the total size of the "
+            "sources.",
             metavar="N",
             none_counts=True,
             at_command=None,
@@ -639,14 +657,14 @@ class WorkOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Verify a change for each break and each recompilation, as `tcready fix --verify` does.",
+            "For each break and each recompilation, verify a change as `tcready fix --verify` does.",
         ),
     )
     """Needs a run of the target; each finding says what its change was shown to do."""
     checkout: bool = field(
         default=True,
         metadata=ask(
-            "flag", flag=False, keyword=True, no_flag="the command asks git if the output has room for links"
+            "flag", flag=False, keyword=True, no_flag="the command asks git if the output can hold links"
         ),
     )
     """Ask git at which commit the sources stand, for links to their lines."""
@@ -664,21 +682,22 @@ class SweepOptions:
         default=".tcready_cache/sweep.sqlite",
         metadata=ask(
             "text",
-            "The file that keeps results: what has not changed is taken from it, and a sweep that was ended goes on.",
+            "File that stores the results. Results of unchanged models are reused, and an interrupted "
+            "sweep resumes.",
             metavar="FILE",
             completes="files",
         ),
     )
     fresh: bool = field(
         default=False,
-        metadata=ask("flag", "Work everything out again, whatever the store holds.", paired=False),
+        metadata=ask("flag", "Ignore stored results and check everything again.", paired=False),
     )
     matrix: tuple[str, ...] = field(
         default=(),
         metadata=ask(
             "texts",
-            "Run each model in every combination: python=EXE,EXE or torch=2.13,2.14, device=cpu,cuda, mode=infer,train; "
-            "may be repeated.",
+            "Run each model in every combination of python=EXE,EXE or torch=2.13,2.14, device=cpu,cuda "
+            "and mode=infer,train. May be repeated.",
             metavar="AXIS=VALUES",
         ),
     )
@@ -686,7 +705,7 @@ class SweepOptions:
         default="local",
         metadata=ask(
             "choice",
-            "What carries out the work: this machine, or a cluster of Ray (with the extra ray).",
+            "Where to run: on this machine, or on a Ray cluster (requires the extra `ray`).",
             choices=("local", "ray"),
         ),
     )
@@ -694,7 +713,7 @@ class SweepOptions:
         default=None,
         metadata=ask(
             "count",
-            "Models that are worked on at a time; by default one for each core, or for each GPU.",
+            "Number of models to check at the same time. Default: one per core, or one per GPU.",
             name="jobs",
             metavar="N",
         ),
@@ -703,7 +722,7 @@ class SweepOptions:
         default=None,
         metadata=ask(
             "text",
-            "Write every result of the store to this Parquet file (with pyarrow).",
+            "Write all stored results to this Parquet file (requires pyarrow).",
             metavar="FILE",
             writes=True,
             completes="files",
@@ -719,9 +738,9 @@ class BenchOptions:
         default=(),
         metadata=ask(
             "texts",
-            "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, patched, or "
-            "NAME='torch.compile(model, backend=...)'; may be repeated. Default: `default`, and `plan` if there is "
-            "one. `eager` is always measured.",
+            "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, "
+            "patched, or NAME='torch.compile(model, backend=...)'. May be repeated. Default: `default`, "
+            "and `plan` if there is one. `eager` is always measured.",
             name="arm",
             metavar="ARM",
         ),
@@ -738,8 +757,9 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "number",
-            "Time limit for the check and all measurements except --soak; default: 300, or 120 with --quick. The "
-            "report lists what was left out. The check and the first process get at least 20 s each.",
+            "Time limit for the check and all measurements except --soak. Default: 300, or 120 with "
+            "--quick. The report lists what was left out. The check and the first process get at least 20 "
+            "s each.",
             name="budget",
             metavar="SECONDS",
             takes="a number of seconds above 0",
@@ -750,8 +770,8 @@ class BenchOptions:
         default=3,
         metadata=ask(
             "count",
-            "Number of processes that time the arms; default: 3, or 2 if they settle the verdict. Two more run if the "
-            "verdict is close.",
+            "Number of processes that time the arms. Default: 3, or 2 if they settle the verdict. Two "
+            "more run if the verdict is close.",
             name="processes",
             metavar="N",
         ),
@@ -773,7 +793,7 @@ class BenchOptions:
     accumulate: int = field(
         default=1,
         metadata=ask(
-            "count", "With --mode train: forward and backward passes per optimiser step.", metavar="N"
+            "count", "With --mode train: forward and backward passes per optimizer step.", metavar="N"
         ),
     )
     steps: int = field(
@@ -789,7 +809,8 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A function that calls the model as your code does. It gets the model and the inputs; each call is timed.",
+            "A function that calls the model as your code does. It gets the model and the inputs. Each "
+            "call is timed.",
             metavar="PATH::NAME",
             completes="files",
         ),
@@ -798,7 +819,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A data loader, or a function that returns one: measure how long the model waits for batches.",
+            "A data loader, or a function that returns one. Measures how long the model waits for batches.",
             metavar="PATH::NAME",
             completes="files",
         ),
@@ -807,7 +828,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "number",
-            "Run the best arm for this long, and watch memory, recompilations and drift.",
+            "Run the best arm for this long, and monitor memory, recompilations and drift.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
         ),
@@ -826,7 +847,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A JSON report of `tcready check --plan`; its plan becomes the arm `plan`.",
+            "A JSON report of `tcready check --plan`. Its plan becomes the arm `plan`.",
             metavar="FILE",
             completes="files",
         ),
@@ -835,7 +856,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A JSON report of an earlier bench to compare with; requires --fail-on-regression.",
+            "A JSON report of an earlier bench to compare with. Requires --fail-on-regression.",
             metavar="FILE",
             completes="files",
         ),

@@ -22,7 +22,7 @@ EMBEDDED = "tcready-report"
 
 
 def parsed(text: str, named: str) -> Report | Observation:
-    """What a JSON report, an HTML page of one, or the travelling worker's file holds.
+    """What a JSON report, an HTML page of one, or the standalone worker's file holds.
 
     Raises TcreadyError, with `named`, if it is none of these or of a newer tcready.
     """

@@ -1,6 +1,6 @@
-"""Write what is taken from the code: pages of rules, breaks, commands and packages, the JSON Schemas, types of keywords.
+"""Generate files from the code: pages of rules, breaks, commands and packages, the JSON Schemas, types of keywords.
 
-`python docs/generate.py` updates the files, `--check` names those that are stale and exits with 1.
+`python docs/generate.py` updates the files. `--check` lists the stale files and exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ FAMILIES = {
     "TCR2": "Data-dependent values and shapes",
     "TCR3": "Side effects and Python state",
     "TCR4": "Extensions and foreign code",
-    "TCR5": "Recompilation and specialisation",
-    "TCR6": "Host synchronisation, CUDA graphs and other cost",
+    "TCR5": "Recompilation and specialization",
+    "TCR6": "Host synchronization, CUDA graphs and other costs",
 }
 NOTICE = "<!-- Written by docs/generate.py: edit {source} and run it again. -->\n\n"
 
@@ -68,7 +68,7 @@ def files() -> dict[Path, str]:
 
 
 def stale(expected: Mapping[Path, str]) -> list[str]:
-    """What differs, is missing, or is a page of a rule that is no more."""
+    """The files that differ or are missing, and pages whose rule or break no longer exists."""
     wrong = [
         path.as_posix()
         for path, text in expected.items()
@@ -85,9 +85,8 @@ def stale(expected: Mapping[Path, str]) -> list[str]:
 def _index(rules: tuple[Rule, ...]) -> str:
     text = NOTICE.format(source="the rules") + (
         "# Rules\n\n"
-        f"{len(rules)} rules. `tcready rules` prints this list and `tcready rule CODE` a page, offline. "
-        "Codes of a family share their first digit: `--ignore TCR3` hides one family, "
-        "`--select TCR1,TCR2` shows only two. "
+        f"{len(rules)} rules. `tcready rules` prints this list, and `tcready rule CODE` prints a page, offline. "
+        "Codes of a family share a first digit: `--ignore TCR3` ignores one family, `--select TCR1,TCR2` selects two. "
         "The examples assume `import torch`, `from torch import nn` and `import torch.nn.functional as F`.\n"
     )
     for prefix, title in FAMILIES.items():
@@ -113,7 +112,7 @@ def _rule_page(rule: Rule) -> str:
         ("breaks in PyTorch's registry", ids or "none: the graph does not break"),
         (
             "suggests a diff",
-            "yes, if it can rewrite the code around the finding" if rule.rewrite else "no",
+            "yes, if it can rewrite the surrounding code" if rule.rewrite else "no",
         ),
     ]
     source = f"rules/{rule.name.replace('-', '_')}.py"
@@ -129,14 +128,14 @@ def _rule_page(rule: Rule) -> str:
         + "\n## Properties\n\n| | |\n|---|---|\n"
         + "".join(f"| {name} | {value} |\n" for name, value in claim)
         + f"\n{_proof(rule)}\n\n"
-        + "## Silencing findings\n\n"
-        + f"One finding: `# noqa: {rule.code}` at the end of its line. Everywhere: `--ignore {rule.code}`. "
-        + "See [Silencing findings](../silencing.md).\n"
+        + "## Silencing it\n\n"
+        + f"For one finding, add `# noqa: {rule.code}` to the end of its line. "
+        + f"For all findings, use `--ignore {rule.code}`. See [Silencing findings](../silencing.md).\n"
     )
 
 
 def _rewrite(rule: Rule) -> str:
-    """What the rule's own rewrite makes of a sample."""
+    """The section on the rule's rewrite, with an example."""
     made = example(rule)
     if made is not None:
         how = " ".join(f"{each}." for each in made.how)
@@ -146,7 +145,7 @@ def _rewrite(rule: Rule) -> str:
 
 
 def _pinned_torch() -> tuple[int, int]:
-    """The torch that the samples are run with."""
+    """The version of torch that runs the samples."""
     pins = (DOCS.parent / "constraints.txt").read_text("utf-8").splitlines()
     return next(version_of(pin.removeprefix("torch==")) for pin in pins if pin.startswith("torch=="))
 
@@ -154,28 +153,27 @@ def _pinned_torch() -> tuple[int, int]:
 def _proof(rule: Rule) -> str:
     newest = ".".join(map(str, _pinned_torch()))
     bad, good = _many(rule.bad, "sample"), _many(rule.good, "sample")
-    silent = f"and reports nothing on {good} without it"
     if rule.unproved:
-        checked = f"The test suite checks that the rule finds the hazard in {bad}, {silent}."
-        return f"Not verified by a run: {rule.unproved}. {checked}"
+        return (
+            f"Not verified by a run: {rule.unproved}. Tests verify that the rule reports {bad} with the hazard, "
+            f"and does not report {good} without it."
+        )
     others = sorted({sample.torch for sample in rule.bad if sample.torch is not None})
     here = tuple(sample for sample in rule.bad if sample.torch is None)
     proof = [
-        f"The test suite verifies this with Dynamo (torch {newest}): the effect occurs at the marked lines of "
-        f"{_many(here, 'sample')}. Dynamo compiles {good} without the hazard to one graph, with the "
-        "results of eager code."
+        f"Verified by the test suite (torch {newest}): Dynamo shows the effect at the marked lines of "
+        f"{_many(here, 'sample')}. It captures {good} without the hazard as a whole, with the results of eager mode."
     ] * bool(here)
     for other in others:
         recorded = _many(tuple(sample for sample in rule.bad if sample.torch == other), "sample")
         proof.append(
-            f"In a recorded run with torch {'.'.join(map(str, other))}, the effect occurs at the marked lines of "
-            f"{recorded}."
+            f"A recorded run of torch {'.'.join(map(str, other))} shows the effect at the marked lines of {recorded}."
         )
     return " ".join(proof) + _by_version(rule)
 
 
 def _by_version(rule: Rule) -> str:
-    """Under which versions of torch the claims hold that do not hold under all."""
+    """The versions of torch for which claims hold, if some do not hold for all versions."""
     forms = torch_tables.claims_by_version().get(rule.code, {})
     if not forms:
         return ""
@@ -184,8 +182,8 @@ def _by_version(rule: Rule) -> str:
         f"| {_cell(form) or 'everything else'} | {_ranges(holds, known)} |\n" for form, holds in forms.items()
     )
     return (
-        "\n\nSome findings depend on the version of torch "
-        f"(tested: {known[0]} to {known[-1]}):\n\n| what is found | torch |\n|---|---|\n{rows}".rstrip()
+        "\n\nNot all claims hold for all versions of torch that were run "
+        f"({known[0]} to {known[-1]}):\n\n| finding | torch |\n|---|---|\n{rows}".rstrip()
     )
 
 
@@ -215,7 +213,7 @@ def _words(name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """`text` in a table: a bar would end the cell, a line the table."""
+    """Escape `text` for a table: a bar would end the cell, a line break the table."""
     return " ".join(text.replace("|", "\\|").split())
 
 
@@ -223,7 +221,7 @@ def _cell(text: str) -> str:
 
 
 def _registry() -> dict[str, str]:
-    """The name of every type of break, by its id, as the newest torch that has it calls it."""
+    """The name of every type of break by its id, as in the newest torch that has it."""
     return {
         gb_id: name
         for version in versions.with_tables()
@@ -238,11 +236,12 @@ def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
     examples = sum(each.bad is not None for page in pages for each in page.breaks)
     text = NOTICE.format(source="analyzer/breaks") + (
         "# Types of graph breaks\n\n"
-        "What a run shows and no rule predicts still has a type, by its id in PyTorch's registry. Here stand all "
-        f"{len(names)} types of torch {', '.join(known)}, each with the page that says why it happens and what to do, "
-        f"and the rules that predict it. `tcready rule GB0170` prints one. {examples} have an example that Dynamo breaks "
-        "on with that very id on each run of the test suite, and the same without the break; of the others the page says "
-        "why there is none.\n\n| page | what it is about |\n|---|---|\n"
+        "If a run shows a break that no rule predicts, the break still has a type: an id in PyTorch's registry. This "
+        f"page lists all {len(names)} types of torch {', '.join(known)}. For each type, it links the page that says why "
+        "the break happens and what to do, and the rules that predict it. `tcready rule GB0170` prints the page of one "
+        f"type.\n\n{examples} types have an example that breaks, and a version of it that does not. The test suite "
+        "verifies that Dynamo breaks on the example with this id. For the other types, the page says why there is no "
+        "example.\n\n| page | summary |\n|---|---|\n"
     )
     text += "".join(f"| [{page.name}]({page.name}.md) | {_cell(page.summary)} |\n" for page in pages)
     text += "\n## By id\n\n| type | name | page | rules |\n|---|---|---|---|\n"
@@ -288,8 +287,8 @@ def _plain(name: str) -> str:
 def _command_line() -> str:
     return (
         NOTICE.format(source="analyzer/cli")
-        + "# Command line\n\nWhat `tcready COMMAND --help` prints. "
-        + "What the exits mean stands in [Exit codes](exits.md).\n"
+        + "# Command line\n\nThis page shows the output of `tcready COMMAND --help`. "
+        + "[Exit codes](exits.md) explains the exit codes.\n"
         + "".join(_command(app, "tcready", None))
     )
 
@@ -300,7 +299,7 @@ def _command(command: click.Command, name: str, parent: click.Context | None) ->
     yield f"\n## {context.command_path}\n\n```text\n{usage}\n```\n\n{_help(command)}\n"
     rows = [record for option in command.get_params(context) if (record := option.get_help_record(context))]
     if rows:
-        yield "\n| option | what it does |\n|---|---|\n"
+        yield "\n| option | description |\n|---|---|\n"
         spaced = ((option.replace("|", " | "), text) for option, text in rows if text)  # may break at a space
         yield from (f"| `{_cell(option)}` | {_cell(text)} |\n" for option, text in spaced)
     if isinstance(command, click.Group):
@@ -400,7 +399,7 @@ def _schema(kind: type[Any]) -> JsonSchemaValue:
     made["$defs"] = {name: part for name, part in made["$defs"].items() if f'"#/$defs/{name}"' in known}
     made["properties"]["schema_version"] = {
         "const": SCHEMA_VERSION,
-        "description": "A changed field is a new version; a new field, which a reader ignores, is none.",
+        "description": "A changed field requires a new version. A new field, which readers ignore, does not.",
     }
     made["required"].append("schema_version")
     made["title"] = f"tcready {kind.__name__.lower()}, version {SCHEMA_VERSION}"
@@ -408,7 +407,7 @@ def _schema(kind: type[Any]) -> JsonSchemaValue:
 
 
 def _fixes_schema() -> JsonSchemaValue:
-    """Of what `tcready fix` writes as JSON: its result, and what carries it out."""
+    """The schema of the JSON that `tcready fix` writes: its result, and how to apply it."""
     made = _schema(FixResult)
     made["title"] = f"tcready fixes, version {SCHEMA_VERSION}"
     text = {"type": "string"}
@@ -416,16 +415,16 @@ def _fixes_schema() -> JsonSchemaValue:
         "settings": {
             "type": "object",
             "additionalProperties": text,
-            "description": "Environment variables that make those settings of all changes that have one.",
+            "description": "Environment variables for the settings of all changes, if a setting has one.",
         },
         "settings_code": {
             "type": "array",
             "items": text,
-            "description": "The lines of code that make the settings of all changes, before the model is compiled.",
+            "description": "Lines of code for the settings of all changes, to run before the model is compiled.",
         },
         "called_before": {
             "type": "boolean",
-            "description": "Whether the model is to be called once, eager, before it is compiled.",
+            "description": "Whether to call the model once in eager mode before it is compiled.",
         },
     }
     made["properties"] |= more
@@ -453,10 +452,9 @@ def _dump(value: JsonSchemaValue) -> str:
 def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
     text = NOTICE.format(source="analyzer/schema") + (
         "# Fields of the JSON\n\n"
-        "Every value of a report, of an observation and of proposed changes, as the JSON Schemas have them. A field with "
-        "a default may be missing in a report that an older tcready wrote; all others are always there. "
-        "Where a description says None, "
-        "JSON has `null`.\n"
+        "Every value of a report, of an observation and of proposed changes, as in the JSON Schemas. A field with a "
+        "default may be missing in a report of an older tcready. All other fields are always present. If a description "
+        "says None, JSON has `null`.\n"
     )
     parts = {}
     for made in schemas.values():
@@ -468,7 +466,7 @@ def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
         text += f"\n## {_heading(name)}\n\n"
         if made.get("description"):
             text += f"{made['description']}\n\n"
-        text += "| field | type | default | what it says |\n|---|---|---|---|\n"
+        text += "| field | type | default | description |\n|---|---|---|---|\n"
         for field, value in made["properties"].items():
             default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
             text += (
@@ -514,7 +512,7 @@ def main() -> int:
             path.write_text(expected[Path(name)], encoding="utf-8")
         else:
             path.unlink()
-    print(f"{len(wrong)} of {len(expected)} files renewed")
+    print(f"{len(wrong)} of {len(expected)} files updated")
     return 0
 
 

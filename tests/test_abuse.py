@@ -496,7 +496,7 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == "tcready: error: the working folder is gone: nothing can be told of what is in it\n"
+    assert done.stderr == "tcready: error: the working folder no longer exists\n"
 
 
 class Draws:

@@ -191,7 +191,7 @@ def test_every_type_has_advice_that_a_report_can_carry() -> None:
     assert texts["GB0014"].code == "TCR406"
     jvp = texts["GB0144"]
     assert (jvp.code, jvp.name) == ("GB0144", "autograd-function")
-    assert jvp.why.startswith("A `jvp` of one's own is not traced. Dynamo traces")
-    assert jvp.instead.startswith("Leave it out of the class that is compiled: eager code")
+    assert jvp.why.startswith("The class defines its own `jvp`, which Dynamo does not trace. Dynamo has")
+    assert jvp.instead.startswith("Leave it out of the class that is compiled. Eager code")
     assert "# BAD" not in (jvp.before or "# BAD")
     assert texts["GB0375"].before is None

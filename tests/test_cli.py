@@ -130,7 +130,7 @@ def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureF
         (["bench", "clean.py", "--loop", "clean.py::epoch"], "clean.py does not define epoch"),
         (["check", "clean.py", "--html", "no/such/folder.html"], "no/such"),
         (["check", "clean.py", "-o", "."], "folder"),
-        (["check", "clean.py", "--html", "-"], "stdout, where the report goes"),
+        (["check", "clean.py", "--html", "-"], "stdout, which the report uses"),
         (["check", "clean.py", "-o", "one", "--html", "./one"], "different files"),
         (["check", "clean.py", "--html", "page.html", "--editor", "emacs"], "--editor emacs"),
         (["check", "clean.py", "--timeout", "0"], "--timeout"),
@@ -233,7 +233,7 @@ def test_statistics_tell_what_was_not_resolved(project: Path, capsys: pytest.Cap
     (project / "breaks.py").write_text(BREAKS.replace("return x\n", unknown + "\n"))
     run("check", "--no-run", "--statistics", "breaks.py")
     *_, title, first, second = capsys.readouterr().out.splitlines()
-    assert title == "not resolved, most frequent first, and where it stands first:"
+    assert title == "not resolved, most frequent first, each with its first place:"
     assert first.split(maxsplit=1) == ["2", "method of an object that is not known  breaks.py:8"]
     assert second.split(maxsplit=1) == ["1", "call of a name whose value is not known  breaks.py:10"]
 
@@ -738,7 +738,7 @@ def test_an_earlier_bench_is_read_as_a_file(project: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("more", "error"),
     [
-        (("--torch-version", "2.13"), "compares what the source tells for two versions: add --no-run"),
+        (("--torch-version", "2.13"), "compares predictions for two versions: add --no-run"),
         (("--no-run",), "needs the version to compare: add --torch-version X.Y"),
     ],
 )

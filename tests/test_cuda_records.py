@@ -1,6 +1,6 @@
 """Runs recorded on NVIDIA GPUs (torch 2.11, CUDA 13.0), merged and rendered where there is no GPU.
 
-The records of an H200 were made with the travelling worker from `fixtures/cuda/models.py` and two fixture models, those of
+The records of an H200 were made with the standalone worker from `fixtures/cuda/models.py` and two fixture models, those of
 two H200s by `benchmarks/two_gpus.sh`; only the folders of the machines were taken out of them.
 """
 

@@ -347,11 +347,16 @@ def test_commands_that_are_not_run_are_what_the_command_line_takes(
         parse(arguments)
 
 
+BETWEEN_COMMANDS = re.compile(
+    r"""('[^']*'|"[^"]*")|\s{2,}(?!-)|\s+#|\s+>\s+|\s*(?:&&|\|\|?|;)\s*"""  # a quoted text is kept whole
+)
+
+
 def shown_arguments(text: str) -> list[list[str]]:
     """What each call of tcready in a block gets, also of one with a path before it, behind `&&` or as a module."""
     found = []
     for line in re.sub(r"\\\n\s*", " ", text).splitlines():
-        for command in re.split(r"\s{2,}(?!-)|\s+#|\s+>\s+|\s*(?:&&|\|\|?|;)\s*", line.strip()):
+        for command in BETWEEN_COMMANDS.sub(lambda part: part[1] or "\n", line.strip()).splitlines():
             words = shlex.split(command.removeprefix("$ "), comments=True) if "tcready" in command else []
             at = next((n for n, word in enumerate(words) if re.fullmatch(r"(.*/)?tcready", word)), None)
             called = at is not None and (
@@ -366,12 +371,13 @@ def test_calls_are_seen_wherever_they_stand_in_a_line() -> None:
     text = (
         "python -m venv .venv && .venv/bin/tcready check a.py --htmlx   # a page\n"
         "TORCH_TRACE=t tcready report \\\n  --trace t > x.txt\npython -m tcready check b.py | less\n"
-        "pip install tcready\n"
+        "pip install tcready\ntcready bench c.py --arm two='a = 1; torch.compile(model)' | less\n"
     )
     assert shown_arguments(text) == [
         ["check", "a.py", "--htmlx"],
         ["report", "--trace", "t"],
         ["check", "b.py"],
+        ["bench", "c.py", "--arm", "two=a = 1; torch.compile(model)"],
     ]
 
 

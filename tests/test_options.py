@@ -76,7 +76,7 @@ def test_every_option_of_the_command_is_a_field() -> None:
             assert flags[each.name].option.short in (None, *each.opts)
 
 
-def test_every_option_of_the_travelling_worker_is_a_field_of_a_run() -> None:
+def test_every_option_of_the_standalone_worker_is_a_field_of_a_run() -> None:
     taken = {action.dest for action in _parser()._actions}
     there = {each.field for each in declared(RunOptions) if each.option.worker}
     measured = {"bench", "arm", "quick", "accumulate", "bench_budget"}

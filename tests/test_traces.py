@@ -640,7 +640,7 @@ def test_installed_packages_are_found_by_their_place_below_site_packages(
         (("--trace-root", "nothing"), "write OLD=NEW"),
         (("--trace-root", "/job=missing"), "there is no folder missing"),
         (("report.json",), "report.json is a report"),
-        (("--compare",), "--trace makes a report and --compare takes two"),
+        (("--compare",), "--trace makes one report and --compare takes two"),
         (("missing.py",), "missing.py"),
     ],
 )

@@ -11,8 +11,8 @@ from tcready.schema.words import TcreadyError
 
 _T = TypeVar("_T")
 TARGET = (
-    "What to look at: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or a "
-    "library's model as in hf:bert. Paths are below the folder that the server was started for."
+    "What to check: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or "
+    "a library model such as hf:bert. Paths are below the folder of the server."
 )
 ONE_TARGET = "The model: path.py::Class, path.py with one model in it, pkg.mod::Class, or hf:bert."
 Target = Annotated[str, Field(description=TARGET)]
@@ -20,27 +20,26 @@ OneTarget = Annotated[str, Field(description=ONE_TARGET)]
 Inputs = Annotated[
     str | None,
     Field(
-        description="What the model is called with, as path.py::name of a value or of a callable that "
-        "gives it; left out, what the file or pyproject.toml says, else inputs are made up."
+        description="Inputs of the model: path.py::name of a value, or of a callable that returns it. Default: "
+        "the inputs from the file or from pyproject.toml; otherwise, inputs are generated."
     ),
 ]
 OneMode = Annotated[
     Literal["infer", "train"] | None,
     Field(
-        description="infer: eval() without gradients, the default; train: train() with loss, backward and optimiser."
+        description="infer (default): eval() without gradients. train: train() with loss, backward and optimizer."
     ),
 ]
 Device = Annotated[str | None, Field(description="cpu (the default), cuda, cuda:1, mps, meta or auto.")]
-Timeout = Annotated[
-    float | None, Field(description="Seconds after which the run is ended; 600 by default.", gt=0)
-]
+Timeout = Annotated[float | None, Field(description="Time limit for the run in seconds. Default: 600.", gt=0)]
 Codes = Annotated[
-    list[str] | None, Field(description="Only these rules, by codes or their beginnings: TCR101, TCR2.")
+    list[str] | None, Field(description="Report only these rules. Prefixes are allowed: TCR101, TCR2.")
 ]
 Characters = Annotated[
     int,
     Field(
-        description="The answer has at most so many characters, text and data together; what is left out is said.",
+        description="Maximum number of characters of the answer, for text and data together. The answer says what "
+        "was left out.",
         ge=LEAST,
         le=MOST,
     ),
@@ -72,24 +71,24 @@ class Check(Asked):
     run: Annotated[
         bool,
         Field(
-            description="Execute the model as well, under Dynamo, in a process of its own: this executes "
-            "the user's code, and tells which predictions hold and what share of the model is captured."
+            description="Also run the model under Dynamo, in a separate process. This executes the user's code. The "
+            "answer says which predictions hold and what share of the model is captured."
         ),
     ] = False
     inputs: Inputs = None
     mode: Annotated[
         Literal["infer", "train", "both"] | None,
         Field(
-            description="infer: eval() without gradients, the default; train: train() with loss and "
-            "backward; or both."
+            description="infer (default): eval() without gradients. train: train() with loss and backward. both: one "
+            "after the other."
         ),
     ] = None
     device: Device = None
     timeout: Timeout = None
     select: Codes = None
-    third_party: Annotated[bool, Field(description="List findings in installed packages too.")] = False
+    third_party: Annotated[bool, Field(description="Also list findings in installed packages.")] = False
     skip: Annotated[
-        int, Field(description="Pass by so many findings, to go on where an answer was cut.", ge=0)
+        int, Field(description="Skip this number of findings, to continue where an answer was cut.", ge=0)
     ] = 0
 
 
@@ -98,14 +97,14 @@ class RuleAsked(Asked):
     code: Annotated[
         str | None,
         Field(
-            description="A rule's code or name (TCR101), a type of graph break (GB0170), or the id of a "
-            "finding or its beginning (6c6c83d). Left out: the list of rules."
+            description="The code or name of a rule (TCR101), a type of graph break (GB0170), or the id of a finding "
+            "or the beginning of an id (6c6c83d). Default: the list of rules."
         ),
     ] = None
     target: Annotated[
         str | None,
         Field(
-            description="For the id of a finding: what to read to find it; left out, the last run, else the folder."
+            description="For the id of a finding: where to look for it. Default: the last run; otherwise, the folder."
         ),
     ] = None
 
@@ -115,7 +114,11 @@ class PlanAsked(Running):
     target: OneTarget
     budget: Annotated[
         float | None,
-        Field(description="Seconds for all trials; what it cuts is said. By default only the timeout.", gt=0),
+        Field(
+            description="Time limit for all trials in seconds. The answer says what was left out. Default: only the "
+            "timeout.",
+            gt=0,
+        ),
     ] = None
 
 
@@ -125,15 +128,15 @@ class FixAsked(Running):
     prove: Annotated[
         bool,
         Field(
-            description="Put each change to the proof, by runs of the model before and after it: this "
-            "executes the user's code, and names one model. Without it the source alone is read."
+            description="Verify each change by runs of the model before and after it. This executes the user's code, "
+            "and requires a target with one model. Otherwise, only the source is read."
         ),
     ] = False
     unsafe: Annotated[
         bool,
         Field(
-            description="Propose as well what may do something else; with prove, what was shown on one "
-            "side of a branch alone."
+            description="Also propose changes that are not known to be safe. With prove, also propose changes for "
+            "which only one side of a branch was exercised."
         ),
     ] = False
     select: Codes = None
@@ -144,15 +147,15 @@ class ProveAsked(Running):
     patch: Annotated[
         str,
         Field(
-            description="A unified diff, as `git diff` writes it; its paths are below the server's folder."
+            description="A unified diff, as written by `git diff`. Its paths are below the folder of the server."
         ),
     ]
     target: OneTarget
     settings: Annotated[
         list[str] | None,
         Field(
-            description="Settings of torch._dynamo.config that belong to the patch: `capture_scalar_outputs`, which "
-            "becomes True, `recompile_limit=64`, or a line as `fix` gives it."
+            description="Settings of torch._dynamo.config that belong to the patch: `capture_scalar_outputs` (set to "
+            "True), `recompile_limit=64`, or a line from the answer of `fix`."
         ),
     ] = None
 
@@ -162,10 +165,15 @@ class BenchAsked(Running):
     target: OneTarget
     budget: Annotated[
         float,
-        Field(description="Seconds for everything, the run before it included; what it cuts is said.", gt=0),
+        Field(
+            description="Time limit for everything in seconds, including the run before the measurements. The answer "
+            "says what was left out.",
+            gt=0,
+        ),
     ] = 120.0
     quick: Annotated[
-        bool, Field(description="Eager and the default of torch.compile alone, with one cold start.")
+        bool,
+        Field(description="Measure only eager mode and the default of torch.compile, with one cold start."),
     ] = True
 
 

@@ -229,17 +229,18 @@ def _refuse_outside(named: str, root: Path) -> None:
             )
 
 
-_EXECUTES = "Executes the user's code, in a process of its own with a time limit; writes nothing into the user's files."
-_READS = "Reads source text alone and executes nothing, unless"
+_EXECUTES = (
+    "Executes the user's code, in a separate process with a time limit. Writes nothing to the user's files."
+)
+_READS = "Reads only source text and executes nothing, unless"
 
 TOOLS = (
     Tool(
         "check",
-        "Find what torch.compile cannot take",
-        "Where a PyTorch model will not compile under torch.compile: graph breaks, recompilations and "
-        "other cost, each with a stable id, a rule and a place, the verdict, and what to do first. "
-        f"{_READS} run=true: then the model is executed under Dynamo too, and each prediction is confirmed "
-        "or not.",
+        "Find what torch.compile cannot compile",
+        "Find where a PyTorch model does not compile under torch.compile: graph breaks, recompilations and "
+        "other costs, each with a stable id, a rule and a place. The answer has a verdict and what to do first. "
+        f"{_READS} run=true. Then the model also runs under Dynamo, and each prediction is confirmed or not.",
         Check,
         _check,
         executes=False,
@@ -247,8 +248,9 @@ TOOLS = (
     Tool(
         "rule",
         "Explain a rule, a type of break, or a finding",
-        "Why something hurts torch.compile and what to write instead: the page of a rule (TCR101) or of a "
-        "type of graph break (GB0170), or all that is known of one finding by its id. Executes nothing.",
+        "Explain why something hurts torch.compile and what to write instead: the page of a rule "
+        "(TCR101) or of a type of graph break (GB0170), or everything about one finding, by its id. "
+        "Executes nothing.",
         RuleAsked,
         _rule,
         executes=False,
@@ -256,9 +258,8 @@ TOOLS = (
     Tool(
         "plan",
         "Find out which parts to compile",
-        "Which parts of a model to put torch.compile on: placements are executed and measured, and the "
-        f"code of the best one is given to be pasted, with the way back. {_EXECUTES} Takes from some "
-        "seconds to minutes.",
+        "Find which parts of a model to compile: placements of torch.compile are executed and measured. The "
+        f"answer has the code of the best one to paste, and how to undo it. {_EXECUTES} Takes seconds to minutes.",
         PlanAsked,
         _plan,
         executes=True,
@@ -266,29 +267,29 @@ TOOLS = (
     Tool(
         "fix",
         "Propose changes as a patch",
-        "Changes that let Dynamo take the code, as one unified diff against the files as they stand. It "
-        f"never writes: apply the patch yourself. {_READS} prove=true: then each change is put to the "
-        "proof by runs before and after it.",
+        "Propose changes that let Dynamo compile the code, as one unified diff against the current files. "
+        f"Never writes files: apply the patch yourself. {_READS} prove=true. Then each change is verified by "
+        "runs before and after it.",
         FixAsked,
         _fix,
         executes=False,
     ),
     Tool(
         "prove",
-        "Put a patch to the proof",
-        "Whether a patch of yours holds: a graph break is gone, none is new, and the same calls with the "
-        "same seeds, inputs and varied inputs give the same results before and after it, on both sides of "
-        f"every branch that it takes away. The patch is laid over copies. {_EXECUTES}",
+        "Verify a patch",
+        "Verify a patch of yours: a graph break is gone, none is new, and the same calls with the same seeds, "
+        "inputs and varied inputs give the same results before and after it, on both sides of every branch "
+        f"that it removes. The patch is applied to copies. {_EXECUTES}",
         ProveAsked,
         _prove,
         executes=True,
     ),
     Tool(
         "bench",
-        "Measure eager against compiled",
-        "Whether compiling pays: seconds of eager and compiled calls measured in turn, with intervals, "
-        f"cold start and a verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds of an "
-        "otherwise idle machine.",
+        "Compare eager and compiled speed",
+        "Measure whether compiling pays off: times of eager and compiled calls, measured in turn, with "
+        f"intervals, cold start and a verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds. "
+        "The machine should be idle otherwise.",
         BenchAsked,
         _bench,
         executes=True,

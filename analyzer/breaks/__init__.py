@@ -1,4 +1,4 @@
-"""Pages on graph breaks and recompilations that a run shows and no rule predicts, one kind a file.
+"""Pages on graph breaks and recompilations that a run reports and no rule predicts, one kind per file.
 
 `load()` finds the pages by walking this folder. Every type of PyTorch's registry is on one page, or is claimed by
 exactly one rule. A type that several rules claim is on a page too, because a run does not show which of them fits.

@@ -1,11 +1,11 @@
-"""An assertion that cannot become a check within the graph.
+"""An assertion that Dynamo cannot turn into a check in the graph.
 
 ## Why it hurts torch.compile
-An assertion on a tensor becomes an operation of the graph, with a constant text. With another message, or where a
-frame must not be split, there is nothing to put there.
+An assertion on a tensor becomes an operation of the graph if its message is a constant string. With another message,
+or in a frame that must not be split, Dynamo cannot do this.
 
 ## Use instead
-Write the message as a constant text, or check outside of the compiled code.
+Use a constant string as the message, or check outside of the compiled code.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PAGE = Page(
     page=__doc__,
     unshown=(
         Unshown(
-            "Assertions that were tried are traced under torch 2.13, or break as a plain test of a "
-            "tensor; no example has been found so far.",
+            "The assertions tried so far are traced by torch 2.13, or break as an ordinary branch on a "
+            "tensor.",
             (
                 "GB0002",
                 "GB0034",

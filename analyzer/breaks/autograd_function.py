@@ -1,14 +1,14 @@
-"""How a `torch.autograd.Function` is written, or what its context is asked for.
+"""How a `torch.autograd.Function` is written, or how its context is used.
 
 ## Why it hurts torch.compile
-Dynamo traces `forward` and `backward` of a `torch.autograd.Function` by rules of its own: both plain static
-methods, called through `apply`, with positional arguments, and a context that saves tensors and little more. What
-goes beyond that is not traced, and the graph ends at the call of `apply`.
+Dynamo has its own rules for a `torch.autograd.Function`. `forward` and `backward` must be plain static methods with
+positional arguments, called through `apply`. The context may save tensors, and little more. Dynamo does not trace
+anything else: the graph ends at the call of `apply`.
 
 ## Use instead
-Write `forward` and `backward` as static methods with positional arguments; give different tensors to different
-arguments. Leave out `jvp` and `vjp` in what is compiled. Where the class is not yours, wrap the call in a function
-that is registered by `torch.library.custom_op`.
+Write `forward` and `backward` as static methods with positional arguments. Pass different tensors for different
+arguments. Leave out `jvp` and `vjp` in compiled code. If the class is not yours, wrap the call in a function and
+register it with `torch.library.custom_op`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0102",
-            "A `backward` asks a gradient for `layout`, `is_neg`, `is_conj` or `is_pinned`, which are not known while "
-            "tracing.",
+            "`backward` reads `layout`, `is_neg`, `is_conj` or `is_pinned` of a gradient, which are unknown "
+            "during tracing.",
             cure="Compute the same for any gradient.",
             bad="""
 class Double(torch.autograd.Function):
@@ -56,8 +56,8 @@ def model(x):
         ),
         Break(
             "GB0068",
-            "A `backward` calls `torch.Tensor.is_neg`, `is_conj` or `is_pinned` on a gradient, which are not known while "
-            "tracing.",
+            "`backward` calls `torch.Tensor.is_neg`, `is_conj` or `is_pinned` on a gradient. The results "
+            "are unknown during tracing.",
             cure="Compute the same for any gradient.",
             bad="""
 class Double(torch.autograd.Function):
@@ -91,9 +91,8 @@ def model(x):
         ),
         Break(
             "GB0144",
-            "A `jvp` of one's own is not traced.",
-            cure="Leave it out of the class that is compiled: eager code may use a class that derives from it "
-            "and has it.",
+            "The class defines its own `jvp`, which Dynamo does not trace.",
+            cure="Leave it out of the class that is compiled. Eager code can use a subclass that has it.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -136,8 +135,8 @@ def model(x):
         ),
         Break(
             "GB0145",
-            "A `vjp` of one's own is not traced.",
-            cure="Call it `backward`, which means the same.",
+            "The class defines its own `vjp`, which Dynamo does not trace.",
+            cure="Rename it to `backward`, which means the same.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -169,7 +168,7 @@ def model(x):
         ),
         Break(
             "GB4372",
-            "`forward` has arguments that only a keyword reaches, and eager `apply` takes none.",
+            "`forward` has keyword-only arguments, and `apply` takes none in eager mode.",
             cure="Make them positional.",
             bad="""
 class Scale(torch.autograd.Function):
@@ -202,8 +201,8 @@ def model(x):
         ),
         Break(
             "GB6297",
-            "One tensor is given to two arguments.",
-            cure="Give one of them a copy.",
+            "One tensor is passed for two arguments.",
+            cure="Pass a copy for one of them.",
             bad="""
 class Product(torch.autograd.Function):
     @staticmethod
@@ -239,7 +238,8 @@ def model(x):
         ),
         Break(
             "GB2464",
-            "An input that is marked as changed in place is not returned, which eager refuses, too.",
+            "An input that is marked as changed in place is not returned, which raises an error in eager "
+            "mode too.",
             cure="Return it.",
             bad="""
 class Add(torch.autograd.Function):
@@ -274,8 +274,8 @@ def model(x):
         ),
         Break(
             "GB0085",
-            "`forward` is an object, no function.",
-            cure="Write a static method that calls it.",
+            "`forward` is an object, not a function.",
+            cure="Write a static method that calls the object.",
             bad="""
 class Doubler:
     def __call__(self, ctx, x):
@@ -312,8 +312,8 @@ def model(x):
         ),
         Break(
             "GB0346",
-            "`forward` is an object, no function, and a gradient is wanted.",
-            cure="Write a static method that calls it.",
+            "`forward` is an object, not a function, and a gradient is required.",
+            cure="Write a static method that calls the object.",
             bad="""
 class Doubler:
     def __call__(self, ctx, x):
@@ -351,8 +351,8 @@ def model(x):
         ),
         Break(
             "GB0140",
-            "Another method of the class than `apply` is called on it.",
-            cure="Ask for that outside of the compiled code.",
+            "The code calls a method of the class other than `apply`.",
+            cure="Call it outside of the compiled code.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -388,8 +388,8 @@ def model(x):
         Break(
             "GB0347",
             "`forward` sets `_materialize_non_diff_grads` of its context.",
-            cure="There is nothing to put in its place: without it `backward` gets zeros, not None, for an output "
-            "that is not differentiable.",
+            cure="Remove the assignment. `backward` then gets zeros, not None, for an output that is not "
+            "differentiable.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -422,8 +422,8 @@ def model(x):
         ),
         Break(
             "GB0139",
-            "A method of the context is called that Dynamo does not know.",
-            cure="`save_for_backward`, `mark_non_differentiable` and `set_materialize_grads` are traced.",
+            "The code calls a method of the context that Dynamo does not know.",
+            cure="Dynamo traces `save_for_backward`, `mark_non_differentiable` and `set_materialize_grads`.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -465,7 +465,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No example has been found so far.",
+            "None has been found so far.",
             (
                 "GB0019",
                 "GB0348",
@@ -473,7 +473,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "A context that `apply` did not make is used; no example has been found so far.",
+            "The code uses a context that `apply` did not create. No example has been found so far.",
             (
                 "GB0138",
                 "GB0205",

@@ -1,13 +1,13 @@
-"""Gradients are asked for, or hooks are kept, inside of what is compiled.
+"""Compiled code takes gradients or keeps hooks.
 
 ## Why it hurts torch.compile
-A graph has no history of how its inputs were made, and its outputs get theirs only when it is called. Code that
-reads that history, keeps a hook's handle, or takes gradients of what it also returns, needs what does not exist
-while tracing.
+A graph does not know how its inputs were computed, and its outputs get an autograd history only when the graph is
+called. Code that reads this history, keeps the handle of a hook, or takes gradients of a value that it also returns
+needs what does not exist during tracing.
 
 ## Use instead
-Call `backward()` and `torch.autograd.grad` outside of the compiled function; or `torch.func.grad` inside of it.
-Register hooks before the model is compiled.
+Call `backward()` and `torch.autograd.grad` outside of the compiled function, or use `torch.func.grad` inside. Register
+hooks before the model is compiled.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0100",
-            "The handle of a hook is kept in a global variable.",
-            cure="Do not keep the handle; or register the hook before the compiled code is called.",
+            "The handle of a hook is stored in a global variable.",
+            cure="Do not store the handle, or register the hook before the compiled code is called.",
             bad="""
 handle = None
 def model(x):
@@ -40,8 +40,8 @@ def model(x):
         ),
         Break(
             "GB0104",
-            "`grad_fn` of a tensor is read.",
-            cure="Ask `requires_grad` instead.",
+            "The code reads `grad_fn` of a tensor.",
+            cure="Check `requires_grad` instead.",
             bad="""
 def model(x):
     y = x * 2
@@ -56,9 +56,9 @@ def model(x):
         ),
         Break(
             "GB0108",
-            "`retain_grad()` is called: a tensor is to keep its gradient.",
-            cure="Add an input of zeros to that tensor: after `backward()` the gradient of the input is the tensor's. "
-            "Or end the compiled code at the tensor, and compute the rest from it outside.",
+            "The code calls `retain_grad()`, so that a tensor keeps its gradient.",
+            cure="Add an input of zeros to that tensor. After `backward()`, the gradient of this input is the "
+            "gradient of the tensor. Or end the compiled code at the tensor, and compute the rest outside.",
             bad="""
 def model(x):
     y = x * 2
@@ -75,8 +75,8 @@ def model(x, zeros):
         ),
         Break(
             "GB0237",
-            "`nn.Parameter` is given a tensor as `requires_grad`, which eager refuses, too.",
-            cure="Give it True or False.",
+            "`nn.Parameter` gets a tensor as `requires_grad`, which raises an error in eager mode too.",
+            cure="Pass True or False.",
             bad="""
 def model(x):
     return nn.Parameter(x, requires_grad=x)  # BAD
@@ -88,7 +88,7 @@ def model(x):
         ),
         Break(
             "GB0442",
-            "`backward` is given no tensors, which eager refuses, too.",
+            "`backward` gets an empty list of tensors, which raises an error in eager mode too.",
             bad="""
 def model(x):
     x.sum().backward(inputs=[])  # BAD
@@ -103,8 +103,8 @@ def model(x):
         ),
         Break(
             "GB1042",
-            "Gradients are collected in a tensor that was made in the compiled code.",
-            cure="Take them as results.",
+            "Gradients accumulate in a tensor that was created in the compiled code.",
+            cure="Get the gradients as return values instead.",
             bad="""
 def model(x):
     z = (x * 2).detach().requires_grad_()
@@ -120,8 +120,8 @@ def model(x):
         ),
         Break(
             "GB7054",
-            "Gradients are collected in a tensor that is no leaf.",
-            cure="Take them as results.",
+            "Gradients accumulate in a tensor that is not a leaf.",
+            cure="Get the gradients as return values instead.",
             bad="""
 def model(x):
     y = x * 2
@@ -137,8 +137,8 @@ def model(x):
         ),
         Break(
             "GB0372",
-            "The tensors came in with a history, and gradients go through it.",
-            cure="Detach them, or take gradients outside.",
+            "The inputs come with an autograd history, and the code takes gradients through it.",
+            cure="Detach the inputs, or take gradients outside of the compiled code.",
             bad="""
 def model(x):
     y = (x * 2).exp().sum()
@@ -154,7 +154,8 @@ def model(x):
         ),
         Break(
             "GB1381",
-            "Gradients are taken twice through the same history, which eager refuses, too.",
+            "The code takes gradients twice through the same history, which raises an error in eager mode "
+            "too.",
             bad="""
 def model(x):
     y = (x * 2).exp().sum()
@@ -170,8 +171,8 @@ def model(x):
         ),
         Break(
             "GB4927",
-            "Gradients use up the history of a tensor that is returned.",
-            cure="Return it detached.",
+            "The code returns a tensor whose autograd history was freed when gradients were taken.",
+            cure="Return the tensor detached.",
             bad="""
 def model(x):
     y = (x * 2).exp()
@@ -188,8 +189,8 @@ def model(x):
         ),
         Break(
             "GB1724",
-            "The tensors of `torch.autograd.grad` are a dict whose keys are no constants.",
-            cure="Give a tuple.",
+            "`torch.autograd.grad` gets its tensors as a dict whose keys are not constants.",
+            cure="Pass a tuple.",
             bad="""
 def model(x):
     y = (x * 2).exp().sum()
@@ -204,7 +205,7 @@ def model(x):
         ),
         Break(
             "GB6663",
-            "`torch.autograd.grad` got something that is no tensor.",
+            "`torch.autograd.grad` gets something that is not a tensor.",
             bad="""
 def model(x):
     y = (x * 2).exp().sum()
@@ -219,8 +220,8 @@ def model(x):
         ),
         Break(
             "GB5748",
-            "`torch.autograd.grad` got an edge of the history.",
-            cure="Give the tensor.",
+            "`torch.autograd.grad` gets a gradient edge.",
+            cure="Pass the tensor.",
             bad="""
 edge = None
 def model(x):
@@ -236,8 +237,8 @@ def model(x):
         ),
         Break(
             "GB7444",
-            "A hook decides by the strides of the gradient, which are not known while tracing.",
-            cure="Let it compute the same for any.",
+            "A hook branches on the strides of the gradient, which are unknown during tracing.",
+            cure="Compute the same for any strides.",
             bad="""
 def model(x):
     y = x * 2
@@ -254,7 +255,7 @@ def model(x):
         ),
         Break(
             "GB0209",
-            "A context of autograd is returned.",
+            "The code returns an autograd context manager.",
             cure="Use it within the compiled code.",
             bad="""
 def model(x):
@@ -272,13 +273,12 @@ def model(x):
     unshown=(
         Unshown(NEWER, ("GB5821",)),
         Unshown(
-            "The handle of a hook is kept in a global variable by a function that is called; under "
-            "torch 2.13 the type of the direct case is shown instead.",
+            "A function that is called stores the handle of a hook in a global variable. Under torch 2.13, "
+            "the type of the direct case is reported instead.",
             ("GB0101",),
         ),
         Unshown(
-            "The programs that were tried break with another type of this kind, or not at all; no example "
-            "has been found so far.",
+            "The programs tried so far break with another type of this kind, or not at all.",
             (
                 "GB0181",
                 "GB1140",

@@ -1,14 +1,14 @@
-"""A call, a method or a statement that Dynamo has no way to trace.
+"""A call, a method or a statement that Dynamo cannot trace.
 
 ## Why it hurts torch.compile
-Dynamo follows calls into Python code, and knows operations of torch and most of Python itself. A function written
-in C, one of a module that it leaves alone, a context that it does not know, or an exception that nothing in the
-compiled code catches, is none of these: the graph ends, Python makes the call, and a new graph starts behind it.
+Dynamo follows calls into Python code, and knows the operations of torch and most of Python itself. It does not cover a
+function written in C, a function of a module that it skips, a context manager that it does not know, or an exception
+that nothing in the compiled code catches. The graph ends there, Python makes the call, and a new graph starts after it.
 
 ## Use instead
-Take the call out of what is compiled: do it once in the constructor, or before or after the model is called. Where
-it only tells something, put it behind `if not torch.compiler.is_compiling():`. Where it computes on tensors, use
-functions of torch, or register it with `torch.library.custom_op`.
+Move the call out of the compiled code: make it once in the constructor, or before or after the model is called. If it
+only prints or logs, put it behind `if not torch.compiler.is_compiling():`. If it computes on tensors, use functions of
+torch, or register it with `torch.library.custom_op`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0007",
-            "The function is one that Dynamo leaves to Python: written in C, of a module on its list, "
-            "or marked.",
+            "Dynamo does not trace the function: it is written in C, its module is on Dynamo's skip list, "
+            "or it is marked.",
             bad="""
 import time
 
@@ -46,7 +46,7 @@ def timed(compiled, x):
         ),
         Break(
             "GB0008",
-            "The function is written in Python, but of a module that Dynamo leaves to Python.",
+            "The function is written in Python, but Dynamo skips its module.",
             bad="""
 def model(x):
     with torch.autograd.set_detect_anomaly(True):  # BAD
@@ -64,7 +64,7 @@ def watched(compiled, x):
         ),
         Break(
             "GB0147",
-            "A value is called that Dynamo knows only as a value.",
+            "The code calls an object that Dynamo does not know as a callable.",
             bad="""
 import decimal
 
@@ -86,7 +86,7 @@ def model(x):
         ),
         Break(
             "GB0156",
-            "A method is called on a kind of object whose methods Dynamo does not know.",
+            "The code calls a method of an object of a type whose methods Dynamo does not know.",
             bad="""
 import decimal
 
@@ -108,9 +108,9 @@ def model(x):
         ),
         Break(
             "GB0059",
-            "A built-in function is called with arguments that Dynamo cannot trace, such as `print` with "
-            "a tensor.",
-            cure="Where it only tells something, leave it to eager code.",
+            "The code calls a built-in function with arguments that Dynamo cannot trace, such as `print` "
+            "with a tensor.",
+            cure="If it only prints or logs, run it in eager mode only.",
             bad="""
 def model(x):
     print(x)  # BAD
@@ -125,7 +125,7 @@ def model(x):
         ),
         Break(
             "GB0142",
-            "A `with` block over a context that Dynamo does not know.",
+            "A `with` block uses a context manager that Dynamo does not know.",
             cure="Enter it around the call of the compiled model.",
             bad="""
 import threading
@@ -154,7 +154,8 @@ def guarded(compiled, x):
         ),
         Break(
             "GB0088",
-            "An exception is raised and nothing in the compiled code catches it, or a check decides by it.",
+            "The code raises an exception that nothing in the compiled code catches, or on which a check "
+            "depends.",
             bad="""
 def model(x):
     return x * {"a": 1}["b"]  # BAD
@@ -166,7 +167,7 @@ def model(x):
         ),
         Break(
             "GB0082",
-            "A statement compiles to an instruction that Dynamo does not know, such as `del` of a "
+            "A statement compiles to a bytecode instruction that Dynamo does not know, such as `del` of a "
             "variable that an inner function uses.",
             cure="Set the variable to None instead of deleting it.",
             bad="""
@@ -194,8 +195,8 @@ def model(x):
         ),
         Break(
             "GB7312",
-            "Arguments do not fit the function that is called.",
-            cure="Eager raises a `TypeError` there, too.",
+            "The arguments do not match the function that is called.",
+            cure="Fix the call: it raises a `TypeError` in eager mode too.",
             bad="""
 def double(x):
     return x * 2
@@ -215,7 +216,7 @@ def model(x):
         ),
         Break(
             "GB0811",
-            "A loop over an object of a type written in C.",
+            "The code loops over an object of a type written in C.",
             bad="""
 import array
 
@@ -239,7 +240,7 @@ def model(x):
         ),
         Break(
             "GB8977",
-            "A class is defined in compiled code.",
+            "The compiled code defines a class.",
             bad="""
 def model(x):
     class Part:  # BAD
@@ -258,7 +259,7 @@ def model(x):
         ),
         Break(
             "GB4841",
-            "The type of a value is asked for that Dynamo does not know.",
+            "The code needs the type of a value, which Dynamo does not know.",
             bad="""
 def model(x):
     return x * len(vars(len))  # BAD
@@ -270,8 +271,8 @@ def model(x):
         ),
         Break(
             "GB0208",
-            "A function of torch gives something that is no tensor and no constant.",
-            cure="Call it before the model, and pass the answer.",
+            "A function of torch returns something that is neither a tensor nor a constant.",
+            cure="Call it before the model, and pass the result.",
             bad="""
 def model(x):
     return x * 2 if x.is_pinned() else x + 1  # BAD
@@ -284,11 +285,11 @@ def model(x, pinned):
         ),
         Break(
             "GB0116",
-            "An object is made of a type that Dynamo has no stand-in for.",
+            "The code creates an object of a type that Dynamo cannot represent.",
         ),
         Break(
             "GB0117",
-            "A method is called with arguments that Dynamo's own rule for it does not take.",
+            "The code calls a method with arguments that Dynamo's own rule for it does not accept.",
             bad="""
 def model(x):
     y = x + 1
@@ -309,9 +310,10 @@ def shared(compiled, x):
         ),
         Break(
             "GB0098",
-            "A function under `torch.compiler.disable` is called.",
-            cure="It runs eagerly, as was asked. Take the decorator off once its reason is gone, as here; "
-            "until then call the function before or after what is compiled, where it parts no graph.",
+            "The code calls a function that is marked with `torch.compiler.disable`.",
+            cure="It runs eagerly, as requested. Remove the decorator once its reason is gone, as in the "
+            "example. Until then, call the function before or after the compiled code, where it does not "
+            "split a graph.",
             bad="""
 @torch.compiler.disable
 def double(x):
@@ -332,8 +334,8 @@ def model(x):
         ),
         Break(
             "GB0025",
-            "`torch._dynamo.graph_break()` is called.",
-            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
+            "The code calls `torch._dynamo.graph_break()`.",
+            cure="Remove the call. Without it, the code computes the same and is compiled.",
             bad="""
 def model(x):
     y = x * 2
@@ -347,7 +349,7 @@ def model(x):
         ),
         Break(
             "GB0055",
-            "An object of a plain class is given to an operation of the graph.",
+            "The code passes an object of a plain class to an operation of the graph.",
             bad="""
 class Scale:
     by = 3
@@ -363,16 +365,17 @@ def model(x):
         ),
         Break(
             "GB0092",
-            "An object stands in a variable at another break, or is returned, that Dynamo cannot make again.",
+            "A variable at another break, or a returned value, holds an object that Dynamo cannot "
+            "reconstruct.",
         ),
         Break(
             "GB0119",
-            "A module is made in compiled code, and used before its constructor ran.",
+            "The compiled code creates a module, and uses it before its constructor has run.",
         ),
         Break(
             "GB0193",
-            "A built-in function with arguments that no rule of Dynamo takes.",
-            cure="Call `super()` without arguments, or with the object as the second.",
+            "The code calls a built-in function with arguments that no rule of Dynamo accepts.",
+            cure="Call `super()` without arguments, or with the object as the second argument.",
             bad="""
 class Part:
     def f(self):
@@ -406,16 +409,16 @@ def model(x):
         ),
         Break(
             "GB0294",
-            "A function of NumPy that `torch._numpy` does not have.",
+            "The code calls a NumPy function that `torch._numpy` does not have.",
         ),
         Break(
             "GB0299",
-            "A method of a constant is called with a value that is not known while tracing.",
+            "A method of a constant gets a value that is unknown during tracing.",
         ),
         Break(
             "GB0467",
-            "An attribute is set on an object that Dynamo does not follow.",
-            cure="Set it on an object of a class of your own.",
+            "The code sets an attribute of an object that Dynamo does not track.",
+            cure="Set it on an object of your own class.",
             bad="""
 def model(x):
     x.sum.note = 3  # BAD
@@ -436,7 +439,7 @@ def model(x):
         ),
         Break(
             "GB6215",
-            "Methods or attributes that Dynamo does not know are compared.",
+            "The code compares methods or attributes that Dynamo does not know.",
             cure="Compare names.",
             bad="""
 def model(x):
@@ -449,7 +452,7 @@ def model(x, name="add"):
         ),
         Break(
             "GB7786",
-            "An element of an object of a type written in C is set.",
+            "The code sets an element of an object of a type written in C.",
             cure="Use a list.",
             bad="""
 import array

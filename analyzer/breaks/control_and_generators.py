@@ -1,13 +1,13 @@
-"""Loops, generators, contexts and inner functions that Dynamo cannot trace as they stand.
+"""Loops, generators, context managers and inner functions that Dynamo cannot trace as written.
 
 ## Why it hurts torch.compile
-Behind a break Dynamo goes on in the same function, but not within a loop: it gives the function up. A break within a
-function that must be traced whole has nowhere to go on either. A generator is traced where it is used up within one
-frame; a decorated context must be a generator.
+After a break, Dynamo resumes in the same function, except inside a loop: then Python runs the whole function. Dynamo
+cannot resume after a break in a function that must be traced as a whole either. Dynamo traces a generator if it is
+consumed within one frame. A decorated context manager must be a generator.
 
 ## Use instead
-Return a list; use up generators in the function that makes them; take the break out of what is called by a
-checkpoint or in a loop.
+Return a list. Consume a generator in the function that creates it. Move the break out of loops, and out of functions
+that a checkpoint calls.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0003",
-            "The compiled function is a generator itself. Without `fullgraph=True` Python runs it, and Dynamo reports "
-            "nothing.",
-            cure="Return a list, or compile the function that uses the generator up.",
+            "The compiled function itself is a generator. Without `fullgraph=True`, Python runs it and "
+            "Dynamo reports nothing.",
+            cure="Return a list, or compile the function that consumes the generator.",
             bad="""
 def model(x):
     yield x * 2
@@ -35,9 +35,9 @@ def model(x):
         ),
         Break(
             "GB8335",
-            "A break stands behind a generator that has walked a part of what it is given, or all: Dynamo has to hand it "
-            "over, and cannot make it anew.",
-            cure="Make a list (`f(*[...])`), or cure the other break.",
+            "A break occurs after a generator has consumed some or all of its input. Dynamo has to pass the "
+            "generator on, and cannot reconstruct it.",
+            cure="Make a list (`f(*[...])`), or fix the other break.",
             bad="""
 def first(*rows):
     print("rows")
@@ -54,9 +54,10 @@ def model(x):
         ),
         Break(
             "GB7000",
-            "A break stands in a loop, and Dynamo runs the whole function eagerly: it cannot go on within a loop.",
-            cure="Cure the break on that line, whatever its kind, or take it out of the loop; else compile the body of "
-            "the loop as a function of its own.",
+            "A break occurs in a loop. Dynamo cannot resume inside a loop, so it runs the whole function "
+            "eagerly.",
+            cure="Fix the break on that line, whatever its type, or move it out of the loop. Otherwise, compile "
+            "the body of the loop as a separate function.",
             bad="""
 def model(x):
     for _ in range(2):
@@ -75,7 +76,7 @@ def model(x):
         ),
         Break(
             "GB0221",
-            "A function under `contextlib.contextmanager` has no `yield`.",
+            "A function decorated with `contextlib.contextmanager` has no `yield`.",
             bad="""
 import contextlib
 @contextlib.contextmanager  # BAD
@@ -106,8 +107,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "The programs that were tried break with another type, or not at all; no example has been "
-            "found so far.",
+            "The programs tried so far break with another type, or not at all.",
             (
                 "GB0065",
                 "GB0097",

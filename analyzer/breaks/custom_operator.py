@@ -1,12 +1,12 @@
-"""An operator or backend that is not made for compilation, most often a custom one.
+"""An operator or backend that does not support compilation, most often a custom one.
 
 ## Why it hurts torch.compile
-Dynamo runs every operator on tensors without data to learn shapes. An operator without a fake implementation, or
-with a wrong one, cannot be run so.
+To learn shapes, Dynamo runs every operator on fake tensors, which have no data. This fails if the fake implementation
+of an operator is missing or wrong.
 
 ## Use instead
-Register a fake implementation with `torch.library.register_fake`; give results that depend on values a size by
-`torch.library.get_ctx().new_dynamic_size()`.
+Register a fake implementation with `torch.library.register_fake`. If the size of a result depends on values, create
+the size with `torch.library.get_ctx().new_dynamic_size()`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ PAGE = Page(
     page=__doc__,
     unshown=(
         Unshown(
-            "The programs that were tried raise GB4315 or break at GB0090 first; no example has been "
-            "found so far.",
+            "The programs tried so far raise GB4315, or break at GB0090 first.",
             (
                 "GB0037",
                 "GB0043",
@@ -28,7 +27,7 @@ PAGE = Page(
             ),
         ),
         Unshown(
-            "The backend failed, which tcready reports as a failed stage of its own.",
+            "The backend failed, which tcready reports as a separate failed stage.",
             ("GB0219",),
         ),
         Unshown(

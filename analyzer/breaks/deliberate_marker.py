@@ -1,10 +1,10 @@
-"""A break that somebody asked for.
+"""A break that the code requests explicitly.
 
 ## Why it hurts torch.compile
-Code calls a function whose purpose is to end the graph or to leave a function to Python.
+The code calls a function whose purpose is to end the graph or to leave a function to Python.
 
 ## Use instead
-Remove the call if it was for debugging; keep it where it is meant.
+Remove the call if it was for debugging. Keep it if it is intended.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0030",
-            "`comptime.graph_break()` is called.",
-            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
+            "The code calls `comptime.graph_break()`.",
+            cure="Remove the call. Without it, the code computes the same and is compiled.",
             bad="""
 from torch._dynamo.comptime import comptime
 def model(x):
@@ -32,8 +32,8 @@ def model(x):
         ),
         Break(
             "GB4297",
-            "`torch._dynamo.skip_frame()` is called.",
-            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
+            "The code calls `torch._dynamo.skip_frame()`.",
+            cure="Remove the call. Without it, the code computes the same and is compiled.",
             bad="""
 def model(x):
     torch._dynamo.skip_frame()  # BAD
@@ -46,8 +46,8 @@ def model(x):
         ),
         Break(
             "GB4636",
-            "`torch._dynamo.step_unsupported()` is called.",
-            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
+            "The code calls `torch._dynamo.step_unsupported()`.",
+            cure="Remove the call. Without it, the code computes the same and is compiled.",
             bad="""
 def model(x):
     torch._dynamo.step_unsupported()  # BAD
@@ -60,8 +60,8 @@ def model(x):
         ),
         Break(
             "GB0275",
-            "`torch._dynamo.step_unsupported()` is called where nothing was computed yet.",
-            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
+            "The code calls `torch._dynamo.step_unsupported()` before it computes anything.",
+            cure="Remove the call. Without it, the code computes the same and is compiled.",
             bad="""
 def model(x):
     torch._dynamo.step_unsupported()  # BAD
@@ -75,7 +75,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "A tool of torch's own tests leads to it.",
+            "Raised by a tool of torch's own tests.",
             (
                 "GB0060",
                 "GB0269",

@@ -1,13 +1,13 @@
-"""A check of Dynamo's own state failed.
+"""A check of Dynamo's internal state failed.
 
 ## Why it hurts torch.compile
-Dynamo keeps stand-ins for every value while it traces, and checks them. When such a check fails it cannot go on
-with the graph and leaves the code to Python. What leads to it is not a construct of the source.
+During tracing, Dynamo represents every value by an object of its own, and checks these objects. If a check fails,
+Dynamo cannot continue the graph and leaves the code to Python. The cause is not a construct of the source.
 
 ## Use instead
-Look at the line that the break names, and make it simpler: give intermediate results names, take what is special
-out of the compiled code, or mark the function with `torch.compiler.disable`. A newer torch may not do it; it is
-worth reporting to PyTorch.
+Simplify the line that the break names: assign intermediate results to variables, move unusual code out of the
+compiled code, or mark the function with `torch.compiler.disable`. The break may not occur with a newer torch. Consider
+reporting it to PyTorch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0148",
-            "A function that Dynamo decided to break at is reached only when it is called, such as a "
-            "method in place that changes the shape of an argument.",
+            "The code calls a function at which Dynamo has already decided to break. An example is an "
+            "in-place method that changes the shape of an argument.",
             cure="Use the method that returns a new tensor.",
             bad="""
 def model(x):
@@ -50,7 +50,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "A check of Dynamo's own state: user code is not known to lead to it.",
+            "A check of Dynamo's internal state. No user code is known to trigger it.",
             (
                 "GB0018",
                 "GB0027",
@@ -71,8 +71,8 @@ def model(x):
             ),
         ),
         Unshown(
-            "About one bytecode instruction; Python's compiler is not known to write it so that Dynamo "
-            "breaks.",
+            "About one bytecode instruction. Python's compiler is not known to emit it in a way that makes "
+            "Dynamo break.",
             (
                 "GB0024",
                 "GB0061",

@@ -1,12 +1,12 @@
-"""An operation that cannot be tried on tensors without data.
+"""An operation that cannot run on fake tensors.
 
 ## Why it hurts torch.compile
-Dynamo tries every operation on stand-ins that have shapes and no data. Sparse and nested layouts, and operators
+Dynamo runs every operation on fake tensors, which have shapes but no data. Sparse and nested layouts, and operators
 without a fake implementation, do not support that.
 
 ## Use instead
-Register a fake implementation with `torch.library.register_fake` for an operator of your own; convert to strided
-tensors, or to nested ones with `layout=torch.jagged`, before the compiled code.
+Register a fake implementation for your own operators with `torch.library.register_fake`. Convert other layouts to
+strided tensors, or to nested ones with `layout=torch.jagged`, before the compiled code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0090",
-            "The operator, or the layout of the tensors, does not support stand-ins.",
+            "The operator, or the layout of the tensors, does not support fake tensors.",
             bad="""
 def model(x):
     n = torch.nested.nested_tensor([x, x])  # BAD
@@ -33,9 +33,10 @@ def model(x):
         ),
         Break(
             "GB0112",
-            "An operation is given what it does not take: a stand-in raises the `TypeError` that eager code would raise.",
-            cure="Give it a tensor. If eager code does that, Dynamo takes something else to stand there: the answer of a "
-            "comparison with a member of an enum, or a row that is asserted.",
+            "An operation gets an argument that it does not accept. The fake tensor raises the `TypeError` "
+            "that eager mode would raise.",
+            cure="Pass a tensor. If eager code already passes one, Dynamo takes the argument for something else: "
+            "the result of a comparison with an enum member, or a sequence that is asserted.",
             bad="""
 def model(x):
     rows = [x, x]

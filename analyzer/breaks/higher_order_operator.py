@@ -1,15 +1,14 @@
-"""What `torch.cond`, `while_loop`, scans, maps and their like are given, or what the functions given to them do.
+"""Arguments of `torch.cond`, `while_loop`, scans, maps and the like, or what their functions do.
 
 ## Why it hurts torch.compile
-Such an operator becomes one node of the graph, with a graph of its own for each function that it is given. That
-graph must be whole: its function may change nothing outside, its results are new tensors, and branches give the
-same structure. Where that does not hold, Dynamo has no graph to put there: most of these operators then raise an
-error instead of running eagerly.
+Such an operator becomes one node of the graph, with a subgraph for each function that it gets. This subgraph must be
+complete: the function changes nothing outside, returns new tensors, and branches return the same structure. Otherwise
+Dynamo has no subgraph for the node, and most of these operators raise an error instead of running eagerly.
 
 ## Use instead
-Give functions that only compute: tensors in, new tensors out, of the same shapes and types in every branch. Return
-`x.clone()` rather than `x`; return what changes rather than changing it; give operands as a tuple of tensors. Where
-the condition is known before the call, a plain `if` needs no operator.
+Pass functions that only compute: tensors in, new tensors out, of the same shapes and dtypes in every branch. Return
+`x.clone()` rather than `x`. Return a changed value instead of changing it in place. Pass operands as a tuple of
+tensors. If the condition is known before the call, use a plain `if` instead of an operator.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ def model(x):
         ),
         Break(
             "GB0067",
-            "A function given to the operator changes a list or an object that stands outside.",
-            cure="Return what it would have put there.",
+            "A function passed to the operator changes a list or an object outside of it.",
+            cure="Return the value instead.",
             bad="""
 def model(x):
     seen = []
@@ -82,7 +81,7 @@ def model(x):
         ),
         Break(
             "GB4413",
-            "A function given to the operator sets an attribute of an object outside.",
+            "A function passed to the operator sets an attribute of an object outside of it.",
             cure="Set it after the operator.",
             bad="""
 class Part:
@@ -113,7 +112,7 @@ def model(x):
         ),
         Break(
             "GB0302",
-            "A branch is no function.",
+            "A branch is not a function.",
             bad="""
 def model(x):
     return torch.cond(x.sum() > 0, 1, lambda x: x + 1, (x,))
@@ -125,8 +124,8 @@ def model(x):
         ),
         Break(
             "GB0304",
-            "The further inputs are a single tensor.",
-            cure="Give a tuple.",
+            "The additional inputs are a single tensor.",
+            cure="Pass a tuple.",
             bad="""
 def model(x):
     return torch.ops.higher_order.while_loop(lambda x: x.sum() > 3, lambda x: (x * 2,), (x,), x)
@@ -138,8 +137,8 @@ def model(x):
         ),
         Break(
             "GB0308",
-            "The condition gives more than one value.",
-            cure="Reduce it, as with `any()` or `all()`.",
+            "The condition returns more than one value.",
+            cure="Reduce it, for example with `any()` or `all()`.",
             bad="""
 from torch._higher_order_ops.while_loop import while_loop
 def model(x):
@@ -156,7 +155,7 @@ def model(x):
         Break(
             "GB0309",
             "Arguments are missing.",
-            cure="Give the condition, both branches and their operands.",
+            cure="Pass the condition, both branches and their operands.",
             bad="""
 def model(x):
     return torch.ops.higher_order.cond(x.sum() > 0, lambda x: x * 2)
@@ -168,7 +167,7 @@ def model(x):
         ),
         Break(
             "GB0310",
-            "The condition is neither a bool nor a tensor of one.",
+            "The condition is neither a bool nor a boolean tensor with one element.",
             bad="""
 def model(x):
     return torch.cond([1], lambda x: x * 2, lambda x: x + 1, (x,))
@@ -180,8 +179,8 @@ def model(x):
         ),
         Break(
             "GB0311",
-            "The operands are a tensor.",
-            cure="Give a tuple of them.",
+            "The operands are a single tensor, not a tuple.",
+            cure="Pass a tuple of tensors.",
             bad="""
 def model(x):
     return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x + 1, x)
@@ -226,8 +225,8 @@ def model(x):
         ),
         Break(
             "GB0315",
-            "What is scanned is a tensor where a list of tensors is wanted.",
-            cure="The public function makes it one.",
+            "The input of a scan is a tensor, but must be a list of tensors.",
+            cure="Call the public function, which makes the list.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, x, [])
@@ -242,8 +241,8 @@ def model(x):
         ),
         Break(
             "GB0316",
-            "The further inputs are a tensor where a tuple is wanted.",
-            cure="The public function gives them itself.",
+            "The additional inputs are a tensor, but must be a tuple.",
+            cure="Call the public function, which passes them itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, [x], x)
@@ -258,8 +257,8 @@ def model(x):
         ),
         Break(
             "GB0317",
-            "A tensor without elements is scanned.",
-            cure="Look at its size first, which needs no graph.",
+            "The input of a scan is a tensor without elements.",
+            cure="Check its size first, with a plain `if`.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, [x[:0]], [])
@@ -276,8 +275,8 @@ def model(x):
         ),
         Break(
             "GB0325",
-            "`map` got an argument by keyword.",
-            cure="Give it by position.",
+            "`map` gets a keyword argument.",
+            cure="Pass it by position.",
             bad="""
 def model(x):
     return torch.ops.higher_order.map_impl(lambda x: x * 2, [x], [], a=3)
@@ -292,8 +291,8 @@ def model(x):
         ),
         Break(
             "GB0326",
-            "A tensor without elements is mapped.",
-            cure="Look at its size first, which needs no graph.",
+            "The input of `map` is a tensor without elements.",
+            cure="Check its size first, with a plain `if`.",
             bad="""
 def model(x):
     return torch.ops.higher_order.map_impl(lambda x: (x * 2,), [x[:0]], [])
@@ -310,8 +309,8 @@ def model(x):
         ),
         Break(
             "GB0327",
-            "A delegate of ExecuTorch got an argument by keyword.",
-            cure="Such delegates belong into exported programs; compile the module itself.",
+            "An ExecuTorch delegate gets a keyword argument.",
+            cure="Such delegates belong in exported programs. Compile the module itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.executorch_call_delegate(x, x, a=3)  # BAD
@@ -323,8 +322,8 @@ def model(x):
         ),
         Break(
             "GB6017",
-            "A delegate of ExecuTorch got a first argument that is no module.",
-            cure="Such delegates belong into exported programs; compile the module itself.",
+            "The first argument of an ExecuTorch delegate is not a module.",
+            cure="Such delegates belong in exported programs. Compile the module itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.executorch_call_delegate(x, x)  # BAD
@@ -336,8 +335,8 @@ def model(x):
         ),
         Break(
             "GB0330",
-            "An operator that torch uses inside got an argument by keyword.",
-            cure="Use `torch.set_grad_enabled` as a context.",
+            "An operator that is internal to torch gets a keyword argument.",
+            cure="Use `torch.set_grad_enabled` as a context manager.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_set_grad_enabled(True, lambda x: x, x, a=3)  # BAD
@@ -350,7 +349,7 @@ def model(x):
         ),
         Break(
             "GB0331",
-            "Whether gradients are on is not a constant.",
+            "The argument that turns gradients on or off is not a constant.",
             cure="Use a Python bool.",
             bad="""
 def model(x):
@@ -364,8 +363,8 @@ def model(x):
         ),
         Break(
             "GB0333",
-            "An operator that torch uses inside got an argument by keyword.",
-            cure="Use `torch.autocast` as a context.",
+            "An operator that is internal to torch gets a keyword argument.",
+            cure="Use `torch.autocast` as a context manager.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_autocast("cpu", None, True, None, lambda x: x, x, a=3)  # BAD
@@ -379,7 +378,7 @@ def model(x):
         Break(
             "GB0344",
             "The settings of autocast are not constants.",
-            cure="Use `torch.autocast` as a context, with constants.",
+            cure="Use `torch.autocast` as a context manager, with constants.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_autocast("cpu", x, True, None, lambda x: x, x)  # BAD
@@ -393,7 +392,7 @@ def model(x):
         Break(
             "GB0335",
             "Arguments are missing.",
-            cure="Hints are for code that is exported; compile the function itself.",
+            cure="Hints are for exported code. Compile the function itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.hints_wrapper(lambda x: x, (x,))
@@ -405,7 +404,7 @@ def model(x):
         ),
         Break(
             "GB0336",
-            "`out_dtype` got an argument by keyword.",
+            "`out_dtype` gets a keyword argument.",
             cure="Cast the result instead.",
             bad="""
 def model(x):
@@ -418,7 +417,7 @@ def model(x):
         ),
         Break(
             "GB0337",
-            "An operator of strict mode got an argument by keyword.",
+            "An operator of strict mode gets a keyword argument.",
             cure="Call the function itself.",
             bad="""
 def model(x):
@@ -432,7 +431,7 @@ def model(x):
         Break(
             "GB0339",
             "The condition of `while_loop` is a constant, so the loop would not end.",
-            cure="Make it depend on what the loop changes.",
+            cure="Make it depend on a value that the loop changes.",
             bad="""
 from torch._higher_order_ops.while_loop import while_loop
 def model(x):
@@ -448,7 +447,7 @@ def model(x):
         ),
         Break(
             "GB0342",
-            "The operator behind `scan` is called by itself.",
+            "The code calls the operator behind `scan` directly.",
             cure="Call the public function.",
             bad="""
 def model(x):
@@ -464,7 +463,7 @@ def model(x):
         ),
         Break(
             "GB0343",
-            "The function given to `scan` returns one value.",
+            "The function passed to `scan` returns one value.",
             cure="Return the carried value and the result of the step.",
             bad="""
 from torch._higher_order_ops.scan import scan
@@ -481,7 +480,7 @@ def model(x):
         ),
         Break(
             "GB0017",
-            "The operator behind `nested_compile_region` is called by itself.",
+            "The code calls the operator behind `nested_compile_region` directly.",
             cure="Use the decorator.",
             bad="""
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
@@ -500,7 +499,7 @@ def model(x):
         ),
         Break(
             "GB0306",
-            "An operator that torch uses inside is called.",
+            "The code calls an operator that is internal to torch.",
             cure="Call the operation itself.",
             bad="""
 from torch._higher_order_ops.flat_apply import flat_apply
@@ -515,8 +514,8 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "No example has been found so far: an earlier check answers for those that were tried, or the "
-            "operator is one that torch uses inside of itself.",
+            "None has been found so far. In the programs tried, an earlier check fails first, or the "
+            "operator is internal to torch.",
             (
                 "GB0042",
                 "GB0073",

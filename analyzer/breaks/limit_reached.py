@@ -1,12 +1,12 @@
-"""Dynamo stopped at a limit of its own.
+"""Dynamo reached one of its own limits.
 
 ## Why it hurts torch.compile
-It compiles one code object a limited number of times, and follows loops and generators only so far. Behind the
-limit the code runs eagerly.
+Dynamo compiles one code object a limited number of times, and follows loops and generators up to a limit. Beyond the
+limit, the code runs eagerly.
 
 ## Use instead
-Find what changes from call to call: the reasons for recompilation in the report name it. Let sizes be dynamic, keep
-counters out of modules, end generators.
+Find what changes from call to call: the reasons for recompilation in the report name it. Make sizes dynamic, keep
+counters out of modules, and make generators end.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PAGE = Page(
     page=__doc__,
     unshown=(
         Unshown(
-            "It takes more calls than an example makes; the rules TCR501 to TCR504 show what leads to "
+            "It takes more calls than an example makes. The rules TCR501 to TCR504 show what causes "
             "recompilation.",
             ("GB0039",),
         ),
         Unshown(
-            "It takes a hundred starts of one analysis, or an iterator or generator that gives very "
-            "many values: no example is run for it.",
+            "It takes a hundred restarts of one analysis, or an iterator or generator with very many "
+            "values, so no example is run.",
             (
                 "GB0052",
                 "GB2549",

@@ -1,11 +1,11 @@
-"""A function that was marked for Dynamo gets or gives what its marker does not allow.
+"""A function marked for Dynamo gets or returns what its marker does not allow.
 
 ## Why it hurts torch.compile
-`nonstrict_trace`, `leaf_function` and `assume_constant_result` tell Dynamo not to look into a function. What goes
-in and comes out must then be of kinds that a graph can hold: tensors, numbers, and registered containers of them.
+`nonstrict_trace`, `leaf_function` and `assume_constant_result` tell Dynamo not to trace into a function. Arguments and
+results must then be of types that a graph can hold: tensors, numbers, and registered containers of them.
 
 ## Use instead
-Give and return tensors, numbers, lists, tuples and dicts; register classes of your own with `torch.utils._pytree`.
+Pass and return tensors, numbers, lists, tuples and dicts. Register your own classes with `torch.utils._pytree`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Page(
         Break(
             "GB0236",
             "A `nonstrict_trace` function gets an object of a plain class.",
-            cure="Give its parts.",
+            cure="Pass its parts.",
             bad="""
 class P: pass
 @torch._dynamo.nonstrict_trace
@@ -62,8 +62,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Marked functions that were tried are traced under torch 2.13, or break with another type; no "
-            "example has been found so far.",
+            "The marked functions tried so far are traced by torch 2.13, or break with another type.",
             (
                 "GB0078",
                 "GB0238",

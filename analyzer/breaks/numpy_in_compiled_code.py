@@ -1,12 +1,11 @@
-"""NumPy where torch's own model of NumPy ends.
+"""NumPy code that torch's implementation of NumPy does not support.
 
 ## Why it hurts torch.compile
-Dynamo replaces arrays by tensors and NumPy's functions by those of `torch._numpy`. What that does not have, such as
-memory layouts, objects as elements, bytes, cannot be traced.
+Dynamo replaces arrays by tensors, and functions of NumPy by those of `torch._numpy`. It cannot trace what
+`torch._numpy` does not have, such as memory layouts, arrays of objects and bytes.
 
 ## Use instead
-Compute with tensors; convert before and after the compiled code. Constants of NumPy can be read once, beside the
-class.
+Compute with tensors, and convert before and after the compiled code. Read constants of NumPy once, at module level.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0157",
-            "An attribute of an array is read that has no counterpart.",
-            cure="Read it outside.",
+            "The code reads an attribute of an array that has no counterpart in torch.",
+            cure="Read it outside of the compiled code.",
             bad="""
 import numpy as np
 def model(x):
@@ -34,8 +33,8 @@ def model(x):
         ),
         Break(
             "GB0158",
-            "A method of an array is called that has no counterpart.",
-            cure="Use one of the tensor.",
+            "The code calls a method of an array that has no counterpart in torch.",
+            cure="Use a method or an attribute of the tensor.",
             bad="""
 def model(x):
     return x * len(x.numpy().tobytes())  # BAD
@@ -47,7 +46,7 @@ def model(x):
         ),
         Break(
             "GB0159",
-            "`__version__` of an array is read, which arrays do not have.",
+            "The code reads `__version__` of an array, which arrays do not have.",
             bad="""
 def model(x):
     return x * len(x.numpy().__version__)  # BAD
@@ -64,7 +63,7 @@ def model(x):
         ),
         Break(
             "GB0185",
-            "An array of texts or objects meets compiled code.",
+            "Compiled code uses an array of strings or objects.",
             cure="Use a list.",
             bad="""
 import numpy as np
@@ -82,8 +81,8 @@ def model(x):
         ),
         Break(
             "GB0290",
-            "A method of arrays is called as a function.",
-            cure="Call the function of NumPy, or of torch.",
+            "The code calls a method of arrays as a function.",
+            cure="Call the function of NumPy or of torch.",
             bad="""
 import numpy as np
 class Model(nn.Module):
@@ -98,8 +97,9 @@ def model(x):
         ),
         Break(
             "GB0300",
-            "A type of NumPy is asked for by something that is no constant.",
-            cure="Ask torch.",
+            "A NumPy function that describes a type, such as `np.finfo`, gets something that is not a "
+            "constant.",
+            cure="Use the function of torch.",
             bad="""
 import numpy as np
 def model(x):
@@ -112,7 +112,7 @@ def model(x):
         ),
         Break(
             "GB0250",
-            "An array is made one of objects.",
+            "The code converts an array to an array of objects.",
             cure="Use a list.",
             bad="""
 def model(x):

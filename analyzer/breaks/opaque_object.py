@@ -1,12 +1,12 @@
-"""Objects that torch keeps to itself: generators, streams, events, scripted classes, Triton kernels.
+"""Objects that Dynamo cannot look into: generators, streams, events, scripted classes, Triton kernels.
 
 ## Why it hurts torch.compile
-What such an object does lies in C++ or on a device. Dynamo can hand it through a graph, but traces only the few
-methods that it knows; at any other the graph ends.
+Such an object works in C++ or on a device. Dynamo can pass it through a graph, but traces only the few methods that it
+knows. The graph ends at any other method.
 
 ## Use instead
-Seed, query and configure such objects before the compiled code is called. Inside, use functions of torch that take
-a generator, stream or device.
+Seed, query and configure such objects before the compiled code is called. Inside, use functions of torch that take a
+generator, stream or device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB7650",
-            "A method of a generator is called.",
+            "The code calls a method of a `torch.Generator`.",
             cure="Seed it before the compiled code is called.",
             bad="""
 g = torch.Generator()
@@ -38,9 +38,9 @@ def model(x):
         ),
         Break(
             "GB0146",
-            "A method of an event is called that Dynamo does not know.",
-            cure="There is no counterpart in a graph: record events around the call of the compiled code, and "
-            "read the time there.",
+            "The code calls a method of an event that Dynamo does not know.",
+            cure="A graph has no counterpart. Record events around the call of the compiled code, and read the "
+            "time there.",
             bad="""
 e = torch.Event()
 def model(x):
@@ -54,9 +54,9 @@ def model(x):
         ),
         Break(
             "GB0285",
-            "`torch.accelerator.current_stream` got too many arguments.",
-            cure="Python refuses the call as well: give a device, or nothing, and ask before the compiled code "
-            "is called.",
+            "`torch.accelerator.current_stream` gets too many arguments.",
+            cure="The call raises an error in eager mode too. Pass a device or nothing, and make the call before "
+            "the compiled code is called.",
             bad="""
 def model(x):
     torch.accelerator.current_stream("cpu", 3)  # BAD
@@ -69,9 +69,9 @@ def model(x):
         ),
         Break(
             "GB0249",
-            "`torch.accelerator.current_stream` got something that is no device, or there is no accelerator.",
-            cure="Ask before the compiled code is called, and where there is an accelerator: without one the "
-            "call raises in eager code too.",
+            "The argument of `torch.accelerator.current_stream` is not a device, or there is no accelerator.",
+            cure="Make the call before the compiled code is called, and only if there is an accelerator. Without "
+            "one, it raises an error in eager mode too.",
             bad="""
 def model(x):
     torch.accelerator.current_stream(x)  # BAD
@@ -84,9 +84,9 @@ def model(x):
         ),
         Break(
             "GB0166",
-            "A callback is put into autograd's queue.",
-            cure="That is for code that runs in a backward pass, and raises anywhere else: what is to be done "
-            "after a forward is done behind the call.",
+            "The code adds a callback to the queue of autograd.",
+            cure="This is for code that runs in a backward pass, and raises an error anywhere else. If work "
+            "follows the forward pass, do it after the call.",
             bad="""
 def model(x):
     torch.autograd.Variable._execution_engine.queue_callback(lambda: None)  # BAD
@@ -99,8 +99,8 @@ def model(x):
         ),
         Break(
             "GB0165",
-            "A method of autograd's engine is called.",
-            cure="Ask before the compiled code is called.",
+            "The code calls a method of autograd's engine.",
+            cure="Call it before the compiled code is called.",
             bad="""
 def model(x):
     valid = torch.autograd.Variable._execution_engine.is_checkpoint_valid()  # BAD
@@ -116,8 +116,8 @@ def model(x):
         ),
         Break(
             "GB6735",
-            "`torch.library.wrap_triton` got more than a kernel.",
-            cure="Python refuses the call as well: give the kernel alone.",
+            "`torch.library.wrap_triton` gets more than a kernel.",
+            cure="The call raises an error in eager mode too. Pass only the kernel.",
             bad="""
 def model(x):
     torch.library.wrap_triton(x, 3)  # BAD
@@ -131,7 +131,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Only for Triton kernels, which need a GPU: the examples run on a CPU.",
+            "Only for Triton kernels, which need a GPU. The examples run on a CPU.",
             (
                 "GB0216",
                 "GB0361",
@@ -139,7 +139,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "Only for objects of TorchScript classes; those that were tried are traced under torch 2.13.",
+            "Only for objects of TorchScript classes. Those tried so far are traced by torch 2.13.",
             (
                 "GB0265",
                 "GB0266",
@@ -168,8 +168,8 @@ def model(x):
             ),
         ),
         Unshown(
-            "Only for classes registered as opaque types with torch's library of operators: no example "
-            "was written.",
+            "Only for classes registered as opaque types in torch's operator library. No example was "
+            "written.",
             (
                 "GB2078",
                 "GB7685",

@@ -1,4 +1,4 @@
-"""What a page says of types of graph breaks: why each happens, what to write instead, and an example that is run.
+"""A page on types of graph breaks: why each happens, what to write instead, and an example that is run.
 
 A file of this folder holds a docstring (its page) and `PAGE = Page(...)`. The page's first line is the summary; then the
 sections `## Why it hurts torch.compile` and `## Use instead`.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tcready.schema.static import RuleText
 
-NEWER = "It is newer than torch 2.13, with which the examples are run."
-UNRAISED = "The registry of torch 2.13 lists it, and no code there raises it."
+NEWER = "Newer than torch 2.13, which runs the examples."
+UNRAISED = "Listed in the registry of torch 2.13, but not raised by any code there."
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,8 @@ class Page:
             reason = next(each.reason for each in self.unshown if gb_id in each.gb_ids)
             return f"There is no example. {reason}"
         if found.bad is None or found.good is None:
-            return "The samples of the rules that predict it show it."
-        where = (
-            "Before, with the line marked that breaks"
-            if "# BAD" in found.bad
-            else "Before, which raises an error"
-        )
+            return "See the samples of the rules that predict it."
+        where = "Before (the marked line breaks)" if "# BAD" in found.bad else "Before (raises an error)"
         settings = ", ".join(filter(None, (found.config, "fullgraph=True" if found.fullgraph else "")))
         under = f", under `{settings}`" if settings else ""
         marked = re.sub(r"# BAD\b", f"# {gb_id}", found.bad).strip("\n")

@@ -1,13 +1,12 @@
-"""Something is returned, or still open at another break, that cannot be made again behind the graph.
+"""An object that is returned, or in use at another break, and that Dynamo cannot reconstruct.
 
 ## Why it hurts torch.compile
-After a graph Dynamo has to make again every object that goes on living: what is returned, what stands in variables
-at a break, what was changed. For some kinds it has no way: contexts, views of a dict, functions that hold others,
-identities.
+After a graph, Dynamo has to reconstruct every object that lives on: returned values, variables at a break, and changed
+objects. For some kinds it cannot: context managers, views of a dict, functions that hold others, ids of objects.
 
 ## Use instead
-Return tensors, numbers, and lists, tuples or dicts of them. Keep contexts within one function, free of breaks.
-Often it follows from a break elsewhere: mend that first.
+Return tensors, numbers, and lists, tuples or dicts of them. Keep context managers within one function, without breaks.
+Often a break elsewhere is the cause: fix that one first.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0198",
-            "A dict is changed while a read-only view of it is in use.",
+            "The code changes a dict while a read-only view of it is in use.",
             cure="Read from the dict.",
             bad="""
 def model(x, d, p):
@@ -36,8 +35,8 @@ def model(x, d):
         ),
         Break(
             "GB0212",
-            "A profiler is returned.",
-            cure="Return what was computed, and profile around the compiled call.",
+            "The code returns a profiler.",
+            cure="Return the computed values, and profile around the compiled call.",
             bad="""
 def model(x):
     return x * 2, torch.profiler.profile()  # BAD
@@ -54,8 +53,8 @@ def profiled(compiled, x):
         ),
         Break(
             "GB0279",
-            "A break stands within a block of annotations.",
-            cure="Take the break out of the block.",
+            "A break occurs inside a `torch.fx.traceback.annotate` block.",
+            cure="Move the break out of the block.",
             bad="""
 import torch.fx.traceback as t
 def model(x):
@@ -72,8 +71,8 @@ def model(x):
         ),
         Break(
             "GB2533",
-            "A context made by `contextlib.contextmanager` is returned.",
-            cure="Enter it in the compiled code, or make it outside.",
+            "The code returns a context manager made by `contextlib.contextmanager`.",
+            cure="Enter it in the compiled code, or create it outside.",
             bad="""
 import contextlib
 @contextlib.contextmanager
@@ -98,7 +97,7 @@ def model(x):
         ),
         Break(
             "GB4501",
-            "The `id` of an object made in the compiled code is returned.",
+            "The code returns the `id` of an object that was created in the compiled code.",
             cure="Return the object.",
             bad="""
 def model(x):
@@ -122,8 +121,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "Objects of that kind that were tried are made again under torch 2.13, or break with another "
-            "type; no example has been found so far.",
+            "The objects tried so far are reconstructed by torch 2.13, or break with another type.",
             (
                 "GB0199",
                 "GB0274",
@@ -136,7 +134,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No example has been found so far.",
+            "None has been found so far.",
             ("GB4778",),
         ),
     ),

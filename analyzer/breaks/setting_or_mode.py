@@ -1,10 +1,10 @@
-"""A break that comes only with a setting of `torch._dynamo.config`, or in a mode that is off by default.
+"""A break that occurs only with a setting of `torch._dynamo.config`, or in a mode that is off by default.
 
 ## Why it hurts torch.compile
-The setting says that Dynamo is not to trace this, or the mode does not know it.
+The setting tells Dynamo not to trace this code, or the mode does not support it.
 
 ## Use instead
-Leave the setting at its default, or take the code out of what is compiled under it.
+Keep the default of the setting, or move the code out of what is compiled with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0105",
-            "`trace_numpy` is off, and a tensor is made an array.",
+            "`trace_numpy` is off, and the code converts a tensor to an array.",
             cure="Use functions of torch.",
             bad="""
 def model(x):
@@ -31,8 +31,8 @@ def model(x):
         ),
         Break(
             "GB0231",
-            "`trace_numpy` is off, and a tensor is made of an array.",
-            cure="Make it outside.",
+            "`trace_numpy` is off, and the code creates a tensor from an array.",
+            cure="Create it outside of the compiled code.",
             bad="""
 import numpy as np
 a = np.ones(8, dtype=np.float32)
@@ -52,7 +52,7 @@ def model(x):
         ),
         Break(
             "GB0293",
-            "`trace_numpy` is off, and a function of NumPy is called.",
+            "`trace_numpy` is off, and the code calls a function of NumPy.",
             cure="Use functions of torch or `math`.",
             bad="""
 import numpy as np
@@ -70,8 +70,9 @@ def model(x):
         ),
         Break(
             "GB0228",
-            "`graph_break_on_nn_param_ctor` is off, and the constructor of a class makes an `nn.Parameter`.",
-            cure="Make the parameter outside of the constructor, and pass it.",
+            "`graph_break_on_nn_param_ctor` is off, and the constructor of a class creates an "
+            "`nn.Parameter`.",
+            cure="Create the parameter outside of the constructor, and pass it.",
             bad="""
 class Scale:
     def __init__(self):
@@ -94,7 +95,7 @@ def model(x):
         ),
         Break(
             "GB0373",
-            "`compiled_autograd` and `trace_autograd_ops` are on, and `torch.autograd.grad` is called.",
+            "`compiled_autograd` and `trace_autograd_ops` are on, and the code calls `torch.autograd.grad`.",
             cure="Use `torch.func.grad`.",
             bad="""
 def model(x):
@@ -109,8 +110,8 @@ def model(x):
         ),
         Break(
             "GB0298",
-            "`use_numpy_random_stream` is on, and NumPy's random numbers are drawn.",
-            cure="Draw with torch.",
+            "`use_numpy_random_stream` is on, and the code draws random numbers with NumPy.",
+            cure="Draw them with torch.",
             bad="""
 import numpy as np
 def model(x):
@@ -124,7 +125,8 @@ def model(x):
         ),
         Break(
             "GB0263",
-            "`enable_trace_contextlib` is off, and a context made by `contextlib.contextmanager` is entered.",
+            "`enable_trace_contextlib` is off, and the code enters a context manager made by "
+            "`contextlib.contextmanager`.",
             cure="Enter it around the call of the compiled model.",
             bad="""
 import contextlib
@@ -156,8 +158,8 @@ def within(compiled, x):
         ),
         Break(
             "GB0296",
-            "A function listed in `reorderable_logging_functions` got something else than tensors, "
-            "constants and texts.",
+            "A function listed in `reorderable_logging_functions` gets something other than tensors, "
+            "constants and strings.",
             bad="""
 class Part:
     pass
@@ -187,15 +189,15 @@ def model(x):
             ),
         ),
         Unshown(
-            "Only while exporting, which tcready does not run.",
+            "Only during export, which tcready does not run.",
             (
                 "GB0173",
                 "GB0244",
             ),
         ),
         Unshown(
-            "Torch 2.13 raises it only if `__getitem__` is put on the list of `torch._dynamo.config` of what a "
-            "`backward` may not use, where it is not by default.",
+            "Torch 2.13 raises it only if `__getitem__` is on the list of what a `backward` may not use, a "
+            "setting of `torch._dynamo.config`. By default, it is not.",
             ("GB1380",),
         ),
         Unshown(

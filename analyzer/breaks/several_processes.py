@@ -1,11 +1,11 @@
-"""Code that talks to other processes.
+"""Code that communicates with other processes.
 
 ## Why it hurts torch.compile
-Dynamo traces the collectives that have a functional form. Sends between two processes, and some ways to wrap a
-model, have none that is on by default.
+Dynamo traces the collectives that have a functional form. Sends between two processes, and some ways to wrap a model,
+have no such form that is on by default.
 
 ## Use instead
-Keep such calls outside of the compiled function; under FSDP use `use_orig_params=True`.
+Keep such calls outside of the compiled function. Under FSDP, use `use_orig_params=True`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAGE = Page(
     page=__doc__,
     unshown=(
         Unshown(
-            "It takes several processes, or a setting of them: no example is run for it.",
+            "It takes several processes, or a setting for them, so no example is run.",
             (
                 "GB0053",
                 "GB1750",

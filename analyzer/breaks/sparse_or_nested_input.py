@@ -1,10 +1,11 @@
-"""Sparse and nested tensors, where they come in as arguments or are resized.
+"""Sparse and nested tensors that are passed as arguments or resized.
 
 ## Why it hurts torch.compile
-Graphs hold strided tensors, and nested tensors of the jagged layout. Dynamo breaks at what makes or changes others.
+Graphs hold strided tensors, and nested tensors with the jagged layout. Dynamo breaks at code that creates or changes
+other tensors.
 
 ## Use instead
-Keep the values in a padded tensor with a mask, or in one flat tensor with offsets. Make nested tensors with
+Keep the values in a padded tensor with a mask, or in one flat tensor with offsets. Create nested tensors with
 `layout=torch.jagged`. Convert sparse tensors outside of the compiled code.
 """
 
@@ -18,8 +19,9 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0129",
-            "`sparse_resize_` is called.",
-            cure="Nothing in a graph resizes a sparse tensor: make one of the right size outside.",
+            "The code calls `sparse_resize_`.",
+            cure="A graph cannot resize a sparse tensor. Create one of the right size outside of the compiled "
+            "code.",
             bad="""
 def model(x):
     x.sparse_resize_((4, 8), 2, 0)  # BAD
@@ -32,8 +34,9 @@ def model(x):
         ),
         Break(
             "GB0130",
-            "`sparse_resize_and_clear_` is called.",
-            cure="Nothing in a graph resizes a sparse tensor: make one of the right size outside.",
+            "The code calls `sparse_resize_and_clear_`.",
+            cure="A graph cannot resize a sparse tensor. Create one of the right size outside of the compiled "
+            "code.",
             bad="""
 def model(x):
     x.sparse_resize_and_clear_((4, 8), 2, 0)  # BAD
@@ -46,8 +49,8 @@ def model(x):
         ),
         Break(
             "GB0245",
-            "`nested_tensor` is given a tensor.",
-            cure="Give a list.",
+            "`nested_tensor` gets a tensor.",
+            cure="Pass a list of tensors.",
             bad="""
 def model(x):
     n = torch.nested.nested_tensor(x, layout=torch.jagged)  # BAD
@@ -61,7 +64,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "The type that a rule knows is shown first for the programs that were tried.",
+            "The programs tried so far first break with a type that a rule predicts.",
             (
                 "GB0044",
                 "GB0233",

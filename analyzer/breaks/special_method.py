@@ -1,12 +1,12 @@
-"""An operation on an object whose type is written in C, or whose method Dynamo cannot follow.
+"""An operation on an object whose type is written in C, or whose method Dynamo cannot trace.
 
 ## Why it hurts torch.compile
-Dynamo does arithmetic, comparison, indexing, iteration and hashing itself for the types that it knows. For other
-types it would have to call code written in C, which it cannot trace: the graph ends at the operation.
+For the types that it knows, Dynamo does arithmetic, comparison, indexing, iteration and hashing itself. For other types
+it would have to call code written in C, which it cannot trace. The graph ends at the operation.
 
 ## Use instead
-Convert the object outside of the compiled code: an `array.array` or `decimal.Decimal` to a list, a tuple, a number
-or a tensor. Compare by values rather than by `id()`. Use texts and numbers as keys.
+Convert the object outside of the compiled code: an `array.array` or `decimal.Decimal` to a list, a tuple, a number or a
+tensor. Compare values rather than `id()`. Use strings and numbers as keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0682",
-            "A method of a tensor is the key of a dict.",
+            "The code uses a method of a tensor as the key of a dict.",
             cure="Use its name.",
             bad="""
 def model(x):
@@ -34,7 +34,7 @@ def model(x):
         ),
         Break(
             "GB4411",
-            "`in` on an object of a type written in C.",
+            "The code uses `in` on an object of a type written in C.",
             cure="Use a tuple or list.",
             bad="""
 import array
@@ -52,7 +52,7 @@ def model(x):
         ),
         Break(
             "GB4880",
-            "An object of a type written in C is indexed.",
+            "The code indexes an object of a type written in C.",
             cure="Use a tuple or list.",
             bad="""
 import array
@@ -70,7 +70,7 @@ def model(x):
         ),
         Break(
             "GB6012",
-            "`len` of an object of a type written in C.",
+            "The code calls `len` on an object of a type written in C.",
             cure="Use a tuple or list.",
             bad="""
 import array
@@ -89,7 +89,7 @@ def model(x):
         ),
         Break(
             "GB9458",
-            "An object of a type written in C is repeated.",
+            "The code repeats an object of a type written in C with `*`.",
             cure="Use a tuple or list.",
             bad="""
 import array
@@ -107,7 +107,7 @@ def model(x):
         ),
         Break(
             "GB9561",
-            "An object of a type written in C is repeated in place.",
+            "The code repeats an object of a type written in C in place with `*=`.",
             cure="Use a tuple or list.",
             bad="""
 import array
@@ -129,7 +129,7 @@ def model(x):
         ),
         Break(
             "GB4347",
-            "`next` on an iterator of a type written in C.",
+            "The code calls `next` on an iterator of a type written in C.",
             cure="Iterate over a list.",
             bad="""
 import array
@@ -147,8 +147,8 @@ def model(x):
         ),
         Break(
             "GB4271",
-            "The class of an object is replaced.",
-            cure="Make an object of the other class.",
+            "The code replaces the class of an object.",
+            cure="Create an object of the other class.",
             bad="""
 class A: pass
 class B: pass
@@ -173,7 +173,7 @@ def model(x):
         ),
         Break(
             "GB9316",
-            "`id` of an object that was made in the compiled code is compared.",
+            "The code compares the `id` of an object that was created in the compiled code.",
             cure="Compare with `is`.",
             bad="""
 def model(x):
@@ -188,8 +188,8 @@ def model(x):
         ),
         Break(
             "GB0222",
-            "A set of tensors comes in as an argument.",
-            cure="Give a list, or a dict by name.",
+            "A set of tensors is passed as an argument.",
+            cure="Pass a list, or a dict with names as keys.",
             bad="""
 def model(x, s):
     return x * len(s)  # BAD
@@ -203,8 +203,8 @@ def model(x, s):
         ),
         Break(
             "GB0808",
-            "A special method written in C is called on an object.",
-            cure="Convert the object to a number outside.",
+            "The code calls a special method written in C on an object.",
+            cure="Convert the object to a number outside of the compiled code.",
             bad="""
 import decimal
 by = decimal.Decimal(2)
@@ -224,8 +224,9 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "With objects of `decimal.Decimal` and `array.array`, iterators and descriptors Dynamo breaks with another "
-            "type of this page, or with none. What is said above holds for these types, too.",
+            "With objects of `decimal.Decimal` and `array.array`, iterators and descriptors, Dynamo breaks "
+            "with another type of this page, or does not break. The advice above holds for these types, "
+            "too.",
             (
                 "GB0153",
                 "GB0281",
@@ -266,7 +267,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No example has been found so far.",
+            "None has been found so far.",
             (
                 "GB0367",
                 "GB4240",

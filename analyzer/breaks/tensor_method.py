@@ -1,7 +1,7 @@
-"""A method of a tensor that Dynamo does not put into a graph.
+"""A tensor method that Dynamo does not put into a graph.
 
 ## Why it hurts torch.compile
-The method changes storage or shape in place, draws numbers, or asks for what only real tensors have: there is no
+The method changes storage or shape in place, draws random numbers, or needs what only real tensors have. There is no
 operator for the graph.
 
 ## Use instead
@@ -18,7 +18,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0107",
-            "`random_` draws in place.",
+            "`random_` draws random numbers in place.",
             cure="Draw a new tensor.",
             bad="""
 def model(x):
@@ -31,8 +31,8 @@ def model(x):
         ),
         Break(
             "GB0110",
-            "`uniform_` with `from`.",
-            cure="Draw without it, and scale.",
+            "The code calls `uniform_` with `from`.",
+            cure="Draw without it, and scale the result.",
             bad="""
 def model(x):
     return (x + 1).uniform_(**{"from": 0.0, "to": 2.0})  # BAD
@@ -44,7 +44,7 @@ def model(x):
         ),
         Break(
             "GB0128",
-            "`set_` with several arguments.",
+            "The code calls `set_` with several arguments.",
             cure="Use `as_strided` or `view`.",
             bad="""
 def model(x):
@@ -59,8 +59,8 @@ def model(x):
         ),
         Break(
             "GB0045",
-            "`is_inference()` is asked.",
-            cure="Ask it before the call, and pass the answer.",
+            "The code calls `is_inference()`.",
+            cure="Call it before the model, and pass the result.",
             bad="""
 def model(x):
     return x * 2 if x.is_inference() else x + 1  # BAD
@@ -81,8 +81,7 @@ def model(x, inference):
             ),
         ),
         Unshown(
-            "The programs that were tried are reported under torch 2.13 by a type that a rule knows; no "
-            "example has been found so far.",
+            "Under torch 2.13, the programs tried so far break with a type that a rule predicts.",
             (
                 "GB0072",
                 "GB4197",

@@ -1,11 +1,10 @@
-"""A subclass of `torch.Tensor` with methods or attributes of its own.
+"""A subclass of `torch.Tensor` with its own methods or attributes.
 
 ## Why it hurts torch.compile
-What a method of the subclass does is decided when it runs. Dynamo follows `__torch_function__`, and little beside
-it.
+What a method of the subclass does is decided at run time. Dynamo follows `__torch_function__`, and little else.
 
 ## Use instead
-Let `__torch_function__` do it, or write plain functions of tensors. Make objects of the subclass with
+Use `__torch_function__` for it, or write plain functions of tensors. Create objects of the subclass with
 `as_subclass`.
 """
 
@@ -19,8 +18,9 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0026",
-            "The subclass is made with more than a tensor, which its constructor refuses, too.",
-            cure="Give the tensor alone; a subclass that does nothing is left out, as here.",
+            "The code creates the subclass with more than a tensor, which its constructor refuses in eager "
+            "mode too.",
+            cure="Pass only the tensor. If the subclass does nothing, leave it out, as in the example.",
             bad="""
 class Sub(torch.Tensor):
     pass
@@ -35,8 +35,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Subclasses that were tried are traced under torch 2.13, or break with another type; no "
-            "example has been found so far.",
+            "The subclasses tried so far are traced by torch 2.13, or break with another type.",
             (
                 "GB0103",
                 "GB0163",

@@ -1,11 +1,11 @@
-"""Text is made of an object that Dynamo cannot put into text while tracing.
+"""The code converts an object to a string, and Dynamo cannot do this during tracing.
 
 ## Why it hurts torch.compile
-To know the text Dynamo would have to run `__str__` or `__repr__` of the object: written in C, or made of tensors
-whose values are not known. The graph ends there.
+To know the string, Dynamo would have to run `__str__` or `__repr__` of the object. This method is written in C, or the
+object consists of tensors whose values are unknown. The graph ends there.
 
 ## Use instead
-Make the text outside of the compiled code, or of constants: names, sizes, types. Messages for people belong behind
+Create the string outside of the compiled code, or from constants: names, sizes, types. Put messages for people behind
 `if not torch.compiler.is_compiling():`.
 """
 
@@ -19,8 +19,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0005",
-            "Text of an object whose type is written in C.",
-            cure="Make it once, outside.",
+            "The code converts an object of a type written in C to a string.",
+            cure="Convert it once, outside of the compiled code.",
             bad="""
 import decimal
 by = decimal.Decimal(2)
@@ -39,8 +39,8 @@ def model(x):
         ),
         Break(
             "GB6053",
-            "Text of an iterator.",
-            cure="Make text of what it gives.",
+            "The code converts an iterator to a string.",
+            cure="Convert its values instead.",
             bad="""
 def model(x):
     return x * len(repr(zip([1], [2])))  # BAD
@@ -52,7 +52,7 @@ def model(x):
         ),
         Break(
             "GB1584",
-            "Text of a function made in the compiled code.",
+            "The code converts a function that was defined in the compiled code to a string.",
             cure="Use its name.",
             bad="""
 def model(x):
@@ -70,8 +70,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Objects of that kind that were tried break with another type of this page, or are put into "
-            "text; no example has been found so far.",
+            "The objects tried so far break with another type of this page, or are converted.",
             (
                 "GB0020",
                 "GB0021",

@@ -1,10 +1,10 @@
-"""Something is missing in this build or environment of torch.
+"""This build or environment of torch lacks an optional part.
 
 ## Why it hurts torch.compile
-NumPy is not installed, or torch was built without distributed.
+NumPy is not installed, or torch was built without distributed support.
 
 ## Use instead
-Install NumPy, or a torch with `torch.distributed`.
+Install NumPy, or a build of torch with `torch.distributed`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PAGE = Page(
     page=__doc__,
     unshown=(
         Unshown(
-            "It depends on how torch was built or what is installed beside it, so no example can run "
-            "where torch is whole.",
+            "It depends on how torch was built or what else is installed, so no example can run with a "
+            "complete torch.",
             (
                 "GB0106",
                 "GB0210",

@@ -1,12 +1,12 @@
-"""A call that Dynamo traces otherwise, with arguments of a kind that it does not.
+"""A call that Dynamo traces otherwise, with arguments of a kind that it does not support.
 
 ## Why it hurts torch.compile
-For many functions of Python and torch Dynamo has a rule of its own, which covers the usual arguments. With others
-it does not know what the call gives: the graph ends there, and the call runs eagerly.
+For many functions of Python and torch, Dynamo has its own rule, which covers the usual arguments. With other arguments
+it does not know the result of the call. The graph ends there, and the call runs eagerly.
 
 ## Use instead
-Write the call in its plain form, or make its result once, outside of the compiled code, and keep it: in the
-constructor, or beside the class. Types, names and tables of the program are constants for Dynamo.
+Write the call in its plain form. Or make it once, outside of the compiled code, and keep its result: in the constructor
+or at module level. Dynamo treats types, names and tables of the program as constants.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0134",
-            "`groupby` got more arguments than it takes.",
+            "`groupby` gets more arguments than it takes.",
             bad="""
 import itertools
 def model(x):
@@ -42,7 +42,7 @@ def model(x):
         Break(
             "GB0152",
             "The keys of `groupby` are tensors.",
-            cure="Group by what is known while tracing: sizes, types, names.",
+            cure="Group by what is known during tracing: sizes, types, names.",
             bad="""
 import itertools
 def model(x):
@@ -64,7 +64,7 @@ def model(x):
         ),
         Break(
             "GB4393",
-            "`issubclass` is asked about something that is no class.",
+            "`issubclass` gets something that is not a class.",
             bad="""
 def model(x):
     return x * 2 if issubclass(type(x), (torch.Tensor, x)) else x  # BAD
@@ -76,8 +76,8 @@ def model(x):
         ),
         Break(
             "GB0203",
-            "The keys of a dict come in as an argument, and are no texts or numbers.",
-            cure="Give the dict itself, or names.",
+            "The keys of a dict are passed as an argument, and are neither strings nor numbers.",
+            cure="Pass the dict itself, or use names as keys.",
             bad="""
 def model(x, names):
     return x * len(names)  # BAD
@@ -91,8 +91,8 @@ def model(x, names):
         ),
         Break(
             "GB0226",
-            "`torch.nn.Parameter` is made of a number.",
-            cure="Make it of a tensor, in the constructor.",
+            "`torch.nn.Parameter` is created from a number.",
+            cure="Create it from a tensor, in the constructor.",
             bad="""
 def model(x):
     return x * nn.Parameter(3.0)  # BAD
@@ -109,8 +109,8 @@ class Model(nn.Module):
         ),
         Break(
             "GB0242",
-            "The result goes into a tensor that is not contiguous.",
-            cure="Take the result as it is returned.",
+            "The `out` tensor is not contiguous.",
+            cure="Use the returned result.",
             bad="""
 def model(x):
     out = torch.empty(8, 4).t()
@@ -124,7 +124,7 @@ def model(x):
         ),
         Break(
             "GB0360",
-            "A function of torch's own symbolic shapes is called on a tensor.",
+            "The code calls a function of torch's symbolic shapes on a tensor.",
             cure="Compute with the tensor.",
             bad="""
 from torch.fx.experimental.symbolic_shapes import guard_scalar
@@ -138,7 +138,7 @@ def model(x):
         ),
         Break(
             "GB5976",
-            "Addresses of two tensors are compared, which Dynamo can only do for the same tensor.",
+            "The code compares the addresses of two tensors. Dynamo can do this only for the same tensor.",
             cure="Compare the objects.",
             bad="""
 def model(x):
@@ -153,7 +153,7 @@ def model(x):
         ),
         Break(
             "GB9137",
-            "A type is made of values that are no constants.",
+            "The code creates a type from values that are not constants.",
             bad="""
 import typing
 def model(x):
@@ -171,8 +171,8 @@ def model(x):
         ),
         Break(
             "GB9158",
-            "The message of `torch._check` is made of a tensor.",
-            cure="Make it of constants.",
+            "The message of `torch._check` is made from a tensor.",
+            cure="Make it from constants.",
             bad="""
 def model(x):
     n = x.sum().int().item()
@@ -189,7 +189,7 @@ def model(x):
         ),
         Break(
             "GB9840",
-            "The message of `torch._check` is an object, no function of the code.",
+            "The message of `torch._check` is an object, not a function defined in the code.",
             cure="Write a lambda.",
             bad="""
 def text():
@@ -206,7 +206,7 @@ def model(x):
         ),
         Break(
             "GB5195",
-            "`elementwise_dtypes` got something that is neither a tensor nor a number.",
+            "`elementwise_dtypes` gets something that is neither a tensor nor a number.",
             bad="""
 from torch._prims_common import elementwise_dtypes, ELEMENTWISE_TYPE_PROMOTION_KIND
 def model(x):
@@ -223,8 +223,8 @@ def model(x):
         ),
         Break(
             "GB0150",
-            "`hasattr` of an object that Dynamo knows only as it is used, such as an iterator.",
-            cure="Ask once, outside.",
+            "The code calls `hasattr` on an object that Dynamo knows only by its use, such as an iterator.",
+            cure="Call it once, outside of the compiled code.",
             bad="""
 import itertools
 def model(x):
@@ -243,8 +243,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "The programs that were tried break with another type, or not at all, under torch 2.13; no "
-            "example has been found so far.",
+            "Under torch 2.13, the programs tried so far break with another type, or not at all.",
             (
                 "GB0035",
                 "GB0118",

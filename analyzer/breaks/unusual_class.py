@@ -1,13 +1,13 @@
-"""A class or module with its own way to find, set or make things.
+"""A class or module that finds, sets or creates things in its own way.
 
 ## Why it hurts torch.compile
-Dynamo follows `__init__`, attributes and methods as Python classes usually have them. Custom ways, such as a
-`__getattr__` that is an object, `super()` on what is no method, a class made anew by validation, or attributes of
-exceptions, would have to be executed to know what they do: the graph ends there.
+Dynamo follows `__init__`, attributes and methods as Python classes usually have them. Examples of what it does not
+follow are a `__getattr__` that is an object, `super()` on something that is not a method, a class that validation
+rebuilds, and attributes of exceptions. Dynamo would have to execute these to know what they do, so the graph ends there.
 
 ## Use instead
-Do what the class does in its own way before the compiled code: read such attributes in the constructor and keep
-plain values; build configuration objects outside and hand them in.
+Let the class do this before the compiled code: read such attributes in the constructor and keep plain values. Create
+configuration objects outside, and pass them in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0256",
-            "`__getattr__` is an object, no function.",
+            "`__getattr__` is an object, not a function.",
             cure="Write a method.",
             bad="""
 class Find:
@@ -47,7 +47,7 @@ def model(x):
         ),
         Break(
             "GB0254",
-            "`setattr` with a name that is a tensor, which eager refuses, too.",
+            "`setattr` gets a tensor as the name, which raises an error in eager mode too.",
             bad="""
 class Part:
     pass
@@ -71,8 +71,8 @@ def model(x):
         ),
         Break(
             "GB0058",
-            "An attribute of a tensor is set that Dynamo does not follow.",
-            cure="Use the operation that gives such a tensor.",
+            "The code sets an attribute of a tensor that Dynamo does not track.",
+            cure="Use the operation that returns such a tensor.",
             bad="""
 def model(x):
     y = x + 1
@@ -88,8 +88,8 @@ def model(x):
         ),
         Break(
             "GB0006",
-            "`super()` is asked for what is neither a function nor a method.",
-            cure="Name the class.",
+            "`super()` is used to get something that is neither a function nor a method.",
+            cure="Use the name of the class.",
             bad="""
 class Base:
     size = 3
@@ -123,7 +123,7 @@ def model(x):
         ),
         Break(
             "GB0113",
-            "`super()` is asked for an attribute that no base has.",
+            "`super()` is used to get an attribute that no base class has.",
             bad="""
 class Part:
     def f(self):
@@ -156,8 +156,8 @@ def model(x):
         ),
         Break(
             "GB0162",
-            "`super().__init__()` of a module is called in `forward`.",
-            cure="Build modules in the constructor.",
+            "`forward` calls `super().__init__()` of a module.",
+            cure="Create modules in the constructor.",
             bad="""
 class Model(nn.Module):
     def forward(self, x):
@@ -175,7 +175,7 @@ class Model(nn.Module):
         ),
         Break(
             "GB0180",
-            "`dataclasses.fields` of something that is no dataclass.",
+            "`dataclasses.fields` gets something that is not a dataclass.",
             bad="""
 import dataclasses
 def model(x):
@@ -196,8 +196,8 @@ def model(x):
         ),
         Break(
             "GB3383",
-            "A dataclass of pydantic is made: its validation changes the object.",
-            cure="Make it outside, and hand it in.",
+            "The code creates a pydantic dataclass, whose validation changes the object.",
+            cure="Create it outside, and pass it in.",
             bad="""
 import dataclasses
 try:
@@ -228,7 +228,7 @@ def model(x):
         ),
         Break(
             "GB9625",
-            "An attribute of a traceback is read.",
+            "The code reads an attribute of a traceback.",
             bad="""
 def model(x):
     try:
@@ -249,8 +249,8 @@ def model(x):
         ),
         Break(
             "GB0135",
-            "An attribute of an exception is set.",
-            cure="Give it to the exception's constructor.",
+            "The code sets an attribute of an exception.",
+            cure="Pass it to the exception's constructor.",
             bad="""
 def model(x):
     try:
@@ -270,8 +270,8 @@ def model(x):
         ),
         Break(
             "GB0257",
-            "A `TypedDict` with keys that may be left out is made.",
-            cure="Make a plain dict.",
+            "The code creates a `TypedDict` with optional keys.",
+            cure="Create a plain dict.",
             bad="""
 import typing
 class Options(typing.TypedDict, total=False):
@@ -289,8 +289,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Classes of that kind that were tried are traced under torch 2.13, or break with another "
-            "type; no example has been found so far.",
+            "The classes tried so far are traced by torch 2.13, or break with another type.",
             (
                 "GB0004",
                 "GB0031",
@@ -327,7 +326,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No example has been found so far.",
+            "None has been found so far.",
             ("GB0131",),
         ),
         Unshown(

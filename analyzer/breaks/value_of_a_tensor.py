@@ -1,14 +1,13 @@
-"""Python asks for the value of a tensor, or for a size that depends on one.
+"""Python needs the value of a tensor, or a size that depends on one.
 
 ## Why it hurts torch.compile
-While Dynamo traces, a tensor has a shape and a type, and no values. Where Python needs the value, to choose a
-branch, to make a number, to know a length, the graph ends, the value is read back, and a new graph starts behind
-it.
+While Dynamo traces, a tensor has a shape and a dtype, but no values. If Python needs a value (to choose a branch, to
+create a number, to know a length), the graph ends, the value is read back, and a new graph starts after it.
 
 ## Use instead
-Stay with tensors: `torch.where` for a choice, a mask times values for a selection, `torch.clamp` for a limit. Where
-`item()` needs a number, set `torch._dynamo.config.capture_scalar_outputs`, and `capture_dynamic_output_shape_ops` for
-sizes; or take the decision before the compiled code.
+Stay with tensors: `torch.where` for a choice, a mask times values for a selection, `torch.clamp` for a limit. If
+`item()` needs a number, set `torch._dynamo.config.capture_scalar_outputs`. For sizes, set
+`capture_dynamic_output_shape_ops`. Or make the decision before the compiled code.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def model(x):
         ),
         Break(
             "GB0033",
-            "An operation gives something that depends on values, such as whether two tensors are equal.",
+            "An operation returns something that depends on values, such as whether two tensors are equal.",
             bad="""
 def model(x):
     return x * 2 if torch.equal(x, x + 1) else x  # BAD
@@ -73,9 +72,9 @@ def model(x):
         ),
         Break(
             "GB0109",
-            "`tolist()` of a tensor that does not hold integers.",
-            cure="Compute with the tensor, or call `tolist()` outside of the compiled code: "
-            "`capture_scalar_outputs` captures that of integers alone.",
+            "The code calls `tolist()` on a tensor that does not hold integers.",
+            cure="Compute with the tensor, or call `tolist()` outside of the compiled code. "
+            "`capture_scalar_outputs` captures `tolist()` of integers only.",
             bad="""
 def model(x):
     return x * sum(x.sum(0).tolist())  # BAD

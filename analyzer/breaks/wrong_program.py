@@ -1,13 +1,13 @@
-"""Code that eager refuses too: a wrong call, a name that is not there, sizes or devices that do not fit.
+"""Code that fails in eager mode too: a wrong call, an undefined name, mismatched sizes or devices.
 
 ## Why it hurts torch.compile
-Dynamo finds while tracing that the code cannot work: the call has the wrong arguments, the name has no value, the
-shapes do not fit. It leaves the code to Python, which raises the error where it runs. Where the code catches the
-error itself, it works, and the break remains.
+During tracing, Dynamo finds that the code cannot work: the call has the wrong arguments, the name has no value, the
+shapes do not match. It leaves the code to Python, which raises the error at run time. If the code catches the error
+itself, it works, and the break remains.
 
 ## Use instead
-Mend the call or the name. Where an error is used to find out what is there, as with an optional import, find out
-once when the module is imported.
+Fix the call or the name. If the code uses an error to find out what exists, as with an optional import, find out once,
+when the module is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0050",
-            "An `except` names what is no class of exceptions.",
+            "An `except` clause names something that is not an exception class.",
             cure="Name the class.",
             bad="""
 def model(x):
@@ -41,7 +41,7 @@ def model(x):
         ),
         Break(
             "GB0011",
-            "A local variable is read on a path that never sets it.",
+            "The code reads a local variable on a path that never sets it.",
             bad="""
 def model(x):
     if x.size(0) > 100:
@@ -79,7 +79,7 @@ def model(x):
         ),
         Break(
             "GB0069",
-            "A module that is not installed is imported in the compiled code.",
+            "The compiled code imports a module that is not installed.",
             cure="Import it at the top of the file.",
             bad="""
 def model(x):
@@ -99,7 +99,7 @@ def model(x):
         ),
         Break(
             "GB0155",
-            "`groupby` got a keyword that it does not have.",
+            "`groupby` gets a keyword argument that it does not have.",
             bad="""
 import itertools
 def model(x):
@@ -115,7 +115,7 @@ def model(x):
         ),
         Break(
             "GB0268",
-            "`product` got a keyword that it does not have.",
+            "`product` gets a keyword argument that it does not have.",
             bad="""
 import itertools
 def model(x):
@@ -131,7 +131,7 @@ def model(x):
         ),
         Break(
             "GB0223",
-            "`torch.compile` got too many arguments by position.",
+            "`torch.compile` gets too many positional arguments.",
             bad="""
 def model(x):
     return torch.compile(lambda x: x, x)(x)  # BAD
@@ -147,8 +147,8 @@ def model(x):
         ),
         Break(
             "GB0240",
-            "Results go into tensors of another shape.",
-            cure="Take the results as they are returned.",
+            "The shapes of the `out` tensors do not match the results.",
+            cure="Use the returned results.",
             bad="""
 def model(x):
     out = (torch.empty(3), torch.empty(3))
@@ -162,8 +162,8 @@ def model(x):
         ),
         Break(
             "GB0247",
-            "The result goes into a tensor of another shape.",
-            cure="Take the result as it is returned.",
+            "The shape of the `out` tensor does not match the result.",
+            cure="Use the returned result.",
             bad="""
 def model(x):
     out = torch.empty(3)
@@ -177,7 +177,7 @@ def model(x):
         ),
         Break(
             "GB0248",
-            "`torch.get_device_module` got too many arguments.",
+            "`torch.get_device_module` gets too many arguments.",
             bad="""
 def model(x):
     torch.get_device_module("cpu", 3)  # BAD
@@ -191,7 +191,7 @@ def model(x):
         ),
         Break(
             "GB0286",
-            "`torch.get_device_module` got something that is no device.",
+            "`torch.get_device_module` gets something that is not a device.",
             bad="""
 def model(x):
     torch.get_device_module(3.5)  # BAD
@@ -205,7 +205,7 @@ def model(x):
         ),
         Break(
             "GB0258",
-            "A deque is made with too many arguments.",
+            "The code creates a deque with too many arguments.",
             bad="""
 import collections
 def model(x):
@@ -221,7 +221,7 @@ def model(x):
         ),
         Break(
             "GB0260",
-            "`functools.partial` got no function.",
+            "`functools.partial` gets no function.",
             bad="""
 import functools
 def model(x):
@@ -237,7 +237,7 @@ def model(x):
         ),
         Break(
             "GB0273",
-            "An exception is made with a keyword that it does not have.",
+            "The code creates an exception with a keyword argument that it does not have.",
             bad="""
 def model(x):
     try:
@@ -256,8 +256,8 @@ def model(x):
         ),
         Break(
             "GB0297",
-            "`random.Random` got more than a seed.",
-            cure="Give a seed alone.",
+            "`random.Random` gets more than a seed.",
+            cure="Pass only a seed.",
             bad="""
 import random
 def model(x):
@@ -275,7 +275,7 @@ def model(x):
         ),
         Break(
             "GB0354",
-            "A name is read that nothing defines.",
+            "The code reads an undefined name.",
             bad="""
 def model(x):
     return x * no_such  # BAD
@@ -290,8 +290,8 @@ def model(x):
         ),
         Break(
             "GB5173",
-            "Tensors of two devices meet in one operation.",
-            cure="Make both on the same device.",
+            "An operation combines tensors of two devices.",
+            cure="Create both on the same device.",
             bad="""
 def model(x):
     return x + torch.ones(8, device="meta")
@@ -303,7 +303,7 @@ def model(x):
         ),
         Break(
             "GB0000",
-            "Every `__torch_function__` that could answer for an operation refuses it.",
+            "Every `__torch_function__` that could handle an operation refuses it.",
             bad="""
 class Sub(torch.Tensor):
     @classmethod
@@ -319,7 +319,7 @@ def model(x):
         ),
         Break(
             "GB0234",
-            "A mode of torch functions is taken from a stack that has none.",
+            "The code pops a torch function mode from an empty stack.",
             cure="Use the mode in a `with` block.",
             bad="""
 def model(x):
@@ -339,10 +339,9 @@ def model(x):
         ),
         Break(
             "GB4315",
-            "Shapes or types of an operation do not fit: trying it on tensors without data raises an error.",
+            "The shapes or dtypes of an operation do not match. Running it on fake tensors raises an error.",
             cure=(
-                "The operation that it names is to be mended; one of your own may lack its fake "
-                "implementation."
+                "Fix the operation that the error names. A custom operator may lack a fake implementation."
             ),
             bad="""
 def model(x):
@@ -355,7 +354,7 @@ def model(x):
         ),
         Break(
             "GB0359",
-            "An attribute of the parameters of attention is read that they do not have.",
+            "The code reads an attribute that the parameters of attention do not have.",
             bad="""
 def model(x):
     q = x[None, None]
@@ -371,8 +370,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Wrong programs of that kind that were tried are reported by another type, or by Python's own "
-            "exception; no example has been found so far.",
+            "The wrong programs tried so far break with another type, or raise Python's own exception.",
             (
                 "GB0010",
                 "GB0012",

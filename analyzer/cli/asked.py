@@ -1,4 +1,4 @@
-"""The options of commands, made of the fields that declare them, and what was asked for as values."""
+"""Options of commands, made from the fields that declare them, and their values."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ def writable(_context: click.Context, parameter: click.Parameter, value: str | N
     if value is None:
         return None
     if value == "-" and "--output" not in parameter.opts:
-        raise click.BadParameter("- is stdout, where the report goes: name a file", param=parameter)
+        raise click.BadParameter("- is stdout, which the report uses: name a file", param=parameter)
     path = Path(value)
     if path.is_dir():
         raise click.BadParameter(f"{value} is a folder: name a file", param=parameter)
     if not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {path.parent} does not exist: make it first", param=parameter)
+        raise click.BadParameter(f"the folder {path.parent} does not exist: create it first", param=parameter)
     if not os.access(path.absolute().parent, os.W_OK):
         raise click.BadParameter(f"the folder {path.parent} cannot be written to", param=parameter)
     refuse(value, parameter.opts[-1])
@@ -112,7 +112,9 @@ def writable(_context: click.Context, parameter: click.Parameter, value: str | N
 def _share(_context: click.Context, parameter: click.Parameter, given: object) -> float | None:
     share = share_of(given)
     if given is not None and share is None:
-        raise TcreadyError(f"{parameter.opts[0]} {given}: give a share above 0 and below 1, as 2% or 0.02")
+        raise TcreadyError(
+            f"{parameter.opts[0]} {given}: expected a share above 0 and below 1, such as 2% or 0.02"
+        )
     return share
 
 
@@ -143,14 +145,14 @@ class CommandOptions:
         default=None,
         metadata=ask(
             "flag",
-            "Execute the targets, or nothing. By default, a single file that provides its own inputs is run.",
+            "Run the targets, or only read them. By default, `check` runs a single file that provides its own inputs.",
         ),
     )
     observations: tuple[str, ...] = field(
         default=(),
         metadata=ask(
             "files",
-            "Result of the standalone worker (`tcready worker`) from another machine, instead of a run here.",
+            "Result of the standalone worker (`tcready worker`) from another machine, used instead of a run.",
             name="observation",
             metavar="FILE",
             completes="files",
@@ -160,8 +162,8 @@ class CommandOptions:
         default=None,
         metadata=ask(
             "version",
-            "Compare with what is predicted for this version of torch: which findings go, and which come. "
-            "Requires --no-run.",
+            "Compare with the predictions for this version of torch. Lists findings that appear or "
+            "disappear. Requires --no-run.",
             metavar="X.Y",
         ),
     )
@@ -173,7 +175,7 @@ class CommandOptions:
         default=None,
         metadata=ask(
             "text",
-            "Write the report there instead of stdout.",
+            "Write the report to this file instead of stdout.",
             short="-o",
             metavar="FILE",
             completes="files",
@@ -183,15 +185,15 @@ class CommandOptions:
     html: str | None = field(
         default=None,
         metadata=ask(
-            "text", "Write the HTML page there as well.", metavar="FILE", completes="files", writes=True
+            "text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True
         ),
     )
     editor: str = field(
         default="none",
         metadata=ask(
             "text",
-            "Make lines of the page open in an editor: vscode, pycharm, or a URL with {path}, {line} and {column}. "
-            "The page then contains the path of this folder.",
+            "Link the lines of the page to an editor: vscode, pycharm, or a URL with {path}, {line} and "
+            "{column}. The page then contains the path of this folder.",
             metavar="NAME",
         ),
     )
@@ -203,7 +205,7 @@ class CommandOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Show counts of findings by rule, and of what was not resolved, instead of the findings.",
+            "Show the number of findings by rule, and of unresolved constructs, instead of the findings.",
             paired=False,
         ),
     )
@@ -211,7 +213,7 @@ class CommandOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Full text: why each finding hurts, what to write instead, and everything that each run showed.",
+            "Print in full: why each finding hurts, what to write instead, and all results of each run.",
             short="-v",
             paired=False,
         ),
@@ -293,8 +295,8 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
     elif option.at_command is None:
         pass  # without it another default holds, which the help says in words
     elif option.kind in ("choice", "number", "share", "count", "text") and each.default is not None:
-        shown = f"{each.default:g}" if isinstance(each.default, float) else True
-        more |= {"default": each.default, "show_default": shown}
+        is_whole = isinstance(each.default, float) and each.default.is_integer()
+        more |= {"default": int(each.default) if is_whole else each.default, "show_default": True}
     if option.kind in _TYPES:
         more |= {"type": _TYPES[option.kind]}
     if option.kind == "choice":

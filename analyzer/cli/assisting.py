@@ -18,22 +18,22 @@ from tcready.schema.words import TcreadyError
     metavar="DIR",
     default=".",
     show_default="the working folder",
-    help="The folder that targets are below, and whose pyproject.toml holds.",
+    help="The folder that contains the targets, and the pyproject.toml to use.",
 )
-@click.option("--no-run", is_flag=True, help="Execute nothing: offer the tools that read, and refuse runs.")
+@click.option("--no-run", is_flag=True, help="Execute no code: offer the tools that read, and refuse runs.")
 @asked(RunOptions, only=frozenset({"python", "memory_gb", "allow_downloads"}))
 @click.pass_context
 def mcp(context: click.Context, /, root: str, no_run: bool, **_options: Any) -> int:
-    """Answer an assistant over the Model Context Protocol, on stdin and stdout.
+    """Serve an assistant over the Model Context Protocol, on stdin and stdout.
 
-    Its tools are check, rule, plan, fix, prove and bench; none writes into your files. plan, prove and bench execute your
-    code, check and fix do if the assistant asks for it. Needs the extra `mcp`.
+    The tools are check, rule, plan, fix, prove and bench. None of them writes to your files. plan, prove and bench
+    execute your code. check and fix execute it if the assistant asks for it. Requires the extra `mcp`.
     """
     folder = Path(os.path.realpath(root))
     if not folder.is_dir():
         raise TcreadyError(f"--root {root}: there is no such folder")
     os.chdir(folder)
-    settings_of(context, isolated=False)  # a mistake in pyproject.toml is told before anybody asks
+    settings_of(context, isolated=False)  # a mistake in pyproject.toml is reported before the first request
     try:
         from tcready.assistants.server import serve
     except ModuleNotFoundError as missing:

@@ -26,11 +26,15 @@ from tcready.target import quoted
 @asked(CommandOptions, only=frozenset({"editor"}))
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
-    "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=writable,
+    help="Write the report to this file instead of stdout.",
 )
-@click.option("--html", metavar="FILE", callback=writable, help="Write the HTML page there as well.")
-@click.option("-v", "--verbose", is_flag=True, help="Text in full, findings and runs.")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.option("--html", metavar="FILE", callback=writable, help="Also write the HTML page to this file.")
+@click.option("-v", "--verbose", is_flag=True, help="Print findings and runs in full.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr.")
 @click.pass_context
 def bench(
     context: click.Context,
@@ -45,12 +49,13 @@ def bench(
 ) -> int:
     """Measure whether compiling TARGET pays off on this machine, with these inputs.
 
-    Exit 0: the target was measured, with any verdict; 1: an arm is slower than --fail-on-regression allows, or fails
-    now; 2: nothing could be measured, or the result cannot be compared with --against.
+    Exits with 0 if the target was measured, whatever the verdict. Exits with 1 if an arm is slower than
+    --fail-on-regression allows, or fails now. Exits with 2 if nothing could be measured, or if the result cannot be
+    compared with --against.
     """
     wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
     if (wanted.fail_on_regression is None) != (wanted.against is None):
-        raise TcreadyError("--fail-on-regression and --against go together: give both or none")
+        raise TcreadyError("--fail-on-regression and --against require each other: use both or neither")
     refuse_lost_files({"--output": output, "--html": html}, (target,))
     api.editor_address(options["editor"])  # raise for an invalid one before anything runs
     with telling(quiet) as (announce, progress):

@@ -20,20 +20,20 @@ from tcready.target import Target
 
 @dataclass(frozen=True)
 class FixFlags:
-    """What `tcready fix` is asked for beside how to run a target."""
+    """Options of `tcready fix`, without those on how to run a target."""
 
     diff: bool = field(
         default=False,
-        metadata=ask("flag", "Print the changes as one patch, and write nothing: the default.", paired=False),
+        metadata=ask(
+            "flag", "Print the changes as one patch and write no files. This is the default.", paired=False
+        ),
     )
-    apply: bool = field(
-        default=False, metadata=ask("flag", "Write the changes into the user's files.", paired=False)
-    )
+    apply: bool = field(default=False, metadata=ask("flag", "Write the changes to your files.", paired=False))
     verify: bool = field(
         default=False,
         metadata=ask(
             "flag",
-            "Put each change to the proof, by runs before and after it, in every target.",
+            "Verify each change by runs before and after it, in every target.",
             paired=False,
         ),
     )
@@ -41,7 +41,8 @@ class FixFlags:
         default=False,
         metadata=ask(
             "flag",
-            "Include what nothing shows to be safe; with --verify, what was shown on one side of a branch alone.",
+            "Include changes that are not known to be safe. With --verify, include changes for which only "
+            "one side of a branch was exercised.",
             paired=False,
         ),
     )
@@ -49,7 +50,7 @@ class FixFlags:
         default=False,
         metadata=ask(
             "flag",
-            "Propose changes in installed packages too; they are never written there.",
+            "Also propose changes in installed packages. They are never written there.",
             name="third-party",
             paired=False,
         ),
@@ -58,25 +59,27 @@ class FixFlags:
         default=False,
         metadata=ask(
             "flag",
-            "What is printed, logged or warned of has to be in compiled code too: no change that leaves it out.",
+            "Keep prints, logs and warnings in compiled code: propose no change that leaves them out.",
             paired=False,
         ),
     )
     allow_dirty: bool = field(
         default=False,
-        metadata=ask("flag", "Write files too that have changes which are not committed.", paired=False),
+        metadata=ask("flag", "Also write to files that have uncommitted changes.", paired=False),
     )
     patch_dir: str | None = field(
         default=None,
-        metadata=ask("text", "Write own.patch, site-packages.patch and fixes.json there.", metavar="DIR"),
+        metadata=ask(
+            "text", "Write own.patch, site-packages.patch and fixes.json to this folder.", metavar="DIR"
+        ),
     )
     as_: str = field(
         default="text",
-        metadata=ask("choice", "How the changes are told.", name="output-format", choices=("text", "json")),
+        metadata=ask("choice", "Format of the output.", name="output-format", choices=("text", "json")),
     )
     silent: bool = field(
         default=False,
-        metadata=ask("flag", "Nothing on stderr but errors.", name="quiet", short="-q", paired=False),
+        metadata=ask("flag", "Print only errors to stderr.", name="quiet", short="-q", paired=False),
     )
 
 
@@ -87,13 +90,13 @@ class FixFlags:
 @asked(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
 @click.pass_context
 def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
-    """Propose changes that let Dynamo take the code of TARGETS; --verify proves each one by runs before and after it.
+    """Propose changes that let Dynamo compile the code of TARGETS.
 
-    The patch goes to stdout, what is said of it to stderr.
+    --verify verifies each change by runs before and after it. The patch goes to stdout, and messages about it to stderr.
     """
     wanted = FixFlags(**{name: options[name] for name in (each.name for each in fields(FixFlags))})
     if wanted.apply and wanted.diff:
-        raise TcreadyError("--apply writes and --diff does not: leave one of them out")
+        raise TcreadyError("--apply writes and --diff does not: use only one of them")
     settings = settings_of(context, isolated=False)
     folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
     if wanted.apply and not wanted.allow_dirty:
@@ -157,10 +160,10 @@ def _folder(named: str) -> Path:
     "beside",
     multiple=True,
     metavar="NAME[=N]",
-    help="A setting of torch._dynamo.config that belongs to the patch, made True or the number, or given a function "
-    "(NAME=print); may be repeated.",
+    help="A setting of torch._dynamo.config that belongs to the patch. NAME sets it to True, NAME=N to "
+    "a number, and NAME=print adds a function. May be repeated.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr.")
 @asked(RunOptions, only=HOW_TO_RUN)
 @asked(ReadOptions, only=frozenset({"mode"}))
 @click.pass_context
@@ -174,10 +177,10 @@ def prove(
     quiet: bool,
     **_options: Any,
 ) -> int:
-    """Put PATCH, a unified diff by anybody, to the proof on TARGET: the same calls before and after it.
+    """Verify PATCH, a unified diff, on TARGET: make the same calls before and after it.
 
-    Exit 0: a break is gone if there were any, none is new, and all calls agree, on both sides of every branch that the
-    patch takes away; 1: not so; 2: it could not be tried.
+    Exits with 0 if at least one break is gone (if there were any), no break is new, and all calls agree on both sides of
+    every branch that the patch removes. Exits with 1 otherwise, and with 2 if the patch could not be tried.
     """
     try:
         data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()

@@ -52,7 +52,7 @@ def check(
         },
         (*targets, *command.observations, *filter(None, (settings.run.inputs,))),
     )
-    api.editor_address(command.editor)  # a wrong one is told before anything runs
+    api.editor_address(command.editor)  # raise for an invalid one before anything runs
     if show_settings:
         write_out(shown(api.settings_for(targets, settings), ASKED))
         return 0
@@ -94,7 +94,7 @@ def _compare_versions(targets: tuple[str, ...], command: CommandOptions, setting
     """
     version, against = settings.read.torch, command.against_version
     if command.run is not False or command.observations:
-        raise TcreadyError("--against-version compares what the source tells for two versions: add --no-run")
+        raise TcreadyError("--against-version compares predictions for two versions: add --no-run")
     if version is None or against is None:
         raise TcreadyError("--against-version needs the version to compare: add --torch-version X.Y")
     with telling(command.quiet) as (announce, progress):
@@ -144,8 +144,8 @@ def _statistics(report: Report) -> str:
         return f"{path_in(row['path'], place)}:{place.line}" if place else f"{row['path']}:{row['line']}"
 
     if unresolved:
-        table += "not resolved, most frequent first, and where it stands first:\n"
+        table += "not resolved, most frequent first, each with its first place:\n"
     table += "".join(f"{row['count']:>5}  {row['construct']}  {where(row)}\n" for row in unresolved[:SHOWN])
     if len(unresolved) > SHOWN:
-        table += f"and {len(unresolved) - SHOWN} kinds more: `statistics` in the JSON has all\n"
+        table += f"and {len(unresolved) - SHOWN} more kinds: `statistics` in the JSON lists all of them\n"
     return table

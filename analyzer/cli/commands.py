@@ -1,4 +1,4 @@
-"""The command `tcready` itself: its commands, and how it ends."""
+"""The command `tcready` itself: its commands, its errors and exit codes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line. Exits 0, 1 or 2 as the README tells, 130 when interrupted; never a traceback
-    for what the user can mend."""
+    """The command line. Exits with 0, 1 or 2 as in the README, or 130 if interrupted. Prints no traceback
+    for what the user can fix."""
     if sys.flags.optimize > 1:
         sys.exit(
             complain(
-                "Python leaves docstrings out (-OO, PYTHONOPTIMIZE=2), which hold the rules' pages: run it without"
+                "Python removes docstrings (-OO or PYTHONOPTIMIZE=2), which contain the pages of rules: run "
+                "it without this option"
             )
         )
     for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import traceback
 
         traceback.print_exc()
-        code = complain("this is a fault of tcready's own: what stands above tells where")
+        code = complain("this is a bug in tcready: the traceback is above")
     finally:
         if collecting:
             gc.enable()
@@ -77,7 +78,7 @@ def _of_the_machine(error: OSError | MemoryError) -> str:
     try:
         os.getcwd()
     except OSError:
-        return "the working folder is gone: nothing can be told of what is in it"
+        return "the working folder no longer exists"
     where = f"{error.filename}: " if error.filename is not None else ""
     return f"{where}{error.strerror or error}"
 
@@ -164,6 +165,6 @@ class App(click.Group):
 )
 @click.pass_context
 def app(context: click.Context) -> None:
-    """Is a PyTorch model ready for torch.compile: where it breaks, why, what it costs, what to change."""
+    """Find out if a PyTorch model is ready for torch.compile: where it breaks, why, what it costs, what to change."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

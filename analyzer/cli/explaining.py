@@ -18,11 +18,11 @@ from tcready.options import ReadOptions
 @asked(ReadOptions, only=frozenset({"mode", "torch", "exclude", "low", "plain_call"}))
 @click.pass_context
 def explain(context: click.Context, /, fingerprint: str, named: tuple[str, ...], **_options: Any) -> int:
-    """Tell all of one finding: why it hurts, what to write instead, how it is known, what it costs.
+    """Explain one finding: why it hurts, what to write instead, how it is known, and what it costs.
 
-    FINGERPRINT is what stands at the end of the finding's line, or as much of it as no other finding has. It is looked
-    for in a REPORT (JSON or HTML), or in TARGETs, which are read and not run. With neither it is one of the last run
-    here, or of the source in this folder.
+    FINGERPRINT is the ID at the end of the finding's line, or a unique beginning of it. The finding is looked up in a
+    REPORT (JSON or HTML), or in TARGETs, which are read but not run. Without either, it is looked up in the last run in
+    this folder, or in the source in this folder.
     """
     with telling(quiet=False) as (announce, _):
         report, finding = api.explain(
@@ -30,7 +30,7 @@ def explain(context: click.Context, /, fingerprint: str, named: tuple[str, ...],
         )
     write_out(api.render_finding(report, finding, **on_terminal()))
     if finding.rule:
-        write_out(f"`tcready rule {finding.rule}` is the page of its rule.\n")
+        write_out(f"For the page of its rule, run `tcready rule {finding.rule}`.\n")
     elif finding.advice:
-        write_out(f"`tcready rule {finding.advice}` is the page on it.\n")
+        write_out(f"For the page on it, run `tcready rule {finding.advice}`.\n")
     return 0

@@ -8,10 +8,10 @@ from tcready.cli.asked import settings_at
 
 @click.command()
 def lsp() -> None:
-    """Serve an editor over stdin and stdout: findings while you type, with their changes (the extra `lsp`).
+    """Run the language server on stdin and stdout: findings and their changes while you type (requires the extra `lsp`).
 
-    An editor starts it; the documentation has the configuration of some. What a project asks for is in its
-    pyproject.toml. Nothing of the code is executed.
+    An editor starts this command. The documentation has configurations for some editors. The options of a project come
+    from its pyproject.toml. The code is not executed.
     """
     from tcready import editor
 

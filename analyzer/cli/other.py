@@ -1,4 +1,4 @@
-"""The commands around a check: the travelling worker, a project's first set-up, completion, rules."""
+"""Commands around a check: the standalone worker, the set-up of a project, shell completion, and rules."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from tcready.schema.words import TcreadyError
     default="worker.pyz",
     show_default=True,
     callback=writable,
-    help="Where to write it.",
+    help="File to write.",
 )
 def worker(output: str) -> None:
-    """Write the travelling worker: one file to run a model with on a machine that has only Python and torch.
+    """Write the standalone worker: one file that runs a model on a machine that has only Python and torch.
 
-    There: python worker.pyz --target model.py::Net --device cuda -o observation.json; here: tcready check model.py
-    --observation observation.json.
+    On that machine: python worker.pyz --target model.py::Net --device cuda -o observation.json. Then, on this machine:
+    tcready check model.py --observation observation.json.
     """
     api.write_worker(output)
-    say(f"{output} is written; python {output} --help tells how to run it")
+    say(f"wrote {output}; for its options, run: python {output} --help")
 
 
 @click.command()
 @click.option("--yes", is_flag=True, help="Write without asking.")
-@click.option("--diff", "only_show", is_flag=True, help="Show what would be added, and write nothing.")
+@click.option("--diff", "only_show", is_flag=True, help="Show what would be added, and write no files.")
 def init(yes: bool, only_show: bool) -> None:
     """Add a [tool.tcready] table to pyproject.toml and the hook to .pre-commit-config.yaml.
 
-    What is to be added is shown first; nothing that stands there is changed. Without a terminal to ask on, --yes
-    writes.
+    Shows the additions first, and does not change existing content. Without a terminal to ask on, use --yes to write.
     """
     from tcready import init as adding
 
     if yes and only_show:
-        raise TcreadyError("--diff writes nothing and --yes writes: leave one of them out")
+        raise TcreadyError("--diff writes nothing and --yes writes: use only one of them")
     plan = adding.plan(Path.cwd().resolve())
     for addition in plan.additions:
         write_out(addition.diff())
@@ -54,7 +53,7 @@ def init(yes: bool, only_show: bool) -> None:
     if not names or only_show:
         return
     if not yes and not (sys.stdin and sys.stdin.isatty()):
-        click.echo("nothing was written: there is no terminal to ask on; --yes writes", err=True)
+        click.echo("nothing was written: there is no terminal to ask on (use --yes)", err=True)
     elif yes or click.confirm(f"Write {names}?", default=True, err=True):
         adding.write(plan.additions)
         click.echo(f"written: {names}", err=True)
@@ -65,16 +64,16 @@ def init(yes: bool, only_show: bool) -> None:
 @click.command()
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
-    """Print the script that makes a shell complete commands, options, rule codes and files.
+    """Print the shell script that completes commands, options, rule codes and files.
 
-    bash: eval "$(tcready completion bash)" in ~/.bashrc; zsh the same in ~/.zshrc; fish: tcready completion fish >
-    ~/.config/fish/completions/tcready.fish
+    bash: add eval "$(tcready completion bash)" to ~/.bashrc. zsh: add eval "$(tcready completion zsh)" to ~/.zshrc.
+    fish: tcready completion fish > ~/.config/fish/completions/tcready.fish
     """
     from click.shell_completion import ShellComplete, get_completion_class
 
     found = get_completion_class(shell)
     if found is None:
-        raise TcreadyError(f"this click completes nothing in {shell}")
+        raise TcreadyError(f"the installed click does not support completion in {shell}")
     # bash's own `source` starts bash to ask for its version; the script is the same
     write_out(
         ShellComplete.source(
@@ -87,7 +86,7 @@ def completion(shell: str) -> None:
 @click.command()
 @click.argument("code", shell_complete=complete_codes)
 def rule(code: str) -> None:
-    """Show the page of one rule, of one type of graph break (GB0170), or of `recompile`: why it hurts, what to write
+    """Show the page of a rule, of a type of graph break (GB0170), or of `recompile`: why it hurts, and what to write
     instead."""
     write_out(api.page_of_break(code) if api.is_of_a_run(code) else api.page_of(api.rule_named(code)))
 

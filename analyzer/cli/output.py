@@ -1,4 +1,4 @@
-"""What goes to stdout, stderr and files."""
+"""Write to stdout, stderr and files."""
 
 from __future__ import annotations
 

@@ -20,40 +20,47 @@ from tcready.schema.words import LEVELS, Level, TcreadyError
     "traces",
     multiple=True,
     metavar="DIR",
-    help="What a job left under TORCH_TRACE, in place of a run; may be repeated. FILES are then what to read, as of "
-    "check: by default the sources that the trace speaks of.",
+    help="What a job wrote under TORCH_TRACE, used instead of a run. May be repeated. FILES are then "
+    "the targets to read, as in `tcready check`. Default: the sources that the trace names.",
 )
 @click.option(
     "--trace-root",
     "moved",
     multiple=True,
     metavar="OLD=NEW",
-    help="A folder of the job's machine, and what it is here; may be repeated. Without, files are found by the ends of "
-    "their paths.",
+    help="A folder on the job's machine, and the same folder on this machine. May be repeated. Without "
+    "this option, files are found by the end of their paths.",
 )
-@click.option("--compare", is_flag=True, help="Tell what changed from the first of two files to the second.")
+@click.option("--compare", is_flag=True, help="Report what changed from the first file to the second.")
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
-    "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=writable,
+    help="Write the report to this file instead of stdout.",
 )
-@click.option("--html", metavar="FILE", callback=writable, help="Write the HTML page there as well.")
+@click.option("--html", metavar="FILE", callback=writable, help="Also write the HTML page to this file.")
 @click.option(
     "--editor",
     metavar="NAME",
     default="none",
-    help="Let lines of the page open in an editor: vscode, pycharm, or an address with {path}, {line} and {column}. "
-    "The page then names this folder.",
+    help="Link the lines of the page to an editor: vscode, pycharm, or a URL with {path}, {line} and "
+    "{column}. The page then contains the path of this folder.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(LEVELS[::-1]),
-    help="Exit 1 at this level and above; by default `warning` with --compare, never without.",
+    help="Exit 1 if there is a finding at this level or above. Default: `warning` with --compare, "
+    "otherwise never.",
 )
 @click.option(
-    "--third-party", is_flag=True, help="Count findings in installed packages, and show them one by one."
+    "--third-party",
+    is_flag=True,
+    help="Show findings in installed packages one by one, and count them for the exit code.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Text in full, findings and runs.")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Print findings and runs in full.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr.")
 def report(
     files: tuple[str, ...],
     traces: tuple[str, ...],
@@ -68,10 +75,10 @@ def report(
     verbose: bool,
     quiet: bool,
 ) -> int:
-    """Render FILES again, put several together, compare two, or read the trace of a job.
+    """Render FILES again, merge several, compare two, or read the trace of a job.
 
-    A file is a JSON report, an HTML page, or what the travelling worker wrote. A report made here and a run made on
-    another machine give the report that `check --observation` would. `report --trace DIR` makes one of what torch wrote
+    A file is a JSON report, an HTML page, or a result of the standalone worker. A report made here and a run made on
+    another machine give the same report as `check --observation`. `report --trace DIR` makes a report from torch's trace
     of a job that nobody can run again.
     """
     refuse_lost_files({"--output": output, "--html": html})
@@ -82,7 +89,7 @@ def report(
         refuse_lost_files({"--output": output}, files)
     api.editor_address(editor)
     if moved and not traces:
-        raise TcreadyError("--trace-root says where the files of a trace are: name that with --trace")
+        raise TcreadyError("--trace-root says where the files of a trace are: add --trace")
     if not files and not traces:
         raise click.MissingParameter(param_type="argument", param_hint="FILES...")
     if not compare:
@@ -102,7 +109,9 @@ def report(
         )
         return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
     if traces:
-        raise TcreadyError("--trace makes a report and --compare takes two: store it as JSON, then compare")
+        raise TcreadyError(
+            "--trace makes one report and --compare takes two: store the report as JSON, then compare"
+        )
     if len(files) != 2:
         raise TcreadyError("--compare takes two files, BEFORE and AFTER")
     before, after = (api.combine([file]) for file in files)
@@ -120,8 +129,8 @@ def _traced(
     stored = next((name for name in targets if name.lower().endswith((".json", ".html", ".htm"))), None)
     if stored is not None:
         raise TcreadyError(
-            f"{stored} is a report, and with --trace sources are read: store what comes of the trace as JSON, then put "
-            "the two together with `tcready report`"
+            f"{stored} is a report, and --trace takes sources: store the report of the trace as JSON, then merge "
+            "the two with `tcready report`"
         )
     with telling(quiet) as (announce, progress):
         return api.check_trace(traces, targets, moved=moved, announce=announce, progress=progress)

@@ -30,11 +30,11 @@ SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet"
 @asked(CommandOptions, only=SHOWN)
 @click.pass_context
 def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
-    """Check many models, keep what was found, and report on all of them.
+    """Check many models, store the results, and report on all models.
 
-    A TARGET is what `check` takes, a glob of files or of a library's models (hf:*), the name of a package, or a .toml
-    file that lists targets. Every model is run unless --no-run is given, with inputs that are made up where nobody gives
-    them. What did not change since an earlier sweep is taken from the store; a sweep that was ended goes on where it was.
+    A TARGET is a target of `check`, a glob of files or of a library's models (hf:*), the name of a package, or a .toml
+    file that lists targets. Every model is run unless --no-run is given. If no inputs are given, they are generated.
+    Results of an earlier sweep are reused for what has not changed. An interrupted sweep resumes where it stopped.
     """
     wanted = SweepOptions(**{each.name: options[each.name] for each in fields(SweepOptions)})
     if wanted.matrix:  # what follows its first axis goes with it: --matrix device=cpu,cuda mode=infer,train
@@ -53,7 +53,7 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
     refuse_lost_files({"--output": command.output, "--html": command.html, **kept}, targets)
     if command.html is not None:
         refuse_folder_of_pages(command.html)
-    api.editor_address(command.editor)  # a wrong one is told before anything runs
+    api.editor_address(command.editor)  # raise for an invalid one before anything runs
     with telling(command.quiet) as (announce, progress):
         report = api.sweep(
             targets,

@@ -1,4 +1,4 @@
-"""How work under way is told on stderr: live on a terminal, in a few lines elsewhere."""
+"""Progress on stderr: a live line on a terminal, a few lines elsewhere."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SOON = 0.5
 
 @contextlib.contextmanager
 def telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
-    """What to call with a line to announce, and with how far the work is; both write to stderr.
+    """Yield two functions that write to stderr: one announces a line, one takes the progress of the work.
 
-    On a terminal one line shows what goes on, how much of it is done, the time since the start and what remains.
-    Elsewhere each stage is a line with the same, and one that takes long a few.
+    On a terminal, one line shows the current work, how much of it is done, the time since the start and what remains.
+    Elsewhere, each stage gets a line with the same content, and a long stage gets several.
     """
     if quiet:
         yield _nothing, _nothing

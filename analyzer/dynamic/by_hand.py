@@ -152,25 +152,25 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="worker.pyz",
-        description="Run a model under torch.compile and write down what Dynamo does with it.",
-        epilog="Then, where tcready is: tcready check FILE --observation observation.json",
+        description="Run a model under torch.compile and record what Dynamo does.",
+        epilog="Then, on a machine with tcready: tcready check FILE --observation observation.json",
     )
     parser.add_argument(
         "--target",
         required=True,
         metavar="PATH::NAME",
-        help="model.py::Net or pkg.mod::Net; a file alone may do",
+        help="model.py::Net or pkg.mod::Net. A file alone may be enough.",
     )
     for each in _OPTIONS:
         parser.add_argument(f"--{each.name}", dest=each.field, help=_help(each), **_argument(each))
     group = parser.add_argument_group(
-        "bench", "measure as `tcready bench` does; the figures are worked out where tcready is"
+        "bench", "Measure as `tcready bench` does. tcready computes the figures from the result."
     )
-    group.add_argument("--bench", action="store_true", help="Measure the model eager and compiled.")
+    group.add_argument("--bench", action="store_true", help="Measure the model in eager mode and compiled.")
     group.add_argument(
         "--quick",
         action="store_true",
-        help="Eager and `default`, one cold start, within 120 s unless --bench-budget says else.",
+        help="Eager and `default`, one cold start, within 120 s unless --bench-budget is given.",
     )
     group.add_argument("--arm", action="append", default=[], metavar="ARM", help=_help(_BENCH["arms"]))
     group.add_argument("--accumulate", type=int, default=1, metavar="N", help=_help(_BENCH["accumulate"]))
@@ -178,10 +178,10 @@ def _parser() -> argparse.ArgumentParser:
         "--bench-budget",
         type=float,
         metavar="SECONDS",
-        help="For all of it, the check included. Default: 300, with --quick 120.",
+        help="Time limit for everything, including the check. Default: 300, or 120 with --quick.",
     )
     parser.add_argument(
-        "--root", default=".", help="what file names are told relative to; default: this folder"
+        "--root", default=".", help="File names are relative to this folder. Default: the working folder."
     )
     parser.add_argument("-o", "--output", default="observation.json", metavar="FILE")
     return parser

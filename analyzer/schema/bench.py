@@ -342,7 +342,7 @@ class BenchProcess:
 
 @dataclass(frozen=True)
 class BenchRun:
-    """What the processes of a bench gave where nothing was worked out of it: the travelling worker has no statistics."""
+    """What the processes of a bench gave where nothing was worked out of it: the standalone worker has no statistics."""
 
     arms: tuple[Arm, ...]
     """Eager first."""

@@ -117,7 +117,7 @@ class Observation:
     bench: Bench | None = None
     """Filled in by `tcready bench`."""
     bench_run: BenchRun | None = None
-    """What the travelling worker measured, until a report is made of it."""
+    """What the standalone worker measured, until a report is made of it."""
     trace: Trace | None = None
     """What the job's trace holds, if this was read from one; None for a run. `executed` is then not known, and `traced`
     are the lines of operations in graphs alone."""
@@ -125,7 +125,7 @@ class Observation:
     """What names the target and its run on the command line of `tcready check`, word by word, without `--run`; empty if
     it is not known, or no command line does."""
     brought_from: str = ""
-    """The file of the travelling worker that the run was read from; empty if it was made here."""
+    """The file of the standalone worker that the run was read from; empty if it was made here."""
     seconds: float | None = None
     """From the start of the worker to its end, what lies between its stages included; of several workers of one run their
     sum. None of a trace, and of a run that an older tcready made."""

@@ -424,8 +424,11 @@ def test_who_died_first() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"parallel": "fsdp"}, "--parallel fsdp: say in how many processes, as in --nproc-per-node 2"),
-        ({"nproc_per_node": 2, "tp_plan": "models.py::styles"}, "it is of --parallel tp: add it"),
+        ({"parallel": "fsdp"}, "--parallel fsdp: add the number of processes, as in --nproc-per-node 2"),
+        (
+            {"nproc_per_node": 2, "tp_plan": "models.py::styles"},
+            "--tp-plan models.py::styles: requires --parallel tp",
+        ),
         (
             {"nproc_per_node": 2, "parallel": "tp", "tp_plan": "nowhere.py::plan"},
             "--tp-plan nowhere.py::plan: there is no file nowhere.py",
