@@ -230,7 +230,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     gone = [changed(str(path), before, source.of_text(path, text)) for text in texts]
     asked = ProofRequest(
         variants,
-        tuple(dict.fromkeys(place for each in variants for place in each.functions)),
+        tuple(dict.fromkeys(place for each in (*variants, *gone) for place in each.functions)),
         tuple(test for each in gone for test in each.tests),
     )
     # Each change gets its share of the limit; one that holds takes 25 s of a quiet machine.
