@@ -21,7 +21,7 @@ class Model(nn.Module):
     @torch.no_grad()
     def forward(self, x, names=()):
         global LAST
-        for name, scale in self.pairs:
+        for LAST, scale in self.pairs:
             x = x * scale
         with torch.no_grad():
             h = torch.relu(x) if len(x) < 4096 else torch.sigmoid(x)
@@ -84,6 +84,14 @@ def test_what_has_to_be_run(old: str, new: str, lines: set[int], tmp_path: Path)
 @pytest.mark.parametrize(("old", "new", "line"), DECLARED.values(), ids=DECLARED)
 def test_what_no_call_shows(old: str, new: str, line: int, tmp_path: Path) -> None:
     assert [each.line for each in differs(tmp_path, old, new).declared] == [line]
+
+
+def test_a_declaration_of_a_name_that_is_only_read_changes_nothing(tmp_path: Path) -> None:
+    read = BEFORE.replace("for LAST, scale", "for last, scale")
+    path = tmp_path / "model.py"
+    after = read.replace("        global LAST\n", "")
+    found = changed(str(path), source.of_text(path, read), source.of_text(path, after))
+    assert not found.declared
 
 
 def test_tests_in_another_order_are_wanted_on_both_sides(tmp_path: Path) -> None:

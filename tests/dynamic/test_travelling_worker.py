@@ -181,7 +181,7 @@ def test_the_command_writes_it(
         main(["worker", "-o", "carried.pyz"])
     assert ended.value.code == 0
     assert (tmp_path / "carried.pyz").read_bytes() == worker.read_bytes()
-    assert capsys.readouterr().err.startswith("carried.pyz is written; ")
+    assert capsys.readouterr().err.startswith("wrote carried.pyz; ")
 
 
 @pytest.mark.slow
