@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 
-HOW = "`torch.where` takes the place of the branch: both sides are worked out, and one is chosen"
+HOW = "`torch.where` replaces the branch: both sides are computed, and one is selected"
 
 
-UNSAFE = "both sides are worked out, and what comes out has the wider dtype of the two"
+UNSAFE = "both sides are computed, and the result has the wider dtype of the two"
 
 
 def choosing_expression(place: Located) -> Ways:
@@ -142,7 +142,7 @@ def _as_where(
     if ends_in_return(yes) != ends_in_return(no):
         raise Refused("one side returns and the other does not")
     if python is not None and len(no) > SHORT:
-        raise Refused("what Python decides would need the other side a second time")
+        raise Refused("the condition that Python evaluates would need the other side twice")
     made, unsafe = _chosen(place, branch, torch, test, yes, no)
     made = where_python(python, made, no)
     yield Rewrite(HOW, (in_place_of(place, branch, tuple(made)),), unsafe, imports)
@@ -180,14 +180,14 @@ def _chosen(
         target = one.targets.get(name) or other.targets.get(name)
         missing = cst.Name(name) if target is None or isinstance(target, cst.Name) else target
         if (name not in one.values or name not in other.values) and not is_bound(place, branch, name):
-            raise Refused(f"`{name}` gets a value on one side only, and none before")
+            raise Refused(f"`{name}` is assigned on one side only, and not before")
         assert isinstance(missing, cst.BaseExpression)
         pair = one.values.get(name, missing), other.values.get(name, missing)
         made.append((name, chooser.choose(*pair)))
         if shapes.of(pair[0]) == shapes.of(pair[1]) == frozenset():
             unsafe = "a number becomes a tensor"
     if one.in_place or other.in_place:
-        unsafe += "; a tensor that was changed in place becomes another"
+        unsafe += "; a tensor that was changed in place becomes a new tensor"
     if names == [RETURN]:
         return chooser.with_condition([*first, line_of(cst.Return(value=made[0][1]))]), unsafe
     if any("." in name for name in names):
@@ -277,10 +277,10 @@ def _returning_early(
     """`if test: return a`, some statements, `return b`."""
     rest = rest_of(place, branch)
     if not ends_in_return(rest):
-        raise Refused("it returns early, and what follows ends in no `return` of its own")
+        raise Refused("it returns early, and the code after it does not end in a `return`")
     value = Reader(place, torch, Shapes.at(place, branch)).side(yes).values[RETURN]
     if python is not None and len(rest) > 1:
-        raise Refused("what Python decides would need the other side a second time")
+        raise Refused("the condition that Python evaluates would need the other side twice")
     if any(isinstance(each, cst.If) for each in rest):
         if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
             raise Refused("it is an `elif` that returns early")
@@ -298,17 +298,17 @@ def _returning_early(
         raise Refused("it is an `elif` that returns early")
     for statement in between:
         if not isinstance(statement, cst.SimpleStatementLine) or has_effect(statement, in_place=True):
-            raise Refused("between the early `return` and the last one stands what may have an effect")
+            raise Refused("code between the early `return` and the last one may have an effect")
     changed = assigned_in(between)
     if any(times_read(node, each) for node in (test, value) for each in names_written(between) - changed):
-        raise Refused("what it returns, or asks, is changed behind it")
+        raise Refused("what it returns or tests is changed after it")
     chooser = Chooser(torch, test, condition_name(place, test), Shapes.at(place, branch))
     of_yes = chooser.shapes.copy()
     chooser.shapes.follow(between)
     before: list[cst.BaseStatement] = []
     if any(times_read(value, each) for each in changed):
         if isinstance(value, cst.Tuple) or any(_changed_in_place(each) for each in between):
-            raise Refused("what it returns is changed behind it")
+            raise Refused("what it returns is changed after it")
         chooser.of_yes = of_yes
         name = next(n for n in ("early", "_early", "early_") if n not in place.piece.bound)
         # what is returned early is worked out while its names mean what they meant

@@ -28,8 +28,8 @@ CLOCKS = frozenset(
     for unit in ("", "_ns")
 ) | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
 FROM = ("time", "datetime", "logging", "warnings", "pprint")
-ASKED = "What it asks of the system can only be asked outside of the graph: hand the answer to the call."
-MISSED = "it is kept in a container, or handed on, and compiled calls would be missing there"
+ASKED = "A graph cannot query the system. Do that outside, and pass the result to the call."
+MISSED = "it is stored in a container or passed on, and compiled calls would be missing there"
 
 
 def timed(place: Located) -> Ways:
@@ -50,7 +50,7 @@ def timed(place: Located) -> Ways:
     found.join_others()
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     yield Rewrite(
-        "The time is asked for, and told or kept, where nothing is compiled, and left out of what is compiled",
+        "The time is read, and reported or stored, in eager mode only: compiled code skips it",
         tuple(_guarded(lines, test) for lines in _in_a_row(place, found.lines)),
         found.unsafe(),
         torch[1],
@@ -125,13 +125,13 @@ class _Timing:
             inner = self.place.piece.parents[inner]
         line = self.place.piece.parents.get(inner)
         if not isinstance(inner, cst.BaseSmallStatement) or not isinstance(line, cst.SimpleStatementLine):
-            return "a branch, a loop or a function inside asks for the time"
+            return "a branch, a loop or an inner function reads the time"
         if line in self.lines or self._is_guarded(line):
             return None
         if len(line.body) != 1:
-            return "it shares its line with what is compiled"
+            return "it shares its line with compiled code"
         if any(isinstance(each, (cst.NamedExpr, cst.Await, cst.Yield)) for each in walk(inner)):
-            return "a name is given a value within an expression"
+            return "a name is assigned within an expression"
         for name in ("locals", "vars", "dir", "eval", "exec"):
             if next(self.uses.loads(name), None) is not None:
                 return f"the function may ask for its names by `{name}`"
@@ -148,7 +148,7 @@ class _Timing:
         else:
             return "it is given back, or used in what is compiled"
         if call is not None:
-            return f"`{text(call)}` may do more than give a value: it would be left out of what is compiled"
+            return f"`{text(call)}` may do more than return a value, and compiled code would skip it"
         return None
 
     def _is_guarded(self, line: cst.CSTNode) -> bool:
@@ -184,7 +184,7 @@ class _Timing:
             self.names.add(target.value)
             for name in (*self.uses.loads(target.value), *self._given(target.value)):
                 if self.uses.function_of(name) is not self.uses.function_of(target):
-                    return "a function inside asks for it, which Dynamo does not trace without a value"
+                    return "an inner function reads it, which Dynamo does not trace without a value"
                 if reason := self.follow(name):
                     return reason
         return None

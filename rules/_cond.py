@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 
-HOW_COND = "`torch.cond` takes the place of the branch where it is compiled"
+HOW_COND = "In compiled code, `torch.cond` replaces the branch"
 
 
 NO_TENSOR = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
@@ -135,7 +135,7 @@ def cond_of_expression(
     yield Rewrite(
         HOW_COND,
         (Change((whole,), (_grouped(kept) if whole.lpar else kept,)),),
-        "`torch.cond` asks for sides that agree in shape and dtype, and change nothing",
+        "`torch.cond` requires sides that agree in shape and dtype and have no side effects",
         imports,
     )
 
@@ -168,11 +168,11 @@ def as_cond(
         )
         return
     if any(has_effect(each) for each in (*yes, *no)):
-        yield Declined("a side writes to what is not its own: `torch.cond` takes no such side")
+        yield Declined("a side writes to an object of its surroundings, which `torch.cond` does not allow")
         return
     inner = [*yes, *no][:-1] if not returning else [*yes[:-1], *no[:-1]]
     if any(isinstance(each, (cst.Return, cst.Break, cst.Continue)) for part in inner for each in walk(part)):
-        yield Declined("a side leaves in the middle")
+        yield Declined("a side exits in the middle")
         return
     if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
         return
@@ -183,12 +183,12 @@ def as_cond(
     else:
         results = sorted(name for name in given if is_read_after(place, branch, name))
         if not results:
-            yield Declined("nothing that a side works out is read behind it")
+            yield Declined("no value that a side computes is read after it")
             return
         for name in results:
             on_both = name in assigned_in(yes) and name in assigned_in(no)
             if not on_both and not is_bound(place, branch, name):
-                yield Declined(f"`{name}` gets a value on one side only, and none before")
+                yield Declined(f"`{name}` is assigned on one side only, and not before")
                 return
             if not on_both and is_none_before(place, branch, name):
                 yield Declined("a side gives no tensor")
@@ -238,7 +238,7 @@ def as_cond(
     yield Rewrite(
         HOW_COND,
         (Change((branch, *rest), tuple(where_python(python, [*functions, both], no))),),
-        "`torch.cond` asks for sides that agree in shape and dtype, and change nothing",
+        "`torch.cond` requires sides that agree in shape and dtype and have no side effects",
         imports,
     )
 

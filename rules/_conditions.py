@@ -32,7 +32,7 @@ PLAIN = frozenset({"callable", "hasattr", "isinstance", "issubclass", "len"})
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
 
 
-MIXED = "a tensor and what Python decides are joined so that neither can be asked alone"
+MIXED = "a tensor and a Python condition are combined so that neither can be evaluated separately"
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ FACTORIES = frozenset(
 )
 """Functions of torch that make a tensor on the CPU unless they are given a device."""
 STORED = (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr, cst.Element)
-NO_DEVICE = "the test is made on the CPU, and no tensor that it would meet has a name"
+NO_DEVICE = "the condition is computed on the CPU, and no tensor that it is combined with has a name"
 
 
 def test_beside(place: Located, torch: str, tree: Tree, *nodes: cst.CSTNode) -> cst.BaseExpression | None:
@@ -450,9 +450,9 @@ def python_first(branch: cst.If) -> Iterator[Rewrite]:
         return
     turned = iter(order)
     yield Rewrite(
-        "What Python decides by itself is asked first, and the tensor's value only where that leaves it open",
+        "Python's own condition is evaluated first, and the tensor's value only if that does not decide",
         (Change((branch.test,), (filled(branch.test).with_changes(lpar=(), rpar=()),)),),
-        "what is asked of a tensor, and may raise, is not asked where Python decides",
+        "a test of a tensor that may raise is not evaluated if Python's condition decides",
     )
 
 

@@ -48,17 +48,17 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
         yield NO_TORCH
         return
     if not _is_plain(module):
-        yield Declined("what is copied is worked out there: give it a name first")
+        yield Declined("the copied value is computed there: assign it to a name first")
         return
     parents = place.piece.parents
     parent = parents[place.node]
-    how = "The module is called with copies of its tensors, in place of a copy of the module"
-    unsafe = "what is made of the copy alone asks for no gradient, and attributes that it sets are set on the module"
+    how = "The module is called with copies of its tensors, instead of a copy of the module"
+    unsafe = "what is computed from the copy alone requires no gradient, and attributes that it sets change the module"
     state = expression(STATE, m=module)
     if isinstance(parent, cst.Call):
         made = _called(torch[0], module, state, parent)
         if made is None:
-            yield Declined("it is called with arguments that are not written one by one")
+            yield Declined("it is called with unpacked arguments")
         else:
             yield Rewrite(how, (Change((parent,), (made,)),), unsafe, torch[1])
         return
@@ -75,7 +75,7 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
         return
     rest = around.body[around.body.index(line) + 1 :]
     if set(_names(module)) & assigned_in(rest):
-        yield Declined("what was copied is another module later")
+        yield Declined("the copied name refers to another module later")
         return
     changes = [Change((place.node,), (state,))]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
@@ -89,12 +89,12 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
             return
         calls.append(call)
     if any(_is_below(place, call, [other]) for call in calls for other in calls if other is not call):
-        yield Declined("it is called with what a call of it gives")
+        yield Declined("it is called with the result of a call of itself")
         return
     for call in calls:
         made = _called(torch[0], module, cst.Name(kept), call)
         if made is None:
-            yield Declined("it is called with arguments that are not written one by one")
+            yield Declined("it is called with unpacked arguments")
             return
         changes.append(Change((call,), (made,)))
     yield Rewrite(how, tuple(changes), unsafe, torch[1])

@@ -78,9 +78,9 @@ def fake_kernel(place: Located) -> Ways:
         else _told(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"')
     )
     yield Rewrite(
-        "The implementation works out the shape as well: it is the fake kernel of its operator",
+        "The implementation also computes the shape, so it is registered as the fake kernel of its operator",
         (Change((line,), told, piece),),
-        "what its implementation does with tensors that have no data, only a run shows",
+        "only a run shows how its implementation behaves with fake tensors",
     )
 
 

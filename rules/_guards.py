@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 Leaves = Callable[["Tree"], "list[cst.BaseStatement]"]
 
 CAUGHT = "the error may be caught around it: what an assertion in the graph raises might not be"
-CAUGHT_THERE = (
-    "a `try` in this file catches it where the function is called: what the graph raises comes later"
-)
-LATER = "on a GPU it is raised later than it was"
+CAUGHT_THERE = "a `try` in this file catches it where the function is called, but the graph raises it later"
+LATER = "on a GPU it is raised later than in eager code"
 
 
 def raising(place: Located) -> Ways:
@@ -72,8 +70,8 @@ def raising(place: Located) -> Ways:
     if kind == "AssertionError" and isinstance(branch.body if not negated else body, cst.IndentedBlock):
         made = _required(opposite(bad), lambda part: [_assert(as_tensor(place, name, part), text)], body)
         if made is not None:
-            how = "The check becomes an `assert`, which Dynamo takes into the graph"
-            unsafe = "the compiled model raises RuntimeError in place of AssertionError"
+            how = "The check becomes an `assert`, which Dynamo captures in the graph"
+            unsafe = "the compiled model raises RuntimeError instead of AssertionError"
             yield Rewrite(how, (in_place_of(place, branch, (*made, *after)),), unsafe, imports)
     made = _required(opposite(bad), lambda part: [_asserted(name, as_tensor(place, name, part), text)], body)
     if made is None:
@@ -82,7 +80,7 @@ def raising(place: Located) -> Ways:
     alone = Rewrite(
         "The check becomes an assertion inside the graph",
         (in_place_of(place, branch, (*made, *after)),),
-        f"it raises RuntimeError{'' if kind == 'RuntimeError' else f' in place of {kind}'}; {LATER}",
+        f"it raises RuntimeError{'' if kind == 'RuntimeError' else f' instead of {kind}'}; {LATER}",
         imports,
     )
     if kind == "RuntimeError":
@@ -91,9 +89,9 @@ def raising(place: Located) -> Ways:
     as_it_is = cst.If(test=in_python(bad) if negated else branch.test, body=body)
     both = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=made), orelse=as_it_is)
     yield Rewrite(
-        "Where it is compiled, the check becomes an assertion inside the graph",
+        "In compiled code, the check becomes an assertion inside the graph",
         (in_place_of(place, branch, (both, *after)),),
-        f"the compiled model raises RuntimeError in place of {kind}; {LATER}",
+        f"the compiled model raises RuntimeError instead of {kind}; {LATER}",
         imports,
         asserts=True,
     )
@@ -106,7 +104,7 @@ def raising(place: Located) -> Ways:
         assert same is not None
         graph = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=same), orelse=as_it_is)
         yield Rewrite(
-            f"Where it is compiled, the check becomes an operator of its own, which raises {kind} too",
+            f"In compiled code, the check becomes a custom operator, which raises {kind} too",
             (in_place_of(place, branch, (graph, *after)),),
             "the compiled model writes no values into the message, and no backend looks into the operator",
             (*imports, *operator[1]),
@@ -158,16 +156,16 @@ def asserting(place: Located) -> Ways:
             orelse=cst.Else(body=cst.IndentedBlock(body=[line.with_changes(leading_lines=())])),
         )
         yield Rewrite(
-            "Where it is compiled, the check becomes an assertion inside the graph, with a message that is constant",
+            "In compiled code, the check becomes an assertion inside the graph, with a message that is constant",
             (Change((line,), (both,)),),
-            f"the compiled model raises RuntimeError in place of AssertionError, and no values in its message; {LATER}",
+            f"the compiled model raises RuntimeError instead of AssertionError, and no values in its message; {LATER}",
             imports,
         )
     lost = "" if constant else ", and no values are in its message"
     yield Rewrite(
-        "The check becomes an `assert` of one tensor, which Dynamo takes into the graph",
+        "The check becomes an `assert` of one tensor, which Dynamo captures in the graph",
         (Change((line,), tuple(made)),),
-        f"the compiled model raises RuntimeError in place of AssertionError{lost}",
+        f"the compiled model raises RuntimeError instead of AssertionError{lost}",
         imports,
     )
 

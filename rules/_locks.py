@@ -41,7 +41,7 @@ def unlocked(place: Located) -> Ways:
     known = imported(place.source.tree.body)
     name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
-        yield Declined("what the lock gives is used")
+        yield Declined("the value that the lock returns is used")
         return
     if name in place.piece.bound or (name == "contextlib" and not is_module(place.source, name)):
         yield Declined(f"`{name}` means something else here")
@@ -54,11 +54,11 @@ def unlocked(place: Located) -> Ways:
     made = expression(
         f"{name}.nullcontext() if {torch[0]}.compiler.is_compiling() else lock", lock=place.node
     )
-    unsafe = "compiled code does not wait for who holds the lock"
+    unsafe = "compiled code does not wait for the holder of the lock"
     if fills:
         unsafe += ": two threads may fill at once what is filled there once"
     yield Rewrite(
-        "The lock is taken by eager code alone: what it guards is filled there once, or not written to at all",
+        "Only eager code acquires the lock: what it guards is filled there once, or not written to at all",
         (Change((place.node,), (made,)),),
         unsafe,
         (*torch[1], *(() if name in known else ("import contextlib",))),

@@ -72,7 +72,7 @@ class _Unguarded:
         identical = special = False
         for statement in block_of(self.branch.body):
             if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-                raise Refused("what is guarded has a block of its own")
+                raise Refused("the guarded code contains a block")
             part = statement.body[0]
             if self.is_private(part) or self._is_identity(part):
                 identical = identical or not self.is_private(part)
@@ -91,11 +91,11 @@ class _Unguarded:
         if not self.uses:
             return (
                 made,
-                "What is guarded is done always: where the test is false, it changes nothing",
-                "it is done always, and must change nothing where the test is false",
+                "The guarded code always runs: if the condition is false, it changes nothing",
+                "it always runs, and must change nothing if the condition is false",
             )
         made = self.chooser.with_condition(made)
-        return made, "What is guarded is done always, with `torch.where` on the test", UNSAFE
+        return made, "The guarded code always runs, with `torch.where` on the condition", UNSAFE
 
     def is_private(self, part: cst.BaseSmallStatement) -> bool:
         target = part.targets[0].target if isinstance(part, cst.Assign) and len(part.targets) == 1 else None
@@ -197,7 +197,7 @@ class _Unguarded:
         if isinstance(part, cst.AugAssign) and is_pure(part.value) and is_pure(part.target):
             neutral = NEUTRAL.get(operator_of(part.operator))
             if neutral is None or self.chooser.shapes.of(part.value) in (None, frozenset()):
-                raise Refused("it changes a tensor in place by what is no tensor for sure")
+                raise Refused("it changes a tensor in place with a value that may not be a tensor")
             value = expression(f"{torch}.where(test, a, {neutral})", test=test, a=part.value)
             return part.with_changes(value=value)
         if isinstance(part, cst.Assign) and len(part.targets) == 1 and is_pure(part.value):
@@ -210,7 +210,7 @@ class _Unguarded:
                 return part.with_changes(value=value)
         if isinstance(part, cst.Expr) and isinstance(part.value, cst.Call):
             return part.with_changes(value=self._in_place(part.value))
-        raise Refused("what is guarded is more than assignments to names and to parts of tensors")
+        raise Refused("the guarded code contains more than assignments to names and to parts of tensors")
 
     def _in_place(self, call: cst.Call) -> cst.Call:
         """`x.add_(v)` and its kin under a condition. Raises Refused."""
@@ -220,10 +220,10 @@ class _Unguarded:
             or not func.attr.value.endswith("_")
             or not is_pure(func.value)
         ):
-            raise Refused("what is guarded is done for its effect")
+            raise Refused("the guarded code is run for its effect")
         name = func.attr.value[:-1]
         if not all(is_pure(arg.value) for arg in call.args):
-            raise Refused("what is guarded calls what may have an effect")
+            raise Refused("the guarded code calls a function that may have an effect")
         if name == "masked_fill" and call.args:
             mask = expression(f"{torch}.logical_and(a, test)", a=call.args[0].value, test=test)
             return call.with_changes(args=[call.args[0].with_changes(value=mask), *call.args[1:]])
@@ -242,7 +242,7 @@ class _Unguarded:
             new = call.with_changes(func=func.with_changes(value=of, attr=cst.Name(name)))
             made = expression(f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=new)
         else:
-            raise Refused("what is guarded is done for its effect")
+            raise Refused("the guarded code is run for its effect")
         assert isinstance(made, cst.Call)
         return made
 
@@ -259,7 +259,7 @@ class _Unguarded:
             mask = expression(f"{torch}.logical_and(a, test)", a=index, test=test)
             new = target.with_changes(slice=[cst.SubscriptElement(cst.Index(mask))])
             return part.with_changes(targets=[cst.AssignTarget(new)])
-        raise Refused("it writes where an index says that may have any size")
+        raise Refused("it writes to an index that may have any size")
 
 
 def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:

@@ -35,12 +35,12 @@ SIZED_BY_VALUE = frozenset(
     """.split()
 )
 SETTING = "`torch._dynamo.config.capture_dynamic_output_shape_ops` keeps that in the graph"
-BY_VALUE = Declined(f"how many items come out depends on the mask: {SETTING}")
-OVER_ALL = "It is worked out over all items, and what the mask leaves out counts as nothing"
-UNSAFE = "sums over more items may be rounded otherwise, and it has to be a mask of booleans"
-OF_NO_DIMENSION = "of a condition of no dimension, the first row alone was written to"
-LATER = "the tensor that the mask is made of may have changed since"
-TWICE = Declined("the mask or the tensor would be worked out twice, by a call that may have an effect")
+BY_VALUE = Declined(f"the number of items depends on the mask: {SETTING}")
+OVER_ALL = "It is computed over all items, and masked-out items do not count"
+UNSAFE = "sums over more items may be rounded differently, and the mask has to be boolean"
+OF_NO_DIMENSION = "for a 0-d condition, only the first row was written to"
+LATER = "the tensor that the mask is computed from may have changed since"
+TWICE = Declined("the mask or the tensor would be computed twice, by a call that may have an effect")
 
 
 def masked_read(place: Located) -> Ways:
@@ -118,7 +118,7 @@ def counted(place: Located) -> Ways:
     least = words.get("minlength") or (given[2] if len(given) > 2 else None)
     weights = words.get("weights") or (given[1] if len(given) > 1 else None)
     if not given or least is None or (weights is not None and not is_name(weights, "None")):
-        yield Declined("it counts without a number of places, or with weights")
+        yield Declined("it counts without a number of bins, or with weights")
         return
     if not is_repeatable(given[0]):
         yield TWICE
@@ -130,9 +130,9 @@ def counted(place: Located) -> Ways:
         x=given[0],
     )
     yield Rewrite(
-        "It counts into as many places as `minlength` says",
+        "It counts into `minlength` bins",
         (Change((node,), (made,)),),
-        "where a value is `minlength` or more, `bincount` gives more places, and this raises",
+        "if a value is `minlength` or more, `bincount` returns more bins, and this raises an error",
         torch[1],
     )
 
@@ -157,7 +157,7 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
         return
     assert repeats is not None
     if not is_repeatable(repeats):
-        yield Declined("the repeats would be worked out twice, by a call that may have an effect")
+        yield Declined("the repeats would be computed twice, by a call that may have an effect")
         return
     size = cst.Arg(
         expression("n.sum().item()", n=repeats),
@@ -169,9 +169,9 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
     behind = [arg if isinstance(arg.comma, cst.Comma) else arg.with_changes(comma=comma) for arg in last]
     made = call.with_changes(args=[*call.args[:-1], *behind, size])
     yield Rewrite(
-        "How many items come out is read as a number, which Dynamo keeps in the graph",
+        "The number of items is read as a number, which Dynamo keeps in the graph",
         (Change((call,), (made,)),),
-        "the repeats are summed once more, and have to be one number for each item: one for all of them raises",
+        "the repeats are summed once more, and there has to be one for each item: a single one for all raises an error",
         settings=("capture_scalar_outputs",),
     )
 
@@ -276,7 +276,7 @@ def _ways(masked: Masked, node: cst.BaseExpression, imports: tuple[str, ...]) ->
     written = None if masked.broadcast else _written_back(masked, node)
     if written is not None:
         yield Rewrite(
-            "What the mask picks is replaced, in place; the rest is given what it was",
+            "The items that the mask selects are replaced in place, and the others keep their values",
             (written,),
             "it has to be a mask of booleans, and what is written has to have the dtype of what it is written to",
             imports,

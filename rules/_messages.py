@@ -55,12 +55,12 @@ FILTERS = frozenset("simplefilter filterwarnings".split())
 HANDING = FILTERS | frozenset("catch_warnings StreamHandler basicConfig".split())
 HANDED = frozenset("filename handlers stream".split())
 """To `logging.basicConfig`: where records go."""
-EFFECT = "`{}` may do more than give a value: it would be left out of what is compiled"
-SEVERAL = "its test may be a tensor of several values, of which Python raises"
-GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
-READ = "`{}` of this file may take what is told, and gets nothing from compiled code"
-WRITTEN = "what it is printed to may be read, and gets nothing from compiled code"
-OTHER_MAKER = "`{}` gives what it is called by, and that may do more than log"
+EFFECT = "`{}` may do more than return a value, and compiled code would skip it"
+SEVERAL = "its condition may be a tensor of several values, for which Python raises an error"
+GUARDED = "Runs in eager mode only (guarded by `torch.compiler.is_compiling()`)"
+READ = "`{}` of this file may receive the message, and gets nothing from compiled code"
+WRITTEN = "its output stream may be read, and gets nothing from compiled code"
+OTHER_MAKER = "`{}` returns the object of the call, which may do more than log"
 MAKERS = frozenset("getLogger get_logger getChild LoggerAdapter".split())
 LOST = "{} is a call or an item, whose effect may be lost"
 
@@ -86,9 +86,9 @@ def unless_compiling(place: Located) -> Ways:
     yield from (way for way in whole if way.unsafe is not None)
     if isinstance(statement, cst.Expr) and (function := _reordered(place.node)) is not None:
         yield Rewrite(
-            "It is printed when the graph has run",
+            "It is printed after the graph has run",
             (),
-            "what is written to in place before that is printed as it is then, and other text may come before it",
+            "a tensor that is changed in place before that is printed with its new values; other output may come first",
             settings=(f"reorderable_logging_functions={function}",),
         )
 
@@ -112,7 +112,7 @@ def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
         return
     made = _with_guard(_not_compiling(torch[0]), branch.test)
     yield Rewrite(
-        "The branch is asked where nothing is compiled, and left out of what is compiled",
+        "The branch is tested in eager mode only (guarded by `torch.compiler.is_compiling()`)",
         (Change((branch.test,), (made,)),),
         _why_unsafe(place, branch),
         torch[1],
@@ -152,7 +152,7 @@ def why_kept(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
     if _is_written_elsewhere(place, call):
         return WRITTEN
     if isinstance(call.func, cst.Attribute) and call.func.attr.value not in LEVELS | ASKING | {"pprint"}:
-        return "what it sets is set by eager code alone"
+        return "what it sets is set only in eager mode"
     return (
         hidden_effect(place, *nodes, *call.args, called=call.func)
         or changes_module(place, *nodes, *call.args)
@@ -250,7 +250,7 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     if isinstance(line, cst.SimpleStatementSuite):
         whole = place.piece.parents[line]
         if len(line.body) != 1 or not isinstance(whole, cst.If) or whole.body is not line:
-            yield Declined("it shares its line with what is compiled")
+            yield Declined("it shares its line with compiled code")
         return  # on a line of its own with its `if`: that is guarded
     assert isinstance(line, cst.SimpleStatementLine)
     if unsafe is None and (lines := _neighbours(place, line, test)):

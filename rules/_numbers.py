@@ -47,21 +47,21 @@ TAKING = frozenset(
 TEXT = frozenset("print str repr format write debug info warning warn error critical exception log".split())
 STORING = frozenset("append extend insert setdefault update appendleft put".split())
 
-HOW = "The tensor takes the place of the number that was read from it"
+HOW = "The tensor replaces the number that was read from it"
 UNSAFE = (
-    "a tensor stands where a number stood: it may be rounded otherwise, and beside other tensors of integers or of no "
-    "dimensions it gives another dtype"
+    "a tensor replaces a number: it may be rounded differently, and with integer tensors or 0-d tensors the result has "
+    "another dtype"
 )
-HANDED = "; it is handed to a function that may want a number"
+HANDED = "; it is passed to a function that may need a number"
 SETTING = "which `torch._dynamo.config.capture_scalar_outputs` keeps in the graph"
 NESTED = Declined("it is used in an index of an index")
-BRANCH = "a branch asks for it: it is the branch that has to be written anew"
+BRANCH = "a branch tests it: rewrite the branch instead"
 BOUND = f"it is a size or a bound, {SETTING}"
 ROUNDS = (
-    "it says how often a loop goes round: make all rounds that may be, and keep what was there by "
+    "it is the number of iterations of a loop: run the maximum number, and keep old values with "
     f"`torch.where(step < n, new, old)`; or it is a bound, {SETTING}"
 )
-INTO_TEXT = "the number is written into text: do that outside of what is compiled"
+INTO_TEXT = "the number is formatted: do that outside of the compiled code"
 
 
 def keep_tensor(place: Located) -> Ways:
@@ -385,7 +385,7 @@ class Uses:
             return "it is put into a container"
         if isinstance(parent, cst.Attribute):
             return "an attribute of the number is asked for"
-        return "it is used in a way that is not followed"
+        return "it is used in a way that is not analyzed"
 
     def _operand(self, whole: cst.BinaryOperation, other: cst.BaseExpression) -> str | None:
         if isinstance(other, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)):
@@ -506,7 +506,7 @@ class Uses:
     def _argument(self, call: cst.Call, arg: cst.Arg) -> str | None:
         name = _name(call.func)
         if arg.star:
-            return "it is used in a way that is not followed"
+            return "it is used in a way that is not analyzed"
         if isinstance(call.func, cst.Name):
             if name in TEXT:
                 return INTO_TEXT
@@ -515,7 +515,7 @@ class Uses:
             if name == "abs" or (name in ("max", "min") and len(call.args) == 2):
                 return self.of(call)
             if name in ("int", "float", "bool", "complex", "round", "len", "isinstance", "sum", "sorted"):
-                return f"`{name}` wants a Python number"
+                return f"`{name}` needs a Python number"
             if name in SIZING:
                 return BOUND
             self.handed = True
@@ -593,7 +593,7 @@ def keep_tensors(place: Located) -> Ways:
         yield NESTED
         return
     yield Rewrite(
-        "The tensor takes the place of the list that was read from it",
+        "The tensor replaces the list that was read from it",
         changes,
         UNSAFE + (HANDED if uses.handed else ""),
     )
@@ -638,11 +638,11 @@ def of_list(uses: Uses, node: cst.CSTNode) -> str | None:
             return uses.named(parent.target.value, parent.target)
         return ROWS
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
-        return "the list is used in a way that is not followed"
+        return "the list is used in a way that is not analyzed"
     target = parent.targets[0].target
     around = uses.function_of(node)
     if not isinstance(target, cst.Name) or around is None or target.value in uses.followed:
-        return "the list is used in a way that is not followed"
+        return "the list is used in a way that is not analyzed"
     uses.followed.add(target.value)
     for each in uses.loads(target.value):
         if uses.function_of(each) is not around:
@@ -688,7 +688,7 @@ def index_numbers(place: Located) -> Ways:
         yield Declined("the list may be changed elsewhere")
         return
     if not all(isinstance(each, cst.Element) and is_number(each.value, None) for each in values.elements):
-        yield Declined("the list holds more than numbers: each of its items would have to be worked out")
+        yield Declined("the list holds more than numbers: each of its items would have to be computed")
         return
     reason = uses.of(node)
     if reason:
@@ -754,9 +754,9 @@ def without_number(place: Located) -> Ways:
         yield Declined(BOUND)
         return
     yield Rewrite(
-        "The tensor is given where torch takes one",
+        "The tensor is passed where torch accepts one",
         (Change((node,), (made,)),),
-        "a tensor stands where a number was read: it has to have no dimensions, and may be rounded otherwise",
+        "a tensor stands where a number was read: it must be 0-d, and may be rounded differently",
         torch[1] if name == "full_like" else (),
     )
 

@@ -32,7 +32,7 @@ def without_numpy(place: Located) -> Ways:
     found = list(_products(place))
     if found:
         if any(_is_of_numpy(each) and each not in found for each in _parts(place.node)):
-            yield Declined("numpy works out more in it than a product of sizes")
+            yield Declined("numpy computes more in it than a product of sizes")
         else:
             yield _by_math(place, found)
         return
@@ -68,7 +68,7 @@ def without_numpy(place: Located) -> Ways:
     if changes is None:
         yield Declined(reason or "it is used in an index of an index")
         return
-    yield Rewrite("Torch works it out, and it stays a tensor", changes, UNSAFE, torch[1])
+    yield Rewrite("Torch computes it, and it stays a tensor", changes, UNSAFE, torch[1])
 
 
 def _of_torch(node: cst.BaseExpression, torch: str) -> cst.BaseExpression | None:
@@ -176,9 +176,9 @@ def _by_math(place: Located, found: list[cst.Call]) -> Rewrite | Declined:
     parents = place.piece.parents
     whole = all(_is_int(parents.get(parents[each])) for each in found)
     return Rewrite(
-        "The product of the sizes is worked out by Python, while tracing",
+        "Python computes the product of the sizes while tracing",
         tuple(Change((each.func,), (cst.parse_expression("math.prod"),)) for each in found),
-        None if whole else "it is an integer of Python then, and none of numpy",
+        None if whole else "it is then a Python integer, not a numpy integer",
         () if imported else ("import math",),
     )
 

@@ -98,7 +98,7 @@ def matching_operator(place: Located) -> Ways:
             Change((node.func,), (cst.Name(made[0]),)),
             Change((cost,), (expression(f"{torch[0]}.as_tensor(cost)", cost=cost),)),
         ),
-        "it gives tensors where it gave arrays, and no backend looks into it",
+        "it returns tensors instead of arrays, and no backend optimizes it",
         (*torch[1], *made[1]),
     )
 
@@ -116,7 +116,7 @@ def attention_kernels(place: Located, entered: cst.Call) -> Ways:
     backends = entered.with_changes(func=cst.Name(made[0]))
     new = expression(f"{torch[0]}.nn.attention.sdpa_kernel(backends)", backends=backends)
     yield Rewrite(
-        "The context manager that it enters itself, and that Dynamo traces, takes its place",
+        "The context manager that it enters itself, which Dynamo traces, replaces it",
         (Change((entered,), (new,)),),
         None,
         ("import torch.nn.attention", *made[1]) if made[1] else (),

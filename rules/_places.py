@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LISTING = frozenset("tolist flatten squeeze ravel".split())
 """Methods between `nonzero()` and a loop that leave the places what they are."""
-UNSAFE = "what the loop works out for some places is worked out for all, and chosen by the mask"
+UNSAFE = "what the loop computes for some positions is computed for all, and selected by the mask"
 OTHER_BODY = (
     "the loop does more at each place than write a value worked out of the same place (`out[i] = f(x[i])`): "
     "write it over whole tensors, with `torch.where` on the mask"
@@ -81,7 +81,7 @@ def over_places(place: Located) -> Ways:
         made.append(line_of(cst.Expr(copied)))
     if made:
         yield Rewrite(
-            "The loop becomes one statement over all places, with `torch.where` on the mask",
+            "The loop becomes one statement over all positions, with `torch.where` on the mask",
             (Change((loop,), tuple(made)),),
             UNSAFE,
             torch[1],

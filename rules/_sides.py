@@ -114,7 +114,7 @@ class Reader:
             assert isinstance(old, cst.BaseExpression)
             on_both = name in yes.values and name in no.values
             if not (on_both or name in side.values or is_bound(self.place, branch, name)):
-                raise Refused(f"`{name}` gets a value on one side only, and none before")
+                raise Refused(f"`{name}` is assigned on one side only, and not before")
             pair = yes.values.get(name, old), no.values.get(name, old)
             if of_tensor:
                 side.values[name] = chooser.choose(*pair)
@@ -156,7 +156,7 @@ class Reader:
         elif isinstance(part, cst.Raise):
             raise Refused("a side raises")
         elif isinstance(part, cst.Expr):
-            raise Refused("a side does something for its effect alone")
+            raise Refused("a side runs a statement only for its effect")
         else:
             raise Refused("a side is more than assignments")
 
@@ -164,7 +164,7 @@ class Reader:
 def _assign(side: Side, target: cst.BaseAssignTargetExpression, value: cst.BaseExpression) -> None:
     if isinstance(target, cst.Tuple):
         if not isinstance(value, cst.Tuple) or len(value.elements) != len(target.elements):
-            raise Refused("a side unpacks what a call gives")
+            raise Refused("a side unpacks the result of a call")
         for to, of in zip(target.elements, value.elements, strict=True):
             if not isinstance(to, cst.Element) or not isinstance(of, cst.Element):
                 raise Refused("a side unpacks with a star")

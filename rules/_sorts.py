@@ -51,9 +51,9 @@ def sorting(place: Located) -> Ways:
     descending = "descending=True, " if negated != (text(reverse) == "True") else ""
     made = expression(f"t.argsort({descending}stable=True)", t=keys)
     yield Rewrite(
-        "`argsort` gives the order, as a tensor",
+        "`argsort` returns the order, as a tensor",
         (Change((call,), (made,)), *_with_tensor(place, call, torch[0])),
-        "the order is a tensor in place of a list, and a NaN comes last",
+        "the order is a tensor instead of a list, and a NaN comes last",
     )
 
 

@@ -44,7 +44,7 @@ def counter(place: Located) -> Ways:
         return
     around, init, torch = place.class_around, place.method("__init__"), torch_name(place)
     if around is None or init is None:
-        yield Declined("the class has no `__init__` of its own, where a buffer could be made")
+        yield Declined("the class has no `__init__` of its own to create a buffer in")
         return
     if torch is None or torch[0] in init[1].bound:
         yield NO_TORCH
@@ -65,9 +65,9 @@ def counter(place: Located) -> Ways:
     first = f"{torch[0]}.tensor({value}{'' if isinstance(value, int) else f', dtype={torch[0]}.float64'})"
     made = cst.parse_statement(f'self.register_buffer("{name}", {first}, persistent=False)')
     yield Rewrite(
-        "The number becomes a buffer, which is no part of the state dict: it is counted in the graph",
+        "The number becomes a non-persistent buffer, which is incremented in the graph",
         (Change((line,), (made,), init[1]),),
-        f"who reads `{name}` from outside finds a tensor, and who sets it to a number has to fill that"
+        f"code that reads `{name}` from outside gets a tensor, and code that sets it has to fill that tensor"
         + ("" if isinstance(value, int) else ", which `.half()` and its kin round"),
         torch[1],
     )
@@ -191,11 +191,11 @@ def keep_buffer(place: Located) -> Ways:
     method = value.func.attr.value
     line = place.piece.parents[statement]
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        yield Declined("it shares its line with what is compiled")
+        yield Declined("it shares its line with compiled code")
     elif method.endswith("_"):
         made = line.with_changes(body=[cst.Expr(value=value)])
         yield Rewrite(
-            "It is changed in place, and not given to itself again",
+            "It is changed in place, without assigning it again",
             (Change((line,), (made,)),),
             None,
         )
@@ -233,7 +233,7 @@ def _converted_locally(
             return
         around = piece.parents.get(around)
     yield Rewrite(
-        "What it is converted to is a local name",
+        "The converted tensor is a local variable",
         tuple(changes),
         "the buffer itself keeps its dtype and its device",
     )
@@ -268,16 +268,16 @@ def copied(place: Located) -> Ways:
         yield Declined("what is copied may be a container, an object or a module: it has to be made before")
         return
     copy = ".clone()" if name == "deepcopy" else ""
-    how = "The tensor is copied by torch" if copy else "Another tensor is made over the same memory"
+    how = "The tensor is copied by torch" if copy else "Another tensor is created over the same memory"
     asked = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
     only = "it has to be a tensor, and one that was computed with gradients is copied where `copy` raises"
     if name == "copy":
-        only = "it has to be a tensor, and no leaf that asks for a gradient"
+        only = "it has to be a tensor, and not a leaf that requires a gradient"
     yield Rewrite(how, (Change((node,), (expression(asked, t=what),)),), only)
     yield Rewrite(
         how,
         (Change((node,), (expression(f"t.detach(){copy}", t=what),)),),
-        "it has to be a tensor that asks for no gradient",
+        "it has to be a tensor that requires no gradient",
     )
 
 
@@ -301,7 +301,7 @@ def drawn(place: Located) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call):
         if any(_is_draw(each) for each in _behind(place)):
-            yield Declined("a branch asks for a random number: it is the branch that has to be written anew")
+            yield Declined("a branch tests a random number: rewrite the branch instead")
         return
     if not _is_draw(node):
         return
@@ -328,7 +328,7 @@ def drawn(place: Located) -> Ways:
     yield Rewrite(
         "Torch draws it, and it stays a tensor",
         changes,
-        "the numbers come from another stream, which `random.seed` has no say in",
+        "the numbers come from another stream, which `random.seed` does not affect",
         torch[1],
     )
 
@@ -363,8 +363,8 @@ def plain_leaf(place: Located) -> Ways:
     yield from _without(
         place,
         "requires_grad",
-        "It asks for no gradient of its own",
-        "what is made of it alone has no gradient then",
+        "It does not require a gradient itself",
+        "what is computed from it alone then has no gradient",
     )
 
 
@@ -377,8 +377,8 @@ def unvalidated(place: Located) -> Ways:
     yield from _without(
         place,
         "validate_args",
-        "The arguments are looked at where nothing is compiled, as they are by default",
-        "what is compiled does not raise on arguments that are out of range",
+        "The arguments are validated in eager mode only, which is the default",
+        "compiled code does not raise an error for arguments that are out of range",
     )
 
 
@@ -482,9 +482,9 @@ def without_layer(place: Located) -> Ways:
     used = isinstance(target, cst.Name) or isinstance(parent, (cst.BinaryOperation, cst.Arg))
     if name == "Parameter" and len(given) == 1 and used:
         yield Rewrite(
-            "A plain tensor takes the place of the parameter, which nothing would train",
+            "A plain tensor replaces the parameter, which nothing would train",
             (Change((node,), (expression("t.detach()", t=given[0].value),)),),
-            "what is made of it alone has no gradient then",
+            "what is computed from it alone then has no gradient",
         )
         return
     code = NORMS.get(name)
@@ -509,7 +509,7 @@ def without_layer(place: Located) -> Ways:
         if re.search(r"\bc\b", way) and len(given) != 2:
             continue
         yield Rewrite(
-            "The function takes the place of the layer, whose weights are one and whose biases are zero",
+            "The function replaces the layer, whose weights are one and whose biases are zero",
             (*(Change((call,), (expression(way, x=call.args[0].value, **parts),)) for call in calls), *taken),
             "it has to stand for the same device and dtype, and nothing else may ask for the layer",
             torch[1],
@@ -568,7 +568,7 @@ def scope_made_here(place: Located) -> Ways:
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:
-        yield Declined("no form of this context manager is traced")
+        yield Declined("Dynamo traces no form of this context manager")
         return
     values = [
         node.value
@@ -586,12 +586,12 @@ def scope_made_here(place: Located) -> Ways:
     called = ast.unparse(made.func) if isinstance(made, ast.Call) else ""
     parts = [*made.args, *(word.value for word in made.keywords)] if isinstance(made, ast.Call) else []
     if called.partition(".")[0] != torch[0] or called.rpartition(".")[2] not in SCOPES:
-        yield Declined("no form of this context manager is traced")
+        yield Declined("Dynamo traces no form of this context manager")
     elif not all(isinstance(part, (ast.Constant, ast.Attribute)) for part in parts):
         yield Declined("what the context manager was made with is not known here")
     else:
         new = cst.parse_expression(ast.unparse(made))
-        yield Rewrite("It is made where it is entered", (Change((place.node,), (new,)),), None)
+        yield Rewrite("It is created where it is entered", (Change((place.node,), (new,)),), None)
 
 
 def _is_set_elsewhere(place: Located, name: str) -> bool:
@@ -638,7 +638,7 @@ def own_list(place: Located) -> Ways:
         yield Rewrite(
             "It is copied into a list of its own",
             (Change((made,), (expression("list(t)", t=made),)),),
-            None if "list" not in place.source.derive(names_in) else "`list` means something else here",
+            None if "list" not in place.source.derive(names_in) else "`list` has another meaning here",
         )
 
 
@@ -658,4 +658,4 @@ def power(place: Located) -> Ways:
         yield Declined("`pow` with a modulus has no operator")
     elif node.func.value == "pow":
         made = expression("a**b", a=node.args[0].value, b=node.args[1].value)
-        yield Rewrite("The operator takes the place of the builtin", (Change((node,), (made,)),), None)
+        yield Rewrite("The operator replaces the builtin", (Change((node,), (made,)),), None)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 BOOL = "a bool becomes a tensor"
-UNTIL_ONE = Declined("what is asked of each is worked out only until one decides")
+LATER = "on a GPU it is raised later than in eager code"
+UNTIL_ONE = Declined("the items are tested only until one decides")
 
 
 def operating(place: Located) -> Ways:
@@ -58,7 +59,7 @@ def operating(place: Located) -> Ways:
         return
     name, imports = torch
     tree = tree_of(place, whole)
-    change = "The operator becomes one of torch, which stays in the graph"
+    change = "The operator becomes an operator of torch, which stays in the graph"
     if isinstance(whole, cst.BooleanOperation) and not is_of_tensor(tree):
         left, right = whole.left, whole.right
         number = isinstance(right, (cst.Integer, cst.Float))
@@ -74,7 +75,7 @@ def operating(place: Located) -> Ways:
         yield Rewrite(change, (Change((whole,), (bare(made),)),), "a number becomes a tensor", imports)
         return
     if isinstance(whole, cst.BooleanOperation) and not _all_bool(place, whole):
-        yield Declined("it gives one of its operands, which may be no bool")
+        yield Declined("it returns one of its operands, which may not be a bool")
         return
     yield Rewrite(change, (Change((whole,), (bare(as_tensor(place, name, tree)),)),), BOOL, imports)
 
@@ -133,9 +134,7 @@ def deciding(place: Located) -> Ways:
     if not is_pure(node) and not isinstance(node, cst.Call):
         yield Declined("an operand is a call that may have an effect")
         return
-    yield Rewrite(
-        "The question is asked by torch, inside the graph", (Change((node,), (bare(made),)),), unsafe, imports
-    )
+    yield Rewrite("Torch evaluates it inside the graph", (Change((node,), (bare(made),)),), unsafe, imports)
 
 
 def _compared(torch: str, node: cst.Comparison) -> cst.BaseExpression | None:
@@ -211,13 +210,11 @@ def equating(place: Located) -> Ways:
         made: cst.BaseExpression = call.with_changes(
             func=call.func.with_changes(attr=cst.Name("_assert_async"))
         )
-        unsafe = "it raises RuntimeError in place of AssertionError; on a GPU it is raised later than it was"
+        unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
     else:
         made = kept_tensor(name, call)
         unsafe = f"{BOOL}, and tensors of other shapes are an error or are broadcast"
-    yield Rewrite(
-        "The question is asked by torch, inside the graph", (Change((call,), (bare(made),)),), unsafe, imports
-    )
+    yield Rewrite("Torch evaluates it inside the graph", (Change((call,), (bare(made),)),), unsafe, imports)
 
 
 def looping(place: Located) -> Ways:
@@ -269,9 +266,9 @@ def looping(place: Located) -> Ways:
         leading_lines=[cst.EmptyLine(indent=False)],
     )
     yield Rewrite(
-        "Where it is compiled, `while_loop` runs the rounds inside the graph",
+        "In compiled code, `while_loop` runs the iterations inside the graph",
         (Change((loop,), (asks, does, both)),),
-        "`while_loop` asks for rounds that leave shapes and dtypes as they are, and change nothing else",
+        "`while_loop` requires iterations that keep shapes and dtypes and change nothing else",
         imports,
     )
 
@@ -293,7 +290,9 @@ def asserting_object(place: Located) -> Ways:
         return
     made = expression("bool(a)", a=place.node)
     yield Rewrite(
-        "What is asserted is made a bool first, as Python does", (Change((place.node,), (made,)),), None
+        "The asserted value is converted to a bool first, as in Python",
+        (Change((place.node,), (made,)),),
+        None,
     )
 
 
@@ -331,15 +330,15 @@ def checking(place: Located) -> Ways:
             orelse=cst.Else(body=cst.IndentedBlock([line.with_changes(leading_lines=())])),
         )
         yield Rewrite(
-            "Where it is compiled, the check becomes an assertion inside the graph",
+            "In compiled code, the check becomes an assertion inside the graph",
             (Change((line,), (both,)),),
-            f"the compiled model raises RuntimeError in place of {raised}; on a GPU it is raised later than it was",
+            f"the compiled model raises RuntimeError instead of {raised}; {LATER}",
             imports,
         )
     yield Rewrite(
         "The check becomes an assertion inside the graph",
         (Change((call,), (made,)),),
-        f"it raises RuntimeError{f' in place of {raised}' if position else ''}; on a GPU it is raised later than it was",
+        f"it raises RuntimeError{f' instead of {raised}' if position else ''}; {LATER}",
         imports,
     )
 
@@ -365,7 +364,7 @@ def counting(place: Located) -> Ways:
         return
     made = expression(f"{name}.count_nonzero(a)", a=given[0].value)
     yield Rewrite(
-        "The elements are counted without picking them",
+        "The elements are counted without selecting them",
         (Change((around,), (made,)),),
         "a number becomes a tensor",
         imports,

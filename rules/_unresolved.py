@@ -6,7 +6,7 @@ from tcready.static.rule import Claim
 
 def used(what: str, fact: Unresolved) -> Claim:
     """The claim that something is asked of it; `what` it is stands first."""
-    message = f"{what} is used: Dynamo has not looked it up"
+    message = f"{what} is used: Dynamo does not resolve it"
     return (
         Claim(message, effect="frame_skip") if fact.gives_up else Claim(f"{message}, and the graph ends here")
     )

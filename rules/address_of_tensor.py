@@ -28,12 +28,14 @@ def check(fact: Address) -> Claim:
     if fact.use == "compared":
         return Claim("the address of a tensor is compared: the graph ends here")
     if fact.use == "looked up":
-        message = "the address of a tensor is looked up in a dict or a set: it is never found when compiled"
+        message = "the address of a tensor is looked up in a dict or a set: compiled code never finds it"
         return Claim(message, effect="wrong_result", level="warning", form="looked up")
     if fact.use == "tested":
-        message = "the address of a tensor is asked whether it is zero: the function goes eager"
+        message = "the truth value of the address of a tensor is used: the function runs eagerly"
         return Claim(message, effect="frame_skip", form="tested")
-    return Claim("the address of a tensor is worked with: the function goes eager", effect="frame_skip")
+    return Claim(
+        "the address of a tensor is used in arithmetic: the function runs eagerly", effect="frame_skip"
+    )
 
 
 RULE = Rule(
@@ -48,7 +50,7 @@ RULE = Rule(
     ),
     facts=(Address,),
     check=check,
-    no_rewrite="Whether `is` asks the same depends on how the tensors were made.",
+    no_rewrite="Whether `is` is equivalent depends on how the tensors were created.",
     page=__doc__,
     bad=(
         Sample(

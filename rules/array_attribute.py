@@ -46,7 +46,7 @@ RULE = Rule(
     gb_ids=("GB0157", "GB0158"),
     facts=(Attribute, Call),
     check=check,
-    no_rewrite="What the array is made of, and where its data type is written, stands elsewhere.",
+    no_rewrite="The code that creates the array and determines its dtype is elsewhere.",
     page=__doc__,
     bad=(
         Sample(

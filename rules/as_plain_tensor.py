@@ -35,17 +35,17 @@ def check(fact: Call | Attribute) -> Claim | None:
         owner = tensor_of(fact.owner)
         if fact.name not in UNTRACED or owner is None or owner.subclass is None or owner.leaf:
             return None
-        return Claim(f"`{fact.name}` of a tensor of a class of its own: the graph ends here")
+        return Claim(f"`{fact.name}` of an instance of a tensor subclass: the graph ends here")
     if fact.constructed == "torch.Tensor._make_wrapper_subclass":
-        return Claim("a tensor that wraps others is made: the graph ends here")
+        return Claim("a tensor that wraps others is created: the graph ends here")
     if fact.name == "torch.Tensor.__init__" and isinstance(fact.function, Class):
-        return Claim("a tensor of a class with an `__init__` is made: the graph ends here")
+        return Claim("a tensor of a class with an `__init__` is created: the graph ends here")
     if method_of_tensor(fact, "type") and External("torch.Tensor") in map(likely, fact.args):
-        return Claim("`type` of a tensor is given the class `torch.Tensor`: the graph ends here")
+        return Claim("`type` of a tensor is called with the class `torch.Tensor`: the graph ends here")
     if method_of_tensor(fact, "as_subclass") and External("torch.Tensor") in fact.args:
         return Claim("`as_subclass(torch.Tensor)` in compiled code: the graph ends here")
     if method_of_tensor(fact, "as_subclass") and isinstance(fact.receiver, Tensor) and fact.receiver.subclass:
-        return Claim("`as_subclass` of a tensor of a class of its own: the graph ends here")
+        return Claim("`as_subclass` of an instance of a tensor subclass: the graph ends here")
     return None
 
 
@@ -65,7 +65,7 @@ RULE = Rule(
     ),
     facts=(Call, Attribute),
     check=check,
-    no_rewrite="The class of the tensor is what the code is about.",
+    no_rewrite="The purpose of the code is to change the class of the tensor.",
     page=__doc__,
     bad=(
         Sample(

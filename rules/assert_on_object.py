@@ -49,7 +49,7 @@ def check(fact: Test) -> Claim | None:
     if isinstance(fact.value, Tensor) or not all(map(_cannot_be_asserted, usual)):
         return None
     return Claim(
-        "`assert` of an object or of a row of tensors: the frame around it goes eager",
+        "`assert` of an object or a collection of tensors: the function runs eagerly",
         "high" if len(usual) == len(options(fact.value)) else "medium",
     )
 

@@ -44,7 +44,7 @@ RULE = Rule(
     ),
     facts=(Unresolved,),
     check=check,
-    no_rewrite="Where the value is to stand instead is for its author to say.",
+    no_rewrite="The author has to decide where to store the value instead.",
     page=__doc__,
     bad=(
         Sample(

@@ -38,7 +38,7 @@ def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "backward"):
         return Claim("`backward` in compiled code: the graph ends here")
     if method_of_tensor(fact, "retain_grad"):
-        return Claim("`retain_grad` in compiled code: the function around it goes eager", effect="frame_skip")
+        return Claim("`retain_grad` in compiled code: the function runs eagerly", effect="frame_skip")
     name = fact.constructed
     if name in ("torch.autograd.backward", "torch.autograd.grad") or name.startswith(BY_AUTOGRAD):
         return Claim(f"`{name}` in compiled code: the graph ends here")
@@ -47,7 +47,7 @@ def check(fact: Call) -> Claim | None:
     if OPTIMIZER.fullmatch(name):
         given = (*fact.args, *(value for _, value in fact.keywords))
         effect: Effect | None = "frame_skip" if any(map(holds_iterator, given)) else None
-        return Claim(f"`{name}` is made in compiled code: the graph ends here", effect=effect)
+        return Claim(f"`{name}` is created in compiled code: the graph ends here", effect=effect)
     return None
 
 
@@ -82,7 +82,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="What is compiled has to end before `backward()`: where to cut is a matter of the whole training step.",
+    no_rewrite="The compiled region has to end before `backward()`. Where to split depends on the whole training step.",
     page=__doc__,
     bad=(
         Sample(

@@ -45,11 +45,11 @@ def check(fact: Index) -> Claim | None:
     written = index.elts if isinstance(index, ast.Tuple) else [index]
     compared = ARRAY in fact.parts and any(isinstance(node, ast.Compare) for node in written)
     if compared or any(boolean(part) for part in fact.parts):
-        message = "read through a boolean mask: the size of the result depends on the mask's values"
+        message = "indexed with a boolean mask: the size of the result depends on the values of the mask"
         return Claim(message, unless=SETTING)
     if len(written) == len(fact.parts) and any(map(_believed, fact.parts, written)):
         return Claim(
-            "read through a mask, by its name: if boolean, the size depends on its values",
+            "indexed with a mask, according to its name: if it is boolean, the size depends on its values",
             "medium",
             unless=SETTING,
         )

@@ -34,7 +34,7 @@ def check(fact: Test) -> Claim | None:
     if not all(isinstance(op, ORDER) for op in fact.node.ops):
         return None
     if any(isinstance(v, Plain) and v.origin == "shape" for v in options(fact.value)):
-        return Claim("branch on a size: the bound is guarded, a size beyond it compiles again")
+        return Claim("branch on a size: the bound is guarded, and a size beyond it causes a recompilation")
     return None
 
 
@@ -46,7 +46,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Test,),
     check=check,
-    no_rewrite="The branch is traced; whether sizes vary is for the caller to say: mark them dynamic, or pad.",
+    no_rewrite="The branch is traced. If the sizes vary, mark them dynamic, or pad.",
     page=__doc__,
     bad=(
         Sample(

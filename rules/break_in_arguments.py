@@ -24,9 +24,7 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: InArguments) -> Claim | None:
     if not fact.of_tensor:
         return None
-    return Claim(
-        "a break stands in what the arguments call: the method was looked up before it, and the graph ends here too"
-    )
+    return Claim("an argument breaks the graph after the method lookup, so the graph ends here too")
 
 
 RULE = Rule(
@@ -38,7 +36,7 @@ RULE = Rule(
     facts=(InArguments,),
     check=check,
     follows=True,
-    no_rewrite="What is to be mended is the other break.",
+    no_rewrite="Fix the other break.",
     page=__doc__,
     bad=(
         Sample(

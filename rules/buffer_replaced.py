@@ -41,12 +41,14 @@ def check(fact: Store) -> Claim | None:
         return None
     if any(isinstance(v, Tensor) and v.buffer for v in options(fact.value)) and fact.source is not None:
         if isinstance(fact.source, ast.Call) and not fact.where.symbol.endswith(".__init__"):
-            return Claim(f"`{fact.name}` is given an nn.Buffer in the forward: the graph ends here")
+            return Claim(f"`{fact.name}` is assigned an nn.Buffer in the forward: the graph ends here")
     was_buffer = fact.old is not None and any(isinstance(v, Tensor) and v.buffer for v in options(fact.old))
     if not was_buffer or not tensor_of(fact.value):
         return None
     if isinstance(fact.node, ast.Attribute) and _gives_itself(fact.source, fact.node):
-        return Claim(f"`{fact.name}` holds an nn.Buffer and is given itself again: the graph ends here")
+        return Claim(
+            f"`{fact.name}` holds an nn.Buffer and is assigned the same buffer again: the graph ends here"
+        )
     return None
 
 

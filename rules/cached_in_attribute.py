@@ -27,13 +27,11 @@ def check(fact: Store) -> Claim | None:
         return None
     if fact.old is None:
         if fact.where.conditional and tensor_of(fact.value):
-            return Claim(
-                f"`{fact.name}` is first made in the forward: the next call compiles again", "medium"
-            )
+            return Claim(f"`{fact.name}` is first created in the forward: the next call recompiles", "medium")
         return None
     if size(fact.value) and number(fact.old):
         return Claim(
-            f"`{fact.name}` remembers a size: where it is read first, each change compiles again", "medium"
+            f"`{fact.name}` stores a size: if it is read first, each change causes a recompilation", "medium"
         )
     return None
 
@@ -56,7 +54,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Store,),
     check=check,
-    no_rewrite="What is kept, and for how long, is for the author to say: it has to be made before the first call.",
+    no_rewrite="The author has to decide what to cache and for how long. Create it before the first call.",
     page=__doc__,
     bad=(
         Sample(

@@ -21,7 +21,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(_fact: Misfit) -> Claim:
-    return Claim("the function does not take what it is given: the frame around the `try` goes eager")
+    return Claim("the function does not accept these arguments: the function with the `try` runs eagerly")
 
 
 RULE = Rule(
@@ -32,7 +32,7 @@ RULE = Rule(
     gb_ids=("GB7312",),
     facts=(Misfit,),
     check=check,
-    no_rewrite="Only whoever wrote the call knows which functions it may meet: ask before it.",
+    no_rewrite="Only the author knows which functions the call may reach. Check before the call.",
     page=__doc__,
     bad=(
         Sample(

@@ -35,7 +35,7 @@ ANY = frozenset({"Exception", "BaseException"})
 def check(fact: Handler | NoMember) -> Claim | None:
     if isinstance(fact, NoMember):
         return Claim(
-            "no member has this value: the error escapes the `try` when it is compiled",
+            "no member has this value: in compiled code, the error escapes the `try`",
             None if isinstance(fact.value, Const) else "medium",
             form="enum",
         )
@@ -43,10 +43,10 @@ def check(fact: Handler | NoMember) -> Claim | None:
         return None
     caught = {"BaseException"} if fact.caught is None else names(fact.caught)
     if caught & TENSOR_ERRORS:
-        return Claim("an error of a tensor operation escapes this `except` when it is compiled")
+        return Claim("in compiled code, an error of a tensor operation escapes this `except`")
     if caught & ANY:
         return Claim(
-            "an error of a tensor operation would escape this `except` when it is compiled", level="note"
+            "in compiled code, an error of a tensor operation would escape this `except`", level="note"
         )
     return None
 
@@ -68,7 +68,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Handler, NoMember),
     check=check,
-    no_rewrite="Only whoever wrote the operation knows what it fails for: ask for that before it.",
+    no_rewrite="Only the author knows when the operation fails. Check that before the operation.",
     page=__doc__,
     bad=(
         Sample(

@@ -26,9 +26,9 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Define | Call) -> Claim | None:
     if isinstance(fact, Call):
         if fact.function == NEW_CLASS:
-            return Claim("a class that is made in compiled code is called: the graph ends here")
+            return Claim("a class that compiled code created is called: the graph ends here")
         if fact.name == "type" and len(fact.args) == 3 and holds_tensor(fact.args[2]):
-            return Claim("a class is made with a tensor among its attributes: the graph ends here")
+            return Claim("a class is created with a tensor among its attributes: the graph ends here")
         return None
     return Claim(f"class `{fact.node.name}` is defined in compiled code: the graph ends here")
 
@@ -46,7 +46,7 @@ RULE = Rule(
     ),
     facts=(Define, Call),
     check=check,
-    no_rewrite="What the class takes from the function around it has to be handed to it once it stands at module level.",
+    no_rewrite="At module level, the class has to receive the variables of the enclosing function as arguments.",
     page=__doc__,
     bad=(
         Sample(

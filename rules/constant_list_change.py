@@ -35,10 +35,10 @@ CHANGING = frozenset("append extend insert pop remove clear sort reverse".split(
 def check(fact: Call | Index) -> Claim | None:
     if isinstance(fact, Index):
         if fact.mode != "load" and _is_constant(fact.base):
-            return Claim("an item of a list is assigned that a method of text gave: the graph ends here")
+            return Claim("an item of a list that a method of `str` returned is assigned: the graph ends here")
         return None
     if fact.method in CHANGING and fact.receiver is not None and _is_constant(fact.receiver):
-        return Claim(f"`{fact.method}` on a list that a method of text gave: the graph ends here")
+        return Claim(f"`{fact.method}` on a list that a method of `str` returned: the graph ends here")
     return None
 
 

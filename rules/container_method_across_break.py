@@ -42,7 +42,7 @@ RULE = Rule(
     facts=(InArguments,),
     check=check,
     follows=True,
-    no_rewrite="The argument has to be worked out before the line, and what it reads be the same there.",
+    no_rewrite="The argument has to be computed before the line, and what it reads must be the same there.",
     page=__doc__,
     bad=(
         Sample(

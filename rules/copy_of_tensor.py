@@ -48,7 +48,7 @@ TO_CONTAINERS = ("dataclasses.asdict", "dataclasses.astuple")
 def check(fact: Call) -> Claim | None:
     name = fact.constructed
     if name in TO_CONTAINERS and holds_tensor(fact.result):
-        return Claim(f"`{name}` makes deep copies of an object's tensors: the graph ends here")
+        return Claim(f"`{name}` deep-copies the tensors of an object: the graph ends here")
     if name not in ("copy.deepcopy", "copy.copy") or not fact.args:
         return None
     what = fact.args[0]

@@ -44,7 +44,7 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
-    no_rewrite="Only the extension knows its shapes: `tcready check` prints a fake kernel to fill in.",
+    no_rewrite="Only the extension determines the shapes. `tcready check` prints a fake kernel to complete.",
     page=__doc__,
     bad=(
         Sample(

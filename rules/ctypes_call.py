@@ -39,7 +39,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="Only the library knows its shapes: register the call as an operator with a fake kernel.",
+    no_rewrite="Only the library determines the shapes. Register the call as an operator with a fake kernel.",
     page=__doc__,
     bad=(
         Sample(

@@ -40,7 +40,7 @@ WORDS = {
     "filter": "`filter`",
     "compare": "a comparison chain",
     "match": "`match`",
-    "members": "a comparison member by member",
+    "members": "an element-wise comparison of containers",
     "order": "sorting",
     "order of parts": "sorting",
 }
@@ -51,22 +51,26 @@ def check(fact: Test | Call | Contains | Extremum) -> Claim | None:
         return Claim("Python's `max` or `min` with a key, over tensors: Dynamo does not trace it", form="key")
     if isinstance(fact, Contains):
         if tensor_of(fact.container):
-            return Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
+            return Claim(
+                "`in` needs a Python bool from a tensor: the function runs eagerly", effect="frame_skip"
+            )
         return None
     if isinstance(fact, Test):
         sorts = fact.kind in ("order", "order of parts")
         form = fact.kind if fact.kind == "order of parts" else ""
         if sorts and not tensor_of(fact.value):
-            message = "sorting by objects or modules: Dynamo sorts by Python constants alone"
+            message = "sorting by objects or modules: Dynamo sorts only by Python constants"
             return Claim(message, form="sorting by objects")
         if fact.kind in WORDS and tensor_of(fact.value):
             return Claim(
-                f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide", form=form
+                f"{WORDS[fact.kind]} needs the truth value of a tensor, which Dynamo does not know", form=form
             )
         return None
     name = fact.constructed
     if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
-        return Claim(f"Python's `{name}` needs the truth of tensors: a branch that Dynamo cannot decide")
+        return Claim(
+            f"Python's `{name}` needs the truth values of tensors: a branch that Dynamo cannot decide"
+        )
     return None
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "if" and tensor_of(fact.value):
-        return Claim("`if` on the value of a tensor: Dynamo cannot know which way it goes")
+        return Claim("`if` on the value of a tensor: Dynamo cannot know which branch runs")
     return None
 
 

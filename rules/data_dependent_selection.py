@@ -35,7 +35,7 @@ def check(fact: Call) -> Claim | None:
     one = operands(fact, "where") is None or len(fact.args) + len(fact.keywords) == 1
     of_array = one and ((fact.name or "").startswith("numpy.") or fact.receiver == ARRAY)
     if (fact.reads == "size" or of_array) and operands(fact, *SELECTING) is not None:
-        message = "picks items by value: the size of the result depends on the data"
+        message = "selects items by value: the size of the result depends on the data"
         return Claim(message, unless="capture_dynamic_output_shape_ops")
     return None
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "while" and tensor_of(fact.value):
-        return Claim("`while` on the value of a tensor: Dynamo cannot know how many rounds it takes")
+        return Claim("`while` on the value of a tensor: Dynamo cannot know the number of iterations")
     return None
 
 

@@ -22,10 +22,10 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call | Loop) -> Claim | None:
     if isinstance(fact, Loop):
         if loader(fact.value):
-            return Claim("a `DataLoader` is iterated: the frame goes eager", effect="frame_skip")
+            return Claim("a loop over a `DataLoader`: the function runs eagerly", effect="frame_skip")
         return None
     if fact.constructed in ("iter", "enumerate") and fact.args and loader(fact.args[0]):
-        return Claim("a `DataLoader` is iterated in compiled code: the graph ends here")
+        return Claim("a `DataLoader` is iterated over in compiled code: the graph ends here")
     return None
 
 
@@ -43,7 +43,7 @@ RULE = Rule(
     gb_ids=("GB0008",),
     facts=(Call, Loop),
     check=check,
-    no_rewrite="The loop belongs around what is compiled: where to cut is for the author to say.",
+    no_rewrite="The loop has to be outside of the compiled code. The author has to decide where to split it.",
     page=__doc__,
     bad=(
         Sample(

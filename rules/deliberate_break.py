@@ -22,9 +22,9 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     name = fact.constructed
     if name.endswith("()") and fact.gb_id:
-        return Claim("a function that its author keeps out of compilation is called: the graph ends here")
+        return Claim("a function that is excluded from compilation is called: the graph ends here")
     if name == "torch._dynamo.graph_break":
-        return Claim("`graph_break()` ends the graph here, as asked")
+        return Claim("`graph_break()` ends the graph here, as requested")
     return None
 
 
@@ -36,7 +36,7 @@ RULE = Rule(
     gb_ids=("GB0025", "GB0098", "GB0099", "GB0007"),
     facts=(Call,),
     check=check,
-    no_rewrite="Its author wants it.",
+    no_rewrite="The break is deliberate.",
     page=__doc__,
     bad=(
         Sample(

@@ -33,7 +33,7 @@ RULE = Rule(
     gb_ids=("GB0003",),
     facts=(Alone,),
     check=check,
-    no_rewrite="Callers that walk a generator may rely on its order of work: a list makes all of it first.",
+    no_rewrite="Callers may rely on the lazy evaluation of a generator: a list computes all items first.",
     page=__doc__,
     bad=(
         Sample(

@@ -35,10 +35,10 @@ def check(fact: Call) -> Claim | None:
     if fact.gb_id and name.startswith("torch.") and OF_PROCESS.search(name):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if fact.method and fact.receiver is not None and _is_generator(fact.receiver):
-        return Claim(f"`{fact.method}` of a generator of random numbers: the graph ends here")
+        return Claim(f"`{fact.method}` of a random number generator: the graph ends here")
     generator = fact.keyword("generator")
     if generator is not None and _is_generator(generator):
-        return Claim("a generator of random numbers is given to an operator: the graph ends here")
+        return Claim("a random number generator is passed to an operator: the graph ends here")
     return None
 
 
@@ -61,7 +61,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="A graph has no state of random numbers to read or set: do it before the call.",
+    no_rewrite="A graph cannot read or set the state of a generator. Do it before the call.",
     page=__doc__,
     bad=(
         Sample(

@@ -35,9 +35,9 @@ def check(fact: Store) -> Claim | Iterator[Claim] | None:
     form = "" if fact.read_elsewhere else "a global variable that nothing else reads"
     once = fact.kind == "nonlocal" or (fact.old is not None and is_float(fact.old))
     if once:
-        message = f"`{fact.name}` advances a guarded Python number: compiles again, once"
+        message = f"`{fact.name}` increments a guarded Python number: recompiles, once"
         return Claim(message, level="warning", form=form)
-    return Claim(f"`{fact.name}` advances a guarded Python number: compiles again at every call", form=form)
+    return Claim(f"`{fact.name}` increments a guarded Python number: recompiles in each call", form=form)
 
 
 def _of_class(fact: Store) -> Iterator[Claim]:
@@ -47,8 +47,8 @@ def _of_class(fact: Store) -> Iterator[Claim]:
         form="an attribute of a class",
     )
     once = fact.old is not None and is_float(fact.old)
-    message = f"`{fact.name}` advances a guarded Python number: compiles again"
-    yield Claim(f"{message}, once" if once else f"{message} at every call", level="warning" if once else None)
+    message = f"`{fact.name}` increments a guarded Python number: recompiles"
+    yield Claim(f"{message}, once" if once else f"{message} in each call", level="warning" if once else None)
 
 
 def _of_function(fact: Store) -> Iterator[Claim]:
@@ -58,7 +58,7 @@ def _of_function(fact: Store) -> Iterator[Claim]:
         form="an attribute of a function",
     )
     if fact.augmented and not holds_tensor(fact.value):
-        message = f"`{fact.name}` advances a guarded Python number: compiles again at every call"
+        message = f"`{fact.name}` increments a guarded Python number: recompiles in each call"
         yield Claim(message, form="a number of a function, traced")
 
 
@@ -84,7 +84,7 @@ RULE = Rule(
     gb_ids=("GB0467",),
     facts=(Store,),
     check=check,
-    no_rewrite="A global has no module whose buffer could count in the graph: count outside of what is compiled.",
+    no_rewrite="A global has no module with a buffer that could count in the graph. Count outside of the compiled code.",
     page=__doc__,
     bad=(
         Sample(

@@ -23,11 +23,11 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
         if fact.augmented and isinstance(fact.value, Sequence) and fact.old is not None and kept(fact.old):
-            return Claim(f"`{fact.name}` grows at every call: its length is guarded, so each compiles")
+            return Claim(f"`{fact.name}` grows in each call: its length is guarded, so each call recompiles")
         return None
     if fact.method in ("append", "extend", "insert") and fact.receiver is not None and kept(fact.receiver):
         return Claim(
-            f"`{fact.method}` on a list that outlives the call: its length is guarded, so each compiles"
+            f"`{fact.method}` on a list that outlives the call: its length is guarded, so each call recompiles"
         )
     return None
 
@@ -48,7 +48,7 @@ RULE = Rule(
         Store,
     ),
     check=check,
-    no_rewrite="A list that outlives the call is there to be read elsewhere: give back what it would keep.",
+    no_rewrite="Other code may read a list that outlives the call. Return the values instead of storing them.",
     page=__doc__,
     bad=(
         Sample(

@@ -27,9 +27,7 @@ def check(fact: Store) -> Claim | None:
     if fact.kind != "attribute" or not fact.augmented or tensor_of(fact.value) is None:
         return None
     if isinstance(fact.source, ast.Call) and ast.unparse(fact.source.func).rpartition(".")[2] in JOINING:
-        return Claim(
-            f"`{fact.name}` is a longer tensor at every call: its size is guarded, so it compiles again"
-        )
+        return Claim(f"`{fact.name}` is a longer tensor in each call: its size is guarded, so it recompiles")
     return None
 
 
@@ -41,7 +39,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Store,),
     check=check,
-    no_rewrite="Only the author knows how long it may become: make it that long at first, and keep how much is filled.",
+    no_rewrite="Only the author knows the maximum length. Allocate that at first, and store how much is used.",
     page=__doc__,
     bad=(
         Sample(

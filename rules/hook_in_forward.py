@@ -49,7 +49,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="When the hook has to be there is for the author to say: register it before compiling.",
+    no_rewrite="The author has to decide when the hook is needed. Register it before compiling.",
     page=__doc__,
     bad=(
         Sample(

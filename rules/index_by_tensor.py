@@ -42,9 +42,12 @@ if TYPE_CHECKING:
 
 def check(fact: Index) -> Claim | None:
     if any(tensor_of(bound) for bound in fact.slices):
-        return Claim("slice bounded by a tensor: the frame goes eager to read it", effect="frame_skip")
+        return Claim(
+            "slice with a tensor as a bound: its value is read, the function runs eagerly",
+            effect="frame_skip",
+        )
     if isinstance(fact.base, Tensor) and any(map(is_place, fact.parts)):
-        return Claim("index by one number that was worked out: its value has to be read back", "medium")
+        return Claim("index by one computed number: its value has to be read back", "medium")
     if tensor_of(fact.index) and any(python_list(v) for v in options(fact.base)):
         message = "Python list indexed by a tensor: its value has to be read back"
         return Claim(message, unless="capture_scalar_outputs")

@@ -31,17 +31,17 @@ WALKING = frozenset("list tuple set sum len max min sorted dict any all iter nex
 def check(fact: Call | Loop | Contains) -> Claim | None:
     if isinstance(fact, Call):
         kept = kept_kind(fact.args[0]) if fact.constructed in WALKING and fact.args else None
-        return Claim(f"`{fact.constructed}` walks {kept}: the graph ends here") if kept else None
+        return Claim(f"`{fact.constructed}` iterates over {kept}: the graph ends here") if kept else None
     kept = kept_kind(fact.value if isinstance(fact, Loop) else fact.container)
-    return Claim(f"{kept} is walked: the frame goes eager", effect="frame_skip") if kept else None
+    return Claim(f"{kept} is iterated over: the function runs eagerly", effect="frame_skip") if kept else None
 
 
 def kept_kind(value: Value) -> str | None:
     """What a view or an iterator that outlives the compiled call is called; None for anything else."""
     kinds = [v.kind for v in options(value) if isinstance(v, Sequence) and v.outer]
     if "view" in kinds:
-        return "a view of a dict that was made before"
-    return "an iterator that was made before" if "iterator" in kinds else None
+        return "a view of a dict that was created before the call"
+    return "an iterator that was created before the call" if "iterator" in kinds else None
 
 
 RULE = Rule(
@@ -58,7 +58,7 @@ RULE = Rule(
     ),
     facts=(Call, Contains, Loop),
     check=check,
-    no_rewrite="Where the view is made it has to become a list, or the dict be kept: both stand elsewhere.",
+    no_rewrite="Create a list instead of the view, or store the dict. That code is elsewhere.",
     page=__doc__,
     bad=(
         Sample(

@@ -22,7 +22,7 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     built = fact.where.symbol.endswith(".__init__")
     if fact.method in ("register_buffer", "register_parameter") and not built:
-        return Claim(f"`{fact.method}` in the forward: the second call compiles again")
+        return Claim(f"`{fact.method}` in the forward: the second call recompiles")
     return None
 
 
@@ -34,7 +34,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Call,),
     check=check,
-    no_rewrite="What it holds depends on the call: `__init__` has nothing to register it with.",
+    no_rewrite="Its content depends on the call, so `__init__` cannot register it.",
     page=__doc__,
     bad=(
         Sample(

@@ -34,20 +34,20 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Alone | Consumed) -> Claim | None:
     if isinstance(fact, Consumed):
         return Claim(
-            "what this call runs breaks, and Dynamo cannot make its generator expression anew: "
-            "the function around it goes eager",
+            "this call runs code that breaks, and Dynamo cannot recreate its generator expression: "
+            "the function runs eagerly",
             form="" if fact.used_up else "holds what nothing reads behind it",
         )
     if fact.entry:
         return None
     if not fact.compiled:
         return Claim(
-            "what this comprehension calls breaks, and Dynamo cannot pass the iterator on that it walks: "
-            "the function around it goes eager"
+            "this comprehension calls code that breaks, and Dynamo cannot pass its iterator on: "
+            "the function runs eagerly"
         )
     comprehension = isinstance(fact.node, (ast.ListComp, ast.SetComp, ast.DictComp))
     what = "comprehension" if comprehension else "generator"
-    return Claim(f"Python runs this {what}, as another break runs the code around it: it is not compiled")
+    return Claim(f"Python runs this {what}, because of another break around it: it is not compiled")
 
 
 RULE = Rule(
@@ -59,7 +59,7 @@ RULE = Rule(
     facts=(Alone, Consumed),
     check=check,
     follows=True,
-    no_rewrite="What is to be mended is the other break.",
+    no_rewrite="Fix the other break.",
     page=__doc__,
     bad=(
         Sample(

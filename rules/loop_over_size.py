@@ -25,9 +25,7 @@ def check(fact: Loop) -> Claim | None:
     for v in options(fact.value):
         if isinstance(v, Sequence) and v.kind in ("range", "iterator") and v.items is None:
             if any(isinstance(step, Plain) and step.origin == "shape" for step in options(v.element)):
-                return Claim(
-                    "loop over a dimension: unrolled step by step, and compiled again for each new size"
-                )
+                return Claim("loop over a dimension: it is unrolled, and recompiled for each new size")
     return None
 
 
@@ -39,7 +37,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Loop,),
     check=check,
-    no_rewrite="The loop is traced; whether sizes vary is for the caller to say: mark them dynamic, or pad.",
+    no_rewrite="The loop is traced. If the sizes vary, mark them dynamic, or pad.",
     page=__doc__,
     bad=(
         Sample(

@@ -30,8 +30,8 @@ OF_TENSORS = ("tensor", "attribute", "argument")
 def check(fact: OfMember) -> Claim | None:
     if fact.use.startswith(OF_TENSORS):
         return None
-    kind = "text" if fact.use.startswith("text") else "number"
-    ends = {DIFFERS: "comes to another result", RAISES: "tracing raises"}
+    kind = "string" if fact.use.startswith("text") else "number"
+    ends = {DIFFERS: "the result differs", RAISES: "tracing raises"}
     message = f"a member of an enum is used as a {kind}: {ends.get(fact.outcome, 'the graph ends here')}"
     return claimed(fact, message, "graph_break")
 
@@ -44,7 +44,7 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0088", "GB0150", "GB0156", "GB0811", "GB4411", "GB9493"),
     facts=(OfMember,),
     check=check,
-    no_rewrite="The line may name the member by any expression: put `.value` behind that.",
+    no_rewrite="Any expression may denote the member. Append `.value` to it.",
     page=__doc__,
     bad=(
         Sample(

@@ -24,11 +24,11 @@ from tcready.static.engine.facts import OfMember
 from tcready.static.rule import Claim, Rule, Sample
 
 MESSAGES = {
-    "tensor equality": "Dynamo takes a tensor and a member of an enum for different, whatever the tensor holds",
-    "tensor contained": "Dynamo takes a tensor and each member of an enum for different, whatever the tensor holds",
-    "tensor order": "Dynamo orders no tensor and member of an enum: the function runs as eager code",
-    "attribute": "Dynamo takes a tensor and a member of an enum for different, and that answer has no such attribute",
-    "argument": "Dynamo takes a tensor and a member of an enum for different, and that is no tensor: tracing raises",
+    "tensor equality": "to Dynamo, a tensor never equals a member of an enum, whatever the tensor contains",
+    "tensor contained": "to Dynamo, a tensor equals no member of an enum, whatever the tensor contains",
+    "tensor order": "Dynamo cannot order a tensor and a member of an enum: the function runs eagerly",
+    "attribute": "to Dynamo, a tensor never equals a member of an enum, and that result has no such attribute",
+    "argument": "to Dynamo, a tensor never equals a member of an enum, and that result is no tensor: tracing raises",
 }
 
 
@@ -46,7 +46,7 @@ RULE = Rule(
     gb_ids=("GB0088", "GB0112"),
     facts=(OfMember,),
     check=check,
-    no_rewrite="The line may name the member by any expression: put `.value` behind that.",
+    no_rewrite="Any expression may denote the member. Append `.value` to it.",
     page=__doc__,
     bad=(
         Sample(

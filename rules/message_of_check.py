@@ -22,7 +22,7 @@ from tcready.static.engine.facts import CheckMessage
 from tcready.static.rule import Claim, Rule, Sample
 
 WORDS = {
-    "elsewhere": "the message of the check is no function that is defined here: the graph ends at the call",
+    "elsewhere": "the message of the check is not a function that is defined here: the graph ends at the call",
     "of objects": "the message of the check reads a tensor or an object: the graph ends at the call",
 }
 

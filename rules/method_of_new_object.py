@@ -38,7 +38,7 @@ RULE = Rule(
     facts=(OfNew,),
     check=check,
     follows=True,
-    no_rewrite="What is to be mended is the other break.",
+    no_rewrite="Fix the other break.",
     page=__doc__,
     bad=(
         Sample(

@@ -26,9 +26,7 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Imported) -> Claim | None:
     if "try" not in fact.where.enclosing:
         return None
-    return Claim(
-        f"`{fact.package}` is imported, which is not installed: the function around the `try` goes eager"
-    )
+    return Claim(f"`{fact.package}` is imported but not installed: the function with the `try` runs eagerly")
 
 
 RULE = Rule(
@@ -39,7 +37,7 @@ RULE = Rule(
     gb_ids=("GB0069",),
     facts=(Imported,),
     check=check,
-    no_rewrite="The import belongs at the top of the file, and what is kept of it into a name that others may use.",
+    no_rewrite="Move the import to the top of the file, and store the result in a variable of the module.",
     page=__doc__,
     bad=(
         Sample(

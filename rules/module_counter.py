@@ -40,11 +40,11 @@ def check(fact: Store) -> Claim | tuple[Claim, ...] | None:
     kinds = {kind_of(v) for old in (fact.old, fact.value) if old is not None for v in options(old)}
     if "int" in kinds and "float" not in kinds and None not in kinds - {"plain"}:
         setting = "allow_unspec_int_on_nn_module" if fact.own_module else None
-        message = f"`{fact.name}` counts in a Python int: compiles again"
-        every = Claim(f"{message} at every call, up to the limit", unless=setting)
+        message = f"`{fact.name}` counts in a Python int: recompiles"
+        every = Claim(f"{message} in each call, up to the limit", unless=setting)
         return (every, Claim(f"{message}, once", level="warning")) if setting else every
     if kinds & {"float", "bool"} and kinds <= {"int", "float", "bool", "plain"}:
-        return Claim(f"`{fact.name}` changes a guarded Python number: compiles again", level="warning")
+        return Claim(f"`{fact.name}` changes a guarded Python number: recompiles", level="warning")
     return None
 
 

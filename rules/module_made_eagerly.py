@@ -24,7 +24,9 @@ from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(_fact: Initialised) -> Claim:
-    return Claim("a module is made in compiled code, and another break makes Python run its constructor")
+    return Claim(
+        "a module is constructed in compiled code, and another break makes Python run its constructor"
+    )
 
 
 RULE = Rule(
@@ -36,7 +38,7 @@ RULE = Rule(
     facts=(Initialised,),
     check=check,
     follows=True,
-    no_rewrite="Where a module can be made instead depends on what it is made of.",
+    no_rewrite="Where the module can be constructed instead depends on its arguments.",
     page=__doc__,
     bad=(
         Sample(

@@ -31,7 +31,7 @@ NATIVE = re.compile(r"(^|[._])(C|ext|cuda|cpp|cpu|hip|kernels?_C)$")
 def check(fact: Call) -> Claim | None:
     name = fact.constructed
     if fact.native:
-        return Claim(f"`{name}` is compiled code of an extension: the graph ends here")
+        return Claim(f"`{name}` is native code of an extension: the graph ends here")
     if native(name) and any(holds_tensor(arg) for arg in fact.args):
         return Claim(f"`{name}` is native code of an extension: the graph ends here", "medium")
     return None
@@ -51,7 +51,7 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0156"),
     facts=(Call,),
     check=check,
-    no_rewrite="Only the extension knows its shapes: `tcready check` prints a fake kernel to fill in.",
+    no_rewrite="Only the extension determines the shapes. `tcready check` prints a fake kernel to complete.",
     page=__doc__,
     bad=(
         Sample(

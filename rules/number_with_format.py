@@ -22,7 +22,7 @@ from tcready.static.engine.facts import Call, Format
 from tcready.static.engine.values import Plain, Value, likely
 from tcready.static.rule import Claim, Rule, Sample
 
-MESSAGE = "a number that may become a symbol is formatted: compiling for a second value raises"
+MESSAGE = "a number that may become symbolic is formatted: compiling for a second value raises an error"
 
 
 def check(fact: Format | Call) -> Claim | None:
@@ -57,7 +57,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Format, Call),
     check=check,
-    no_rewrite="How the text is to look without the specification is for the author to say.",
+    no_rewrite="The author has to decide how to format the number without the specification.",
     page=__doc__,
     bad=(
         Sample(

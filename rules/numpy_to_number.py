@@ -82,45 +82,47 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
     if isinstance(fact, Contains):
         return Claim("`in` on a numpy array reads its values back") if array(fact.container) else None
     if _uses_text(fact):
-        return Claim("an array of text: Dynamo makes tensors of arrays, and torch has none for text")
+        return Claim("an array of strings: Dynamo converts arrays to tensors, which cannot contain strings")
     if isinstance(fact, Index):
         place = isinstance(fact.base, (Sequence, Mapping)) and array(fact.index)
         place = place or (isinstance(fact.base, Sequence) and whole(fact.index))
         if place or any(array(bound) or whole(bound) for bound in fact.slices):
-            return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
+            return Claim("a numpy number as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
         if fact.kind in ASKED and all(v in ARRAYS or is_number_of_numpy(v) for v in options(fact.value)):
             return Claim(
-                f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
+                f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which branch runs"
             )
         return None
     name = fact.constructed
     if name == "range" and any(v in ARRAYS for arg in fact.args for v in options(arg)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if name in ("any", "all") and any(map(_walks_arrays, fact.args)):
-        return Claim(f"Python's `{name}` needs the truth of numpy arrays: a branch that Dynamo cannot decide")
+        return Claim(
+            f"Python's `{name}` needs the truth values of numpy arrays: a branch that Dynamo cannot decide"
+        )
     if any(map(array, sizes(fact))):
-        return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
+        return Claim("a numpy array is used as a size: its value has to be read, and the graph ends here")
     if any(map(array, fact.numbers)):
         return Claim(
-            "a numpy array is given where torch takes a number: its value is read, the graph ends here"
+            "a numpy array is passed where torch takes a number: its value is read, and the graph ends here"
         )
     if (name in CONVERSIONS or name == "range") and any(map(whole, fact.args)):
-        return Claim(f"`{name}` of a whole number of numpy: Dynamo makes no number of Python of it")
+        return Claim(f"`{name}` of a numpy integer: Dynamo does not convert it to a Python number")
     if name in NOT_FLOAT and any(map(is_number_of_numpy, fact.args)):
-        return Claim(f"`{name}` of a number of numpy: Dynamo has no number of Python for it")
+        return Claim(f"`{name}` of a numpy number: Dynamo does not convert it to a Python number")
     if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
     if name in MAKERS and fact.args and is_text(fact.args[0]):
-        return Claim(f"`{name}` of text: Dynamo makes tensors of arrays, and torch has none for text")
+        return Claim(f"`{name}` of strings: Dynamo converts arrays to tensors, which cannot contain strings")
     if fact.args and _reads_list(name, fact.args[0]):
-        return Claim(f"`{name}` of a list with arrays beside numbers: the graph ends here")
+        return Claim(f"`{name}` of a list that mixes arrays and numbers: the graph ends here")
     if fact.receiver is not None and (
         (fact.method == "item" and whole(fact.receiver))
         or (fact.method == "tolist" and is_number_of_numpy(fact.receiver))
     ):
-        return Claim(f"`.{fact.method}()` of a number of numpy: Dynamo has no number of Python for it")
+        return Claim(f"`.{fact.method}()` of a numpy number: Dynamo does not convert it to a Python number")
     # `.item(place)` is traced as an index
     reads = fact.method == "tolist" or (fact.method == "item" and not fact.args)
     if reads and receiver_class(fact) == ARRAY.name:

@@ -28,7 +28,7 @@ def check(fact: Call) -> Claim | None:
         return None
     since = ".".join(map(str, fact.traced_since))
     shown = name.removeprefix("torch.nn.Module.")
-    return Claim(f"`{shown}` is traced since torch {since}: before, the graph ends here")
+    return Claim(f"`{shown}` is traced since torch {since}: in older versions, the graph ends here")
 
 
 def told_for_any_torch(fact: Call) -> bool:
@@ -46,7 +46,7 @@ RULE = Rule(
     gb_ids=("GB0179", "GB0023", "GB0059", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
-    no_rewrite="A newer torch takes it.",
+    no_rewrite="A newer torch traces it.",
     fallback=True,
     page=__doc__,
     bad=(

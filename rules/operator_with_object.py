@@ -27,7 +27,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Overloaded) -> Claim:
     return Claim(
-        "an operator that the class of an object overloads: Dynamo takes it for one of tensors",
+        "an operator that a class overloads: Dynamo assumes the operator of tensors",
         effect="frame_skip" if fact.written else None,
         confidence=None if fact.sure else "medium",
         form="between two objects" if isinstance(likely(fact.other), Instance) else "",
@@ -42,7 +42,7 @@ RULE = Rule(
     gb_ids=("GB0055", "GB0059"),
     facts=(Overloaded,),
     check=check,
-    no_rewrite="The method has to be given a name in a class that may be anybody's.",
+    no_rewrite="The class needs a named method, and it may not be yours.",
     page=__doc__,
     bad=(
         Sample(

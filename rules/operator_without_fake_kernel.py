@@ -46,7 +46,7 @@ def check(fact: Call) -> Claim | None:
     if name.startswith(f"{CUSTOM_OP}."):
         operator = "::".join(name.removeprefix(f"{CUSTOM_OP}.").split(".", 1))
         return Claim(
-            f"`{operator}` has no fake kernel in the code that was read: compiling fails here without one",
+            f"`{operator}` has no fake kernel in the code that was read: without one, compiling fails here",
             "medium",
             "compile_error",
         )
@@ -56,7 +56,7 @@ def check(fact: Call) -> Claim | None:
     if namespace in BUILT_IN or namespace.startswith("_"):
         return None
     return Claim(
-        f"`{name}` has no fake kernel in the code that was read: the graph ends here without one", "medium"
+        f"`{name}` has no fake kernel in the code that was read: without one, the graph ends here", "medium"
     )
 
 

@@ -34,7 +34,7 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
-    no_rewrite="How much is packed is data: padded tensors and a mask are another way to compute, not to write.",
+    no_rewrite="The size of a packed sequence depends on data. Padded tensors and a mask are another algorithm.",
     page=__doc__,
     bad=(
         Sample(

@@ -54,7 +54,7 @@ LAYERS = (
 def check(fact: Call) -> Claim | None:
     module, _, name = fact.constructed.rpartition(".")
     if module == "torch.nn" and name == "Buffer" and fact.where.symbol.endswith("__init__"):
-        return Claim("a module that holds an `nn.Buffer` is made in compiled code: the graph ends here")
+        return Claim("a module that holds an `nn.Buffer` is created in compiled code: the graph ends here")
     if module not in ("torch.nn", "torch.nn.parameter"):
         return None
     claim = Claim(f"`nn.{name}` is created in compiled code: the graph ends here")

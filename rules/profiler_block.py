@@ -23,7 +23,7 @@ PROFILERS = ("torch.profiler.", "torch.autograd.profiler.")
 
 def check(fact: With) -> Claim | None:
     if (fact.name or "").startswith(PROFILERS) and fact.context is not None and not fact.context.gb_id:
-        return Claim(f"`with {fact.name}` is left out of the compiled code: its label will not be seen")
+        return Claim(f"`with {fact.name}` is dropped from the compiled code: its label is lost")
     return None
 
 
@@ -35,7 +35,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(With,),
     check=check,
-    no_rewrite="What is to be measured is for its author to say: put the block around the compiled call, or take it out.",
+    no_rewrite="The author has to decide what to measure. Put the block around the compiled call, or remove it.",
     unproved="the results are those of eager code, and only a label in a profile is missing",
     page=__doc__,
     bad=(

@@ -45,7 +45,9 @@ whatever `choice` picks)."""
 
 def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
     if isinstance(fact, Arithmetic):
-        return Claim("arithmetic with a captured random number: the frame goes eager", None, "frame_skip")
+        return Claim(
+            "arithmetic with a captured random number: the function runs eagerly", None, "frame_skip"
+        )
     if isinstance(fact, Index):
         bound = any(map(is_captured, fact.slices))
         if bound or (isinstance(fact.base, Tensor) and any(map(is_captured, fact.parts))):
@@ -55,15 +57,15 @@ def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
     if isinstance(fact, Test):
         drawn = [is_captured(v) for v in options(fact.value)]
         if any(drawn) and fact.kind in BRANCHES:
-            message = "branch on a captured random number: Dynamo cannot know which way it goes"
+            message = "branch on a captured random number: Dynamo cannot know which branch runs"
             return Claim(message, None if all(drawn) else "medium")
         return None
     name = fact.constructed
     if name == "range" and any(map(is_captured, fact.args)):
-        return Claim("`range` of a captured random number: the frame goes eager", None, "frame_skip")
+        return Claim("`range` of a captured random number: the function runs eagerly", None, "frame_skip")
     if any(map(is_captured, sizes(fact))):
         return Claim(
-            "a captured random number gives a size: its value has to be read, and the graph ends here"
+            "a captured random number is used as a size: its value has to be read, and the graph ends here"
         )
     if fact.receiver is not None and set(GENERATORS.values()).intersection(options(fact.receiver)):
         return Claim(f"`{fact.method}` of a numpy generator in compiled code: the graph ends here")
@@ -73,7 +75,7 @@ def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if module == "numpy.random" and draw in SCALAR:
         return Claim(
-            f"`{name}` is drawn by torch when compiled: numpy's seed is ignored",
+            f"`{name}` is drawn by torch in compiled code: the seed of numpy is ignored",
             None,
             "wrong_result",
             "warning",

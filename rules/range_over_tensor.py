@@ -37,7 +37,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="How often the loop runs is data: a bound that is a size is for the author to choose.",
+    no_rewrite="The number of iterations depends on data. The author has to choose a bound that is a size.",
     page=__doc__,
     bad=(
         Sample(

@@ -28,7 +28,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Recurrent) -> Iterator[Claim]:
     yield Claim(
-        "a recurrent module is used: the frame around it goes eager",
+        "a recurrent module is used: the function runs eagerly",
         confidence=fact.confidence,
         unless="allow_rnn",
         form=f"the frame of a module that is {fact.use}",
@@ -52,7 +52,7 @@ RULE = Rule(
     settings=("allow_rnn",),
     facts=(Recurrent,),
     check=check,
-    no_rewrite="The code is as it has to be: `torch._dynamo.config.allow_rnn` lets Dynamo trace it.",
+    no_rewrite="The code needs no change: with `torch._dynamo.config.allow_rnn`, Dynamo traces it.",
     page=__doc__,
     bad=(
         Sample(

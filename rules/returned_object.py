@@ -23,8 +23,8 @@ from tcready.static.engine.facts import Returned
 from tcready.static.rule import Claim, Rule, Sample
 
 WORDS = {
-    "method": "an object that holds one of its methods is returned: Dynamo cannot make it again",
-    "default": "an object that holds a default of its class, a lambda, is returned: Dynamo cannot make it again",
+    "method": "an object that holds one of its methods is returned: Dynamo cannot reconstruct it",
+    "default": "an object that holds a default of its class, a lambda, is returned: Dynamo cannot reconstruct it",
 }
 
 
@@ -40,7 +40,7 @@ RULE = Rule(
     gb_ids=("GB0092",),
     facts=(Returned,),
     check=check,
-    no_rewrite="What a model returns is what its callers take: they have to change with it.",
+    no_rewrite="If the model returns something else, its callers have to change too.",
     page=__doc__,
     bad=(
         Sample(

@@ -23,11 +23,11 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call) -> Claim | None:
     if fact.constructed in ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze"):
-        return Claim("TorchScript is made in compiled code: the graph ends here")
+        return Claim("TorchScript is created in compiled code: the graph ends here")
     if fact.constructed in ("torch.fx.symbolic_trace", "torch.fx.Tracer"):
         return Claim("a module is traced by torch.fx in compiled code: the graph ends here")
     if instance_called(fact) in ("torch.jit.load", "torch.jit.ScriptModule"):
-        return Claim("a TorchScript module is called: the frame goes eager", effect="frame_skip")
+        return Claim("a TorchScript module is called: the function runs eagerly", effect="frame_skip")
     if instance_called(fact) == "torch.jit.TracedModule":
         return Claim("a traced TorchScript module is called: the graph ends here")
     return None
@@ -48,7 +48,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="The module was scripted elsewhere: give the model the module it was made of.",
+    no_rewrite="The module was scripted elsewhere. Use the original Python module in the model.",
     page=__doc__,
     bad=(
         Sample(

@@ -23,7 +23,7 @@ def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
         written = fact.kind == "attribute" and fact.owner is not None and namespace(fact.owner)
     elif fact.constructed == "types.SimpleNamespace":
-        return Claim("a `SimpleNamespace` is made in compiled code: the graph ends here")
+        return Claim("a `SimpleNamespace` is created in compiled code: the graph ends here")
     else:
         written = fact.constructed == "setattr" and bool(fact.args) and namespace(fact.args[0])
     return Claim("an attribute of a `SimpleNamespace` is set: the graph ends here") if written else None
@@ -41,7 +41,7 @@ RULE = Rule(
     gb_ids=("GB0147", "GB0156"),
     facts=(Call, Store),
     check=check,
-    no_rewrite="Who else reads the object is not known here: a dataclass made at module level is traced.",
+    no_rewrite="Other code may read the object. A dataclass that is defined at module level is traced.",
     page=__doc__,
     bad=(
         Sample(

@@ -25,7 +25,7 @@ def check(fact: Call) -> Claim | tuple[Claim, ...] | None:
         return None
     if tensor_of(fact.args[0]):
         return Claim(
-            "a `singledispatch` function is given a tensor: its table is guarded, so the next call compiles again",
+            "a `singledispatch` function is called with a tensor: its table is guarded, so the next call recompiles",
             effect="recompile",
             level="warning",
         )
@@ -34,12 +34,12 @@ def check(fact: Call) -> Claim | tuple[Claim, ...] | None:
     ):  # of other objects Dynamo knows the type
         return (
             Claim(
-                "a `singledispatch` function is given a number or a text: the graph ends here",
+                "a `singledispatch` function is called with a number or a string: the graph ends here",
                 form="a number or a text",
             ),
             Claim(
-                "a `singledispatch` function is given a number or a text: its table is guarded, so the next call "
-                "compiles again",
+                "a `singledispatch` function is called with a number or a string: its table is guarded, so the next call "
+                "recompiles",
                 effect="recompile",
                 level="warning",
                 form="a number or a text, traced",
@@ -56,7 +56,7 @@ RULE = Rule(
     gb_ids=("GB0811",),
     facts=(Call,),
     check=check,
-    no_rewrite="Which function is meant follows from types that the code does not show: ask with `isinstance`.",
+    no_rewrite="The function depends on types that the code does not show. Test with `isinstance`.",
     page=__doc__,
     bad=(
         Sample(

@@ -41,9 +41,11 @@ HARMLESS = frozenset({"torch.full"})
 
 def check(fact: Call) -> Claim | None:
     if any(map(read, sizes(fact))):
-        return Claim("a tensor gives a size: its value has to be read, and the graph ends here")
+        return Claim("a tensor is used as a size: its value has to be read, and the graph ends here")
     if fact.constructed not in HARMLESS and any(read(v) or _is_kept_fraction(v) for v in fact.numbers):
-        return Claim("a tensor is given where torch takes a number: its value is read, the graph ends here")
+        return Claim(
+            "a tensor is passed where torch takes a number: its value is read, and the graph ends here"
+        )
     return None
 
 

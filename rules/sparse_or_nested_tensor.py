@@ -52,24 +52,24 @@ def check(fact: Call | Sparse) -> Claim | None:
         if fact.handed and {"for", "while"} & {*fact.where.enclosing}:
             return None
         return Claim(
-            "a sparse tensor, as its making or the documentation says: no graph takes it",
+            "a sparse tensor, according to its creation or the documentation: a graph cannot contain it",
             "medium",
             "frame_skip",
         )
     name = fact.constructed
     if name in NAMES or method_of_tensor(fact, "to_sparse"):
-        return Claim("a sparse or nested tensor is made: the graph ends here")
+        return Claim("a sparse or nested tensor is created: the graph ends here")
     used = fact.args[0] if name in OF_SPARSE and fact.args else None
     if method_of_tensor(fact, *SPARSE_METHODS):
         used = fact.receiver
     tensor = None if used is None or is_sparse(used) else tensor_of(used)
     if tensor is not None and (tensor.given or tensor.leaf):
-        message = "a sparse tensor comes in from outside, as its use says: the function goes eager"
+        message = "an input is a sparse tensor, according to its use: the function runs eagerly"
         return Claim(message, "medium", "frame_skip")
     if (
         tensor is not None and name not in OF_SPARSE
     ):  # to what follows the break that made it, it comes in from outside
-        return Claim("a sparse tensor, as its use says: no graph takes it", "medium")
+        return Claim("a sparse tensor, according to its use: a graph cannot contain it", "medium")
     return None
 
 
@@ -81,7 +81,7 @@ RULE = Rule(
     gb_ids=("GB0277", "GB0015", "GB0090", "GB0016", "GB0007"),
     facts=(Call, Sparse),
     check=check,
-    no_rewrite="Another layout is another algorithm: nothing says how dense tensors compute the same.",
+    no_rewrite="A dense layout needs another algorithm.",
     page=__doc__,
     bad=(
         Sample(

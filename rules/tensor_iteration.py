@@ -25,7 +25,7 @@ def check(fact: Loop) -> Claim | None:
     walked = tensor_of(fact.value)
     if walked is None or walked.leaf:
         return None
-    return Claim("loop over a tensor: unrolled row by row, and compiled again for each new length")
+    return Claim("loop over a tensor: it is unrolled, and recompiled for each new length")
 
 
 RULE = Rule(
@@ -36,7 +36,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Loop,),
     check=check,
-    no_rewrite="One operation over all rows in the place of a loop is another way to compute, for the author to choose.",
+    no_rewrite="One operation over all rows is another algorithm, which the author has to choose.",
     page=__doc__,
     bad=(
         Sample(

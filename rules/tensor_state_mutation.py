@@ -46,7 +46,7 @@ def check(fact: Call | Store) -> Claim | None:
         # a number made a tensor is known while tracing, as an argument is
         if tensor is not None and (tensor.leaf or (tensor.given and tensor.rank != 0)):
             return Claim(
-                f"`{fact.method}` changes how an argument, a parameter or a buffer is laid out: the graph ends here"
+                f"`{fact.method}` changes the layout of an argument, a parameter or a buffer: the graph ends here"
             )
     if method_of_tensor(fact, "resize_", "resize_as_", "share_memory_", "storage", "is_pinned"):
         return Claim(f"`{fact.method}` on a tensor: the graph ends here")
@@ -88,7 +88,7 @@ RULE = Rule(
         Store,
     ),
     check=check,
-    no_rewrite="A graph does not change what a tensor is, only what it holds: do it before the call.",
+    no_rewrite="A graph changes the values of a tensor, not its properties. Do it before the call.",
     page=__doc__,
     bad=(
         Sample(

@@ -22,12 +22,14 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call | Format) -> Claim | None:
     if isinstance(fact, Format):
-        return Claim("`%` writes a tensor into text: the graph ends here") if fact.at_once else None
+        return Claim("`%` formats a tensor: the graph ends here") if fact.at_once else None
     name = fact.constructed
     if name in ("str", "repr") and fact.args and tensor_of(fact.args[0]):
         return Claim(f"`{name}` of a tensor needs its values: the graph ends here")
     if name == "len" and any(map(text_of_tensor, fact.args)):
-        return Claim("the length of a tensor's text is asked for: the frame goes eager", effect="frame_skip")
+        return Claim(
+            "the length of a string with a tensor is used: the function runs eagerly", effect="frame_skip"
+        )
     return None
 
 
@@ -50,7 +52,7 @@ RULE = Rule(
     ),
     facts=(Call, Format),
     check=check,
-    no_rewrite="The text needs the values: write it outside of what is compiled.",
+    no_rewrite="The string needs the values. Create it outside of the compiled code.",
     page=__doc__,
     bad=(
         Sample(

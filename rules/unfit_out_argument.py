@@ -31,7 +31,7 @@ def check(fact: Call) -> Claim | None:
         return None
     into = list(tensors_in(out))
     if any(each.layout == "empty" and not each.leaf for each in into):
-        return Claim("`out` is an empty tensor, which torch has to give room: the graph ends here")
+        return Claim("`out` is an empty tensor, which torch has to resize: the graph ends here")
     if any(each.layout == "non-contiguous" for each in into):
         return Claim("`out` is a tensor that is not contiguous: the graph ends here", "medium")
     return None
@@ -45,7 +45,7 @@ RULE = Rule(
     gb_ids=("GB0240", "GB0241", "GB0242", "GB0247"),
     facts=(Call,),
     check=check,
-    no_rewrite="The tensor that is given may be read elsewhere, and what reads it has to read the result.",
+    no_rewrite="The `out` tensor may be read elsewhere, and that code has to read the result instead.",
     page=__doc__,
     bad=(
         Sample(

@@ -25,7 +25,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return used("a property that was read by `super()`", fact) if fact.value is UNRESOLVED else None
+    return used("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
 
 
 RULE = Rule(
@@ -46,7 +46,7 @@ RULE = Rule(
     ),
     facts=(Unresolved,),
     check=check,
-    no_rewrite="A method for the property to call has to be written in the base class, which may be anybody's.",
+    no_rewrite="The base class needs a method that the property calls, and it may not be yours.",
     page=__doc__,
     bad=(
         Sample(

@@ -76,7 +76,7 @@ GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.met
 
 def check(fact: Call | Attribute) -> Claim | None:
     if isinstance(fact, Attribute):
-        message = f"an attribute that is found by `{fact.by}`: the function goes eager"
+        message = f"an attribute that `{fact.by}` finds: the function runs eagerly"
         return Claim(message, effect="frame_skip") if fact.by not in ("", CACHED_PROPERTY) else None
     name = fact.constructed
     builtin = (
@@ -84,7 +84,7 @@ def check(fact: Call | Attribute) -> Claim | None:
     )
     folded = name != "eval" or _is_folded(fact)
     if folded is None and not builtin:
-        return Claim("`eval` of text that may name something: the graph ends here", confidence="medium")
+        return Claim("`eval` of a string that may contain names: the graph ends here", confidence="medium")
     if name == "dir" and fact.args and not any(map(_is_object, options(fact.args[0]))):
         return None  # a module of Python, a class, a number or a container is asked while tracing (measured)
     if builtin or not folded or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
@@ -94,7 +94,7 @@ def check(fact: Call | Attribute) -> Claim | None:
     )
     if walks and fact.args and _is_walked_once(fact.args[0]):
         return Claim(
-            f"`{name}` of a generator or its like in compiled code: the graph ends here",
+            f"`{name}` of a generator, an iterator or a view in compiled code: the graph ends here",
             form=f"{name} of a generator",
         )
     if name == "callable" and any(
@@ -105,16 +105,16 @@ def check(fact: Call | Attribute) -> Claim | None:
             form="callable of a tensor's method",
         )
     if name in ("max", "min") and any(isinstance(v, Instance) for v in _compared(fact)):
-        return Claim(f"`{name}` of objects of your own in compiled code: the graph ends here")
+        return Claim(f"`{name}` of instances of your own classes in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
-        return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
+        return Claim("`getattr` with a name that is computed from a tensor: the graph ends here")
     if name == "hasattr" and GETTER in fact.args[:1]:
         return Claim(
-            "`hasattr` of the function that a `__torch_function__` is given: the graph ends where it is an attribute",
+            "`hasattr` of the function that a `__torch_function__` receives: the graph ends if an attribute is read",
             form="hasattr of a function of torch",
         )
     if name.startswith(ASKED_OF_THE_TYPE):
-        return Claim(f"`{name}` is asked of the type in compiled code: the graph ends here")
+        return Claim(f"`{name}` is called through the type in compiled code: the graph ends here")
     if fact.method == "__getattribute__" and isinstance(fact.receiver, Instance) and not _by_super(fact.node):
         return Claim("`__getattribute__` is called by name in compiled code: the graph ends here")
     if isinstance(fact.receiver, Partial) and fact.method in OF_PROPERTIES:
@@ -123,7 +123,9 @@ def check(fact: Call | Attribute) -> Claim | None:
             form=f"{fact.method} of a property",
         )
     if instance_called(fact) in GETTERS:
-        return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
+        return Claim(
+            f"an `{instance_called(fact)}` that was created before the call is called: the graph ends here"
+        )
     return None
 
 

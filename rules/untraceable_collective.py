@@ -34,9 +34,9 @@ def check(fact: Call) -> Claim | None:
     if module not in ("torch.distributed", "torch.distributed.distributed_c10d"):
         return None
     if last in OBJECTS:
-        return Claim(f"`{name}` in compiled code: tracing it raises", effect="compile_error")
+        return Claim(f"`{name}` in compiled code: tracing it raises an error", effect="compile_error")
     if last in SKIPPED or (last in TRACED and fact.keyword("async_op") == Const(True)):
-        return Claim(f"`{name}` is not traced as it is called here: the graph ends")
+        return Claim(f"`{name}` is not traced with these arguments: the graph ends here")
     return None
 
 
@@ -52,7 +52,7 @@ RULE = Rule(
     ),
     facts=(Call,),
     check=check,
-    no_rewrite="Another collective is another protocol between the processes.",
+    no_rewrite="Another collective needs another protocol between the processes.",
     page=__doc__,
     bad=(
         Sample(

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 def check(fact: Call) -> Claim | None:
     if fact.constructed.startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
-        return Claim("validation of the arguments asks a tensor for a Python bool: the graph ends here")
+        return Claim("validation of the arguments needs a Python bool from a tensor: the graph ends here")
     if fact.method == "_validate_sample" and isinstance(fact.receiver, (Instance, ExternalInstance)):
-        return Claim("validation of a sample asks a tensor for a Python bool: the graph ends here")
+        return Claim("validation of a sample needs a Python bool from a tensor: the graph ends here")
     return None
 
 

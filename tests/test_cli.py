@@ -604,7 +604,7 @@ def test_concise_and_jsonl_are_findings_alone_one_line_each(
 ) -> None:
     assert run("check", "breaks.py", "--output-format", "concise") == 1
     assert capsys.readouterr().out == (
-        "breaks.py:6:12: TCR101 error `if` on the value of a tensor: Dynamo cannot know which way it goes (predicted) "
+        "breaks.py:6:12: TCR101 error `if` on the value of a tensor: Dynamo cannot know which branch runs (predicted) "
         f"{SHORT}\n"
     )
     assert run("check", "breaks.py", "--output-format", "jsonl") == 1

@@ -407,7 +407,7 @@ async def test_a_safe_change_is_offered_carried_out_and_read_clean(vscode: Langu
     uri = project.open("net.py", PRINTING)
     (shown,) = await project.told(uri)
     change, hide = await project.actions(uri, 5, 10)
-    assert change.title.startswith("TCR301: It is done where nothing is compiled")
+    assert change.title.startswith("TCR301: Runs in eager mode only")
     assert change.kind == types.CodeActionKind.QuickFix
     assert change.is_preferred
     assert list(change.diagnostics) == [shown]

@@ -906,7 +906,7 @@ def test_output_that_is_to_be_kept_is_not_left_out(tmp_path: Path) -> None:
     assert "is_compiling" in tcready(tmp_path, "fix", "model.py").stdout
     done = tcready(tmp_path, "fix", "model.py", "--keep-output")
     assert done.stdout == ""
-    assert "model.py:17 TCR301 left out: It is printed when the graph has run" in done.stderr
+    assert "model.py:17 TCR301 left out: It is printed after the graph has run" in done.stderr
     assert (
         "model.py:18 TCR302: no change\n    compiled code would not print, log or warn of it" in done.stderr
     )

@@ -63,7 +63,11 @@ DECLINED = {
     ),
     "a parameter": ("", "y = x * 2\nx = time.time()\nprint(x)\nreturn y", "given back"),
     "a global": ("", "global t\nt = time.time()\nreturn x * 2", "not followed"),
-    "with an effect": ("", "print(time.time(), self.tick())\nreturn x * 2", "may do more than give a value"),
+    "with an effect": (
+        "",
+        "print(time.time(), self.tick())\nreturn x * 2",
+        "may do more than return a value",
+    ),
     "named on the way": ("", "print(t := time.time())\nreturn x * t", "within an expression"),
     "on a line with others": ("", "t = time.time(); y = x * 2\nreturn y", "shares its line"),
     "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "not followed"),
@@ -85,7 +89,7 @@ DECLINED = {
     "told in a function inside": (
         "",
         "t = time.time()\ndef tell():\n    print(t)\ny = x * 2\ntell()\nreturn y",
-        "a function inside",
+        "an inner function",
     ),
     "its names are asked for": (
         "",
@@ -97,7 +101,7 @@ DECLINED = {
         "t = time.time()\nprint(t)\nreturn x * len(dir())",
         "by `dir`",
     ),
-    "no clock": ("", "time.sleep(0)\nreturn x * 2", "can only be asked outside"),
+    "no clock": ("", "time.sleep(0)\nreturn x * 2", "cannot query the system"),
 }
 
 

@@ -50,12 +50,12 @@ DECLINED = {
     "a check that is mixed": (
         "",
         "if len(x) > 3 or x.sum() > 0 and x.dim() > 1:\n    raise ValueError('a')\nreturn x",
-        "neither can be asked alone",
+        "neither can be evaluated separately",
     ),
     "an assert that is mixed": (
         "",
         "assert x.sum() > 0 or (x.dim() > 1 and x.max() > 1), f'{x}'\nreturn x",
-        "neither can be asked alone",
+        "neither can be evaluated separately",
     ),
     "an assert beside another statement": (
         "",
@@ -80,7 +80,7 @@ DECLINED = {
     "a buffer that shares its line": (
         BUFFER,
         "self.e = self.e.add_(1); y = x\nreturn y + self.e",
-        "it shares its line with what is compiled",
+        "it shares its line with compiled code",
     ),
     "a buffer whose name is taken": (
         BUFFER,
@@ -126,12 +126,12 @@ DECLINED = {
     "a truth that is mixed": (
         "",
         "a = x.sum() > 0 or x.dim() > 1\nreturn x * 2 if a is None else x",
-        "neither can be asked alone",
+        "neither can be evaluated separately",
     ),
     "any of a generator": (
         "",
         "return x * any(t > 0 for t in x)",
-        "worked out only until one decides",
+        "tested only until one decides",
     ),
     "any of those that are picked": (
         "",
@@ -143,7 +143,7 @@ DECLINED = {
         "return [t for t in x if 0 < t.sum() < 3]",
         "how many items are left depends on the data",
     ),
-    "a mask that picks": ("", "return x[x > 0]", "how many items come out depends on the mask"),
+    "a mask that picks": ("", "return x[x > 0]", "the number of items depends on the mask"),
     "one of several modules": (
         "self.ls = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])",
         "i = x.argmax()\nreturn self.ls[i](x)",
@@ -157,7 +157,7 @@ DECLINED = {
     "a side that leaves in the middle": (
         "",
         "if x.sum() > 0:\n    if x.dim() > 1:\n        return x\n    y = x * 2\nelse:\n    y = x\nreturn y",
-        "a side leaves in the middle",
+        "a side exits in the middle",
     ),
     "a chain with an effect": (
         "",
@@ -197,12 +197,12 @@ DECLINED = {
     "a choice that is mixed": (
         "",
         "a = True if x.dim() > 1 and x.sum() > 0 else False\nreturn x, a",
-        "neither can be asked alone",
+        "neither can be evaluated separately",
     ),
     "a copy that is called with a list": (
         LINEAR,
         "args = (x,)\nreturn copy.deepcopy(self.l)(*args)",
-        "arguments that are not written one by one",
+        "unpacked arguments",
     ),
     "a copy whose name is taken": (
         LINEAR,
@@ -224,10 +224,15 @@ DECLINED = {
         "if x.sum() > 0:\n    x = self.act(x)\nreturn x",
         "does is not written in this class: `torch.cond` takes no side that changes",
     ),
+    "sides whose values nobody reads": (
+        "",
+        "if x.sum() > 0:\n    y = x * 2\nreturn x",
+        "no value that a side computes is read after it",
+    ),
     "more of numpy than a product": (
         "",
         "return x * float(np.sqrt(np.prod(x.shape)))",
-        "numpy works out more in it",
+        "numpy computes more in it",
     ),
     "a function of SciPy by keyword": (
         "",

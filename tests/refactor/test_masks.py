@@ -61,7 +61,7 @@ DECLINED = {
     "what may have an effect": ("return x[self.mask(x)].sum()", "an effect"),
     "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),
     "classes": ("return F.one_hot(x.argmax(1)) + x[:, :1]", "no size"),
-    "counted without places": ("return torch.bincount(x.argmax(1)).sum() + x", "without a number of places"),
+    "counted without places": ("return torch.bincount(x.argmax(1)).sum() + x", "without a number of bins"),
     "repeated by a call": ("return x.repeat_interleave(x.argmax(1).add_(1), 0)", "an effect"),
     "the different": ("return torch.unique(x.argmax(1)).sum() + x", "no size"),
 }

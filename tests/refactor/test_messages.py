@@ -102,8 +102,8 @@ def test_what_may_have_an_effect_is_not_left_out(tmp_path: Path) -> None:
 def test_a_test_that_may_raise_is_not_safe(test: str, tmp_path: Path) -> None:
     """Of several truth values Python raises: compiled code would not, once it does not ask."""
     found = proposed(tmp_path, forward(f"if {test}:\n    print('a')\nreturn x"))
-    unsafe = {each.unsafe for each in found if isinstance(each, Proposal) and "is asked" in each.how}
-    several = "its test may be a tensor of several values, of which Python raises"
+    unsafe = {each.unsafe for each in found if isinstance(each, Proposal) and "is tested" in each.how}
+    several = "its condition may be a tensor of several values, for which Python raises an error"
     assert unsafe == {None if TESTS[test] else several}
 
 
@@ -222,7 +222,7 @@ def test_a_message_that_code_of_the_file_takes_is_not_safe(
 )
 def test_what_is_printed_to_may_be_read(file: str, is_safe: bool, tmp_path: Path) -> None:
     found = proposed(tmp_path, "import sys\n\n\n" + forward(f"print('a', {file})\nreturn x"))
-    expected = "what it is printed to may be read, and gets nothing from compiled code"
+    expected = "its output stream may be read, and gets nothing from compiled code"
     assert [each.unsafe for each in written(found)] == [None if is_safe else expected]
 
 
@@ -316,7 +316,7 @@ TAKEN = {
 def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: Path) -> None:
     body = "print('a')\nlogger.warning('a')\nreturn x"
     found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + around + forward(body)))]
-    taken = "`{}` of this file may take what is told, and gets nothing from compiled code"
+    taken = "`{}` of this file may receive the message, and gets nothing from compiled code"
     assert found == [taken.format(name) if name else None for name in TAKEN[around]]
 
 
@@ -331,7 +331,7 @@ def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: 
 def test_a_warning_may_be_raised(line: str, raises: bool, tmp_path: Path) -> None:
     text = f"{LOGGER}{line}\n\n\n" + forward("logger.warning('a')\nwarnings.warn('a')\nreturn x")
     name = line.partition(".")[2].partition("(")[0]
-    reason = f"`{name}` of this file may take what is told, and gets nothing from compiled code"
+    reason = f"`{name}` of this file may receive the message, and gets nothing from compiled code"
     assert [each.unsafe for each in written(proposed(tmp_path, text))] == [None, reason if raises else None]
 
 
@@ -348,7 +348,7 @@ def test_what_is_called_like_a_logger_may_be_none(made: str, is_safe: bool, tmp_
     text = f"import logging\nfrom tracking import Logger, tracker\n\nlogger = {made}\n\n\n"
     found = written(proposed(tmp_path, text + forward("logger.info('a')\nreturn x")))
     name = made.partition("(")[0]
-    reason = f"`{name}` gives what it is called by, and that may do more than log"
+    reason = f"`{name}` returns the object of the call, which may do more than log"
     assert [each.unsafe for each in found] == [None if is_safe else reason]
 
 
@@ -374,7 +374,7 @@ def test_a_queue_may_be_asked_in_a_test(tmp_path: Path) -> None:
     }.items():
         body = f"if x.sum() > self.left.{call}:\n    print('a')\nreturn x"
         found = [each for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
-        assert any("is asked" in each.how for each in found) == is_kept
+        assert any("is tested" in each.how for each in found) == is_kept
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_a_warning_is_made_of_a_class(body: str, is_safe: bool, tmp_path: Path) 
 def test_what_sets_something_is_not_safe(tmp_path: Path) -> None:
     body = "logging.addLevelName(5, 'a')\nlogger.setLevel(10)\nlogging.warning('a')\nreturn x"
     found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + forward(body)))]
-    sets = "what it sets is set by eager code alone"
+    sets = "what it sets is set only in eager mode"
     assert found == [sets, sets, None]
 
 

@@ -54,7 +54,7 @@ DECLINED = {
     f"{MASK}for i in mask.nonzero():\n    x = x + i\nreturn x": "the loop does more at each place",
     "for _ in range(3):\n    if x.norm() < 1:\n        break\n    x = x / 2\nreturn x": "ends a loop",
     "for _ in range(3):\n    if x.norm() < 1:\n        return x\n    x = x / 2\nreturn x": "ends a loop",
-    "for i in range(x.argmax().item()):\n    x = x + i\nreturn x": "how often a loop goes round",
+    "for i in range(x.argmax().item()):\n    x = x + i\nreturn x": "the number of iterations of a loop",
 }
 
 

@@ -128,22 +128,22 @@ DECLINED = {
     "a copied module, called twice at once": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nreturn y(y(x))",
-        "what a call of it gives",
+        "the result of a call of itself",
     ),
     "a copied module that is made there": (
         "",
         "y = copy.deepcopy(nn.Linear(8, 8))\nreturn y(x)",
-        "worked out there",
+        "computed there",
     ),
     "a copied module, called with a list": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nreturn y(*[x])",
-        "not written one by one",
+        "unpacked arguments",
     ),
     "a drawn branch": (
         "",
         "if random.random() > 0.5:\n    x = x + 1\nreturn x",
-        "it is the branch that has to be written anew",
+        "rewrite the branch instead",
     ),
     "a choice": ("", "return x * random.choice([1, 2])", "no draw of that kind"),
     "a layer": ("", "layer = nn.Linear(8, 8)\nreturn layer(x)", "drawn anew"),
