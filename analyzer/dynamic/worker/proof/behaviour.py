@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from types import FunctionType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import torch
@@ -99,6 +99,13 @@ class Behaviour:
         return any(bool(torch.isfinite(each).any()) for each in tensors if each.layout == torch.strided)
 
 
+GRADIENT_SCALE = -64.0
+"""The gradient of the loss: a backward of the user's own may ignore what it is given, or clamp it. A power of two changes
+no digit."""
+LARGE_GRADIENT_SCALE = 4096.0
+"""Another one: gradients of ordinary losses do not reach the bounds at which some code clamps them."""
+
+
 def behaviour(
     model: Any,
     function: Callable[..., Any],
@@ -109,13 +116,15 @@ def behaviour(
     *,
     gradients: bool = False,
     second: bool = False,
+    scale: float = GRADIENT_SCALE,
     counts: bool = True,
 ) -> Behaviour:
     """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
 
     `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
     are, or are computed from. With `gradients`, their gradients and those of parameters are compared, and with `second`
-    those of their squares. Calls of modules are counted where it `counts`: by a hook, which is not for compiled calls.
+    those of their squares; the loss is multiplied by `scale`. With `counts`, hooks count the calls of modules; compiled
+    calls do without.
     """
     seed_generators()
     before = _names(watched)
@@ -147,7 +156,7 @@ def behaviour(
                     finally:
                         set_after = surroundings()
             if gradients:
-                grads = _gradients(model, leaves, output, second=second)
+                grads = _gradients(model, leaves, output, scale, second=second)
         except Exception as raised:
             error = raised
     found, structure = flatten(output)
@@ -439,13 +448,8 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
         logging.Logger.isEnabledFor = known  # type: ignore[method-assign]
 
 
-GRADIENT_SCALE = -64.0
-"""The gradient of the loss: a backward of the user's own may ignore what it is given, or clamp it. A power of two changes
-no digit."""
-
-
 def _gradients(
-    model: Any, tensors: Sequence[torch.Tensor], output: Any, *, second: bool = False
+    model: Any, tensors: Sequence[torch.Tensor], output: Any, scale: float, *, second: bool = False
 ) -> dict[str, Any]:
     """The gradients of parameters and of the inputs that require them, and which gradients of outputs were written to;
     none where nothing is to be trained. With `second`, also the gradients of the sum of their squares."""
@@ -458,7 +462,7 @@ def _gradients(
         tensor.grad = None
     passed: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     try:
-        loss = loss_of(output)(output) * GRADIENT_SCALE
+        loss = loss_of(output)(output) * scale
         for number, each in enumerate(flatten(output)[0]):
             if isinstance(each, torch.Tensor) and each.grad_fn is not None:
                 each.register_hook(lambda given, number=number: passed.append((number, given, given.clone())))
@@ -528,22 +532,26 @@ SMALL = 1_000_000
 
 
 def _versions(model: Any) -> dict[str, tuple[int, int, Any]]:
-    """Which tensor each parameter is, how often it was written to, and some of its numbers: `.data` is written to
-    uncounted."""
+    """Which tensor each parameter is, how often it was written to, and a checksum: writes to `.data` are not counted."""
     known = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     return {name: _version(each) for name, each in known.items()}
 
 
 def _version(parameter: nn.Parameter) -> tuple[int, int, Any]:
-    numbers = parameter.detach().reshape(-1) if parameter.is_contiguous() else parameter.detach()[:1]
-    some = (
-        numbers[:: max(numbers.numel() // SAMPLED, 1)] if parameter.layout == torch.strided else numbers[:0]
-    )
-    return id(parameter), parameter._version, some.tolist()
+    tensor = parameter.detach()
+    has_bits = type(tensor) is torch.Tensor and tensor.layout == torch.strided and not tensor.is_meta
+    return id(parameter), parameter._version, _checksum(tensor) if has_bits else None
 
 
-SAMPLED = 50
-"""Numbers of each parameter of a large model that are looked at."""
+INTEGERS = MappingProxyType({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64})
+"""By the bytes of a number, the integers that have as many."""
+
+
+def _checksum(tensor: torch.Tensor) -> int:
+    """The sum of the bits of a tensor, read as integers. A call that writes to one row of a large table changes it."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return int(tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64))
 
 
 def _containers(model: Any) -> dict[str, Any]:

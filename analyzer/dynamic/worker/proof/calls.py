@@ -30,7 +30,14 @@ from tcready.dynamic.worker.proof.altered import (
     setting,
     weights_of,
 )
-from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour, of_outputs, of_types
+from tcready.dynamic.worker.proof.behaviour import (
+    GRADIENT_SCALE,
+    LARGE_GRADIENT_SCALE,
+    Behaviour,
+    behaviour,
+    of_outputs,
+    of_types,
+)
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.constructors import build_with
 from tcready.dynamic.worker.proof.kept import drained
@@ -329,6 +336,7 @@ def called(
             leaves=leaves,
             gradients=gradients,
             second=key.variation == SECOND_ORDER,
+            scale=LARGE_GRADIENT_SCALE if key.variation == WITH_GRADIENTS else GRADIENT_SCALE,
             counts=counts,
         )
         if key.variation in IN_FEW_DIGITS:

@@ -65,9 +65,7 @@ from tcready.dynamic.worker.proof.rounding import (
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
 from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.surroundings import (
-    environment_read,
-)
+from tcready.dynamic.worker.proof.surroundings import environment_read, left_otherwise, surroundings
 from tcready.dynamic.worker.proof.variations import (
     BUILT,
     BY_CHANCE,
@@ -151,6 +149,8 @@ class Trace:
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     building: Behaviour = field(default_factory=Behaviour)
     """What importing and building the model prints, and sets for the process."""
+    set_first: Behaviour = field(default_factory=Behaviour)
+    """What the first call sets for the process."""
     shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
     """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
     these calls did not take both sides of every test: a branch may decide on it."""
@@ -258,10 +258,11 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         if build.failure:
             return ProofResult(failure=build.failure)
         models = Models(context)
-        request = replace(request, **_what_is_read(context, request, sides))
+        request, set_first = _make_first_call(context, request, sides)
         trace = Trace(
             weights=weights_built(models, request),
             building=build.seen,
+            set_first=Behaviour(process=set_first),
             constants=request.constants,
             environment=request.environment,
             builds=request.builds,
@@ -348,9 +349,12 @@ def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[st
     return frozenset(name for key in one for name in restless(one[key], other[key]))
 
 
-def _first_call(context: Context, request: ProofRequest) -> None:
-    """A call before those that are compared, before and after a change: what names of Python modules hold is the same."""
+def _first_call(context: Context, request: ProofRequest) -> dict[str, Any]:
+    """Make a call before those that are compared, so that names of Python modules hold the same before and after a
+    change. Return the settings of the process that it leaves: a later call that sets the same changes nothing."""
+    before = surroundings()
     next(of_model(Models(context), request))[1]()
+    return left_otherwise(before, surroundings())
 
 
 NUMBERS = 5
@@ -359,10 +363,13 @@ STRINGS = 8
 """Strings that do."""
 
 
-def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict[str, Any]:
-    """What a first call reads: numbers in what changes, and environment variables; as fields of a request."""
+def _make_first_call(
+    context: Context, request: ProofRequest, sides: Sides
+) -> tuple[ProofRequest, dict[str, Any]]:
+    """Return the request with what a first call reads (numbers in what changes, environment variables), and the settings
+    of the process that the call leaves."""
     with environment_read() as names:
-        _first_call(context, request)
+        set_first = _first_call(context, request)
     sides.settle(counts=False, raised=False)
     read = (*sides.numbers, *numbers_of_callees(request.functions))
     found = [number for number in read if math.isfinite(number) and number not in (0.0, 1.0)]
@@ -371,7 +378,8 @@ def _what_is_read(context: Context, request: ProofRequest, sides: Sides) -> dict
     )
     watched = reached_modules({place.path for place in request.functions})
     builds = fitting_builds(context, watched, tuple(constants))
-    return {"constants": tuple(constants), "environment": tuple(names), "builds": builds}
+    request = replace(request, constants=tuple(constants), environment=tuple(names), builds=builds)
+    return request, set_first
 
 
 class _TooLongError(BaseException):
@@ -588,8 +596,11 @@ def _eager(
         seen = context.journal.observation
         return Trial(variant.name, seen, difference=text, differs="state"), None, models
     torch.set_num_threads(trace.threads)  # sums of weights were those of all threads
-    _first_call(context, request)
+    set_first = Behaviour(process=_first_call(context, request))
     sides.settle(counts=False, raised=False)
+    if found := difference(trace.set_first, set_first, trace.restless):
+        seen = context.journal.observation
+        return Trial(variant.name, seen, difference=f"{found[1]} (first call)", differs="state"), None, models
     begun: CalledBefore | None = None
     if variant.called_before:
         begun, models = CalledBefore(context), Models(context)

@@ -552,12 +552,12 @@ LARGER = "given, with larger numbers"
 """Floats of Python's are larger by one: a part of a small one, as of an epsilon, shows in no result."""
 
 
-def _next_member(leaf: Any) -> Any:
-    """The member of an enum behind this one, or the first; anything else as it is."""
+def _member_behind(leaf: Any, steps: int) -> Any:
+    """The member of an enum so many steps behind this one, from the first on after the last; anything else as it is."""
     if not isinstance(leaf, enum.Enum):
         return leaf
     members = [*type(leaf)]
-    return members[(members.index(leaf) + 1) % len(members)] if leaf in members else leaf
+    return members[(members.index(leaf) + steps) % len(members)] if leaf in members else leaf
 
 
 def map_plain(change: VaryOne, value: Any) -> Any:
@@ -602,7 +602,8 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         ),
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
         "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
-        "given, with other members of enums": _next_member,
+        "given, with the next members of enums": lambda leaf: _member_behind(leaf, 1),
+        "given, with the members of enums before": lambda leaf: _member_behind(leaf, -1),
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
         "given, with integers for floats": lambda leaf: math.ceil(leaf) if _is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
