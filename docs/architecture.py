@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.reports"}
 WORKER = "tcready.dynamic.worker"
-LISTED_ELSEWHERE = {"tcready.rules", "tcready.breaks"}
+LISTED_ELSEWHERE = {"tcready.rules"}
 """Packages whose files have pages of their own."""
 
 

@@ -19,7 +19,7 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from tcready import api, breaks, resolve, schema
-from tcready.breaks.page import Page
+from tcready.breaks import Page
 from tcready.cli import app
 from tcready.options import Declared, RunOptions
 from tcready.refactor.example import example
@@ -234,7 +234,7 @@ def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
     page_of = {gb_id: page.name for page in pages for gb_id in page.gb_ids}
     known = [".".join(map(str, version)) for version in versions.with_tables()]
     examples = sum(each.bad is not None for page in pages for each in page.breaks)
-    text = NOTICE.format(source="analyzer/breaks") + (
+    text = NOTICE.format(source="rules/break_pages") + (
         "# Types of graph breaks\n\n"
         "If a run shows a break that no rule predicts, the break still has a type: an id in PyTorch's registry. This "
         f"page lists all {len(names)} types of torch {', '.join(known)}. For each type, it links the page that says why "
@@ -260,13 +260,15 @@ def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
 def _break_page(page: Page) -> str:
     names = _registry()
     text = (
-        NOTICE.format(source=f"analyzer/breaks/{page.name.replace('-', '_')}.py")
+        NOTICE.format(source=f"rules/break_pages/{page.name}.md")
         + f"# {page.name}\n\n"
         + re.sub(r"^(## .*)\n(?=\S)", r"\1\n\n", page.page.strip(), flags=re.M)
         + "\n"
     )
     for each in page.breaks:
-        text += f"\n## {each.gb_id}: {_plain(names[each.gb_id])}\n\n{f'{each.what} {each.cure}'.strip()}\n\n"
+        text += (
+            f"\n## {each.gb_id}: {_plain(names[each.gb_id])}\n\n{f'{each.what} {each.remedy}'.strip()}\n\n"
+        )
         text += page.example(each.gb_id, lambda code: _code(code).rstrip("\n")) + "\n"
     if page.unshown:
         text += "\n## Without an example\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import run
 from tcready import breaks
-from tcready.breaks.page import NEWER, UNRAISED, Break, Page
+from tcready.breaks import Break, Page, Unshown
 from tcready.rules import load as rules
 from tcready.static import torch_tables as tables
 from tcready.static import versions
@@ -24,9 +24,11 @@ ON_PAGES = {gb_id for page in PAGES for gb_id in page.gb_ids}
 CLAIMS = [gb_id for rule in rules() for gb_id in rule.gb_ids]
 RUN_WITH = (2, 13)
 """The torch that the examples are run with."""
+NEWER = "Newer than torch 2.13, which runs the examples."
+UNRAISED = "Listed in the registry of torch 2.13, but not raised by any code there."
 HOW = (
-    "a type of break without advice: put it on a page of analyzer/breaks/, with an example (Break) or with the reason "
-    "why there is none (Unshown); if no rule claims it, list it in analyzer/static/tables/unclaimed.json, too"
+    "a type of break without advice: put it on a page of rules/break_pages/, with an example or with the reason "
+    "why there is none; if no rule claims it, list it in analyzer/static/tables/unclaimed.json, too"
 )
 
 
@@ -47,7 +49,7 @@ def test_page(page: Page) -> None:
     assert len(page.instead) > 30
     for each in page.breaks:
         assert each.what.endswith(".")
-        assert not each.cure or each.cure.endswith(".")
+        assert not each.remedy or each.remedy.endswith(".")
         assert (each.bad is None) == (each.good is None)
         assert each.bad is not None or each.gb_id in CLAIMS, f"{each.gb_id}: no example and no rule"
         assert each.good is None or "# BAD" not in each.good
@@ -68,14 +70,130 @@ def test_what_is_said_to_be_newer_is_newer() -> None:
             assert (each.reason == NEWER) == older.isdisjoint(each.gb_ids), page.name
 
 
-def test_two_pages_do_not_speak_of_one_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
-    from tcready.breaks import assertion, tensor_method
-
-    monkeypatch.setattr(assertion, "PAGE", dataclasses.replace(tensor_method.PAGE, name="assertion"))
+def test_two_pages_do_not_speak_of_one_type(tmp_path: Path) -> None:
+    text = (Path(__file__).parent.parent / "rules" / "break_pages" / "tensor-method.md").read_text("utf-8")
+    for name in ("assertion", "tensor-method"):
+        (tmp_path / f"{name}.md").write_text(text, "utf-8")
     with pytest.raises(ValueError, match=r"GB\d{4} is on two pages: assertion and tensor-method"):
-        breaks.load()
+        breaks.read_pages(tmp_path)
+
+
+TEXT = """\
+# A call that Dynamo does not trace.
+
+**Findings:** `recompile`, `ranks-differ`
+
+## Why it hurts torch.compile
+
+The graph
+ends.
+
+It is `slow`.
+
+## Use instead
+
+Another call.
+
+## GB0001
+
+The code calls
+`f`.
+
+**Remedy:** Call `g`.
+
+**Inputs:** `(1,)`
+
+**Inputs of the good program:** `(2,)`
+
+**Settings:** `trace_numpy=False`
+
+**Compiled with:** `fullgraph=True`
+
+**Bad:**
+
+```python
+## a comment
+
+f()  # BAD
+```
+
+**Good:**
+
+```python
+g()
+```
+
+## GB0002
+
+The code calls `h`.
+
+## Without an example
+
+None was found.
+
+**Types:** GB0003,
+GB0004
+
+Newer.
+
+**Types:** GB0005
+"""
+
+
+def test_every_part_of_a_page_is_read() -> None:
+    page = (
+        "A call that Dynamo does not trace.\n\n## Why it hurts torch.compile\nThe graph\nends.\n\nIt is `slow`.\n\n"
+        "## Use instead\nAnother call.\n"
+    )
+    shown = Break(
+        "GB0001",
+        "The code calls `f`.",
+        remedy="Call `g`.",
+        bad="\n## a comment\n\nf()  # BAD\n",
+        good="\ng()\n",
+        inputs="(1,)",
+        good_inputs="(2,)",
+        config="trace_numpy=False",
+        fullgraph=True,
+    )
+    unshown = (Unshown("None was found.", ("GB0003", "GB0004")), Unshown("Newer.", ("GB0005",)))
+    found = breaks.read_page("some", TEXT)
+    expected = (shown, Break("GB0002", "The code calls `h`."))
+    assert found == Page("some", page, expected, unshown, ("recompile", "ranks-differ"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("# A call", "A call", "line 1: expected a title, found the paragraph: A call that"),
+        ("**Findings:**", "**Finding:**", "line 3: expected the field 'Findings', a list"),
+        ("## Use instead", "## Instead", "line 12: expected the section 'Use instead': Instead"),
+        ("## GB0002", "## GB2", "line 45: unknown or misplaced heading: GB2"),
+        ("## GB0002", "### GB0002", "line 45: unknown block: ### GB0002"),
+        ("## Without an example", "## Without", "line 49: unknown or misplaced heading: Without"),
+        (
+            "\nNewer.\n\n**Types:** GB0005\n",
+            "\n## GB0006\n\nA sentence.\n",
+            "line 56: unknown or misplaced heading",
+        ),
+        ("The code calls\n`f`.\n\n", "", "line 18: expected a sentence before the fields"),
+        ("**Remedy:**", "**Cure:**", "line 21: unknown or repeated field 'Cure'"),
+        ("**Inputs of the good program:**", "**Inputs:**", "line 25: unknown or repeated field 'Inputs'"),
+        ("**Remedy:** Call", "Call", "line 21: expected a field, as `**Remedy:** ...`: Call `g`."),
+        ("`(1,)`", "(1,)", "line 23: the field 'Inputs' cannot have this value"),
+        ("`fullgraph=True`", "`fullgraph=1`", "line 29: the field 'Compiled with' cannot have this value"),
+        ("**Bad:**\n", "**Bad:** this\n", "line 31: the field 'Bad' cannot have this value"),
+        ("**Bad:**\n\n", "", "line 31: expected a heading, found the program: ## a comment"),
+        ("```python\ng", "```\ng", "line 41: unknown block: ```"),
+        ("g()\n```", "g()", "line 41: unknown block: ```python"),
+        ("GB0003,", "GB3,", "line 53: expected the field 'Types', a list"),
+        ("**Types:** GB0005\n", "", "line 58: expected a paragraph, found the end"),
+    ],
+)
+def test_a_mistake_in_a_page_is_named_with_its_line(old: str, new: str, problem: str) -> None:
+    assert old in TEXT
+    with pytest.raises(ValueError, match=re.escape(f"some.md, {problem}")):
+        breaks.read_page("some", TEXT.replace(old, new, 1))
 
 
 # the examples, under Dynamo

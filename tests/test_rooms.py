@@ -32,7 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "quantities": frozenset(),
     "bench": frozenset({"schema", "quantities"}),
     "rules": frozenset({"schema", "static"}),
-    "breaks": frozenset({"schema"}),
+    "breaks": frozenset({"schema", "rules"}),
     "refactor": frozenset({"schema", "edits", "static"}),
     "reports": frozenset({"schema", "target", "quantities"}),
     "keywords": frozenset({"schema"}),
