@@ -76,7 +76,7 @@ LAYERS = {
         "engine.entries",
         "engine.interpreter",
     ),
-    "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet", "classes"),
+    "places": ("concrete", "graph", "rule_page", "rule", "settings", "break_effect", "unmet", "classes"),
     "judge": ("cases", "compile_calls", "analyse", "judge", "noqa", "tree"),
     "driver": ("rule_texts", "cache", "examine", "driver", "session"),
 }
