@@ -157,6 +157,5 @@ def _suggesting(likely: Path | None) -> AbstractContextManager[Suggest]:
 def rule_set() -> RuleSet:
     from tcready.static.driver import RuleSet
 
-    engine = ("tcready.static.engine", "tcready.static.engine.models")
-    packages = ("tcready", "tcready.schema", "tcready.static", *engine, "tcready.rules", "tcready.refactor")
+    packages = ("tcready", "tcready.schema", "tcready.static.*", "tcready.rules.*", "tcready.refactor")
     return RuleSet(load_rules, tool, _suggest, _suggesting, packages)

@@ -198,7 +198,7 @@ def _called(value: Callable[..., Any]) -> str:
 @dataclass(frozen=True)
 class _Read:
     result: StaticResult
-    rules: tuple[RuleText, ...]
+    rules: Mapping[str, RuleText]
     tool: Tool
     warnings: tuple[str, ...]
 

@@ -25,7 +25,8 @@ from sample_runner import bad_lines, source_of
 from tcready.options import ReadOptions
 from tcready.schema.words import BREAKING
 from tcready.static.engine.facts import extent
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Rule
+from tcready.static.rule_page import Sample
 from tcready.static.versions import FOLDER, Version, with_tables
 
 CLAIMS = FOLDER / "claims.json"

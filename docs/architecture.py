@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.reports"}
 WORKER = "tcready.dynamic.worker"
-LISTED_ELSEWHERE = {"tcready.rules"}
-"""Packages whose files have pages of their own."""
+LISTED_ELSEWHERE = {"rules"}
+"""Components whose files have pages of their own."""
 
 
 def find_modules() -> dict[str, Path]:
@@ -96,7 +96,7 @@ def _describe_package(package: str, modules: Mapping[str, Path]) -> str:
     files = [
         name for name in modules if name.rpartition(".")[0] == package and modules[name].stem != "__init__"
     ]
-    if not files or package in LISTED_ELSEWHERE:
+    if not files or component_of(package) in LISTED_ELSEWHERE:
         return text
     text += "\n| file | |\n|---|---|\n"
     for name in files:

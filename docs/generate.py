@@ -29,7 +29,8 @@ from tcready.schema.proof import FixResult
 from tcready.schema.report import Report
 from tcready.schema.words import SCHEMA_VERSION
 from tcready.static import torch_tables, versions
-from tcready.static.rule import Rule, Sample
+from tcready.static.rule import Rule
+from tcready.static.rule_page import Sample
 from tcready.static.versions import version_of
 
 DOCS = Path(__file__).resolve().parent
@@ -115,7 +116,7 @@ def _rule_page(rule: Rule) -> str:
             "yes, if it can rewrite the surrounding code" if rule.rewrite else "no",
         ),
     ]
-    source = f"rules/{rule.name.replace('-', '_')}.py"
+    source = f"{rule.module.removeprefix('tcready.').replace('.', '/')}.md or .py"
     return (
         NOTICE.format(source=source)
         + f"# {rule.code}: {rule.name}\n\n"

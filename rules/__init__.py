@@ -1,13 +1,14 @@
-"""The rules, one hazard a file: `load()` finds them by walking this folder.
+"""The rules, one hazard each: `load()` finds them by walking the folders, one for each family of codes.
 
-A file that holds `RULE` is a rule. Files that start with an underscore are shared helpers; no rule imports another
-rule.
+A rule is a module that holds `RULE`, and a Markdown file beside it with its page and samples. Files that start with an
+underscore are shared helpers; no rule imports another rule.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable, Iterator
 
 from tcready.static.rule import Rule
 
@@ -15,11 +16,19 @@ from tcready.static.rule import Rule
 def load() -> tuple[Rule, ...]:
     """Every rule, by code. Raises ValueError if two files claim one code."""
     found: dict[str, Rule] = {}
-    for entry in pkgutil.iter_modules(__path__):
-        if entry.name.startswith("_"):
-            continue
-        rule: Rule = importlib.import_module(f"{__name__}.{entry.name}").RULE
+    for name in _find_modules(__path__, __name__):
+        rule: Rule = importlib.import_module(name).RULE
         if rule.code in found:
-            raise ValueError(f"{entry.name}: {rule.code} is already the code of {found[rule.code].name}")
+            raise ValueError(f"{name}: {rule.code} is already the code of {found[rule.code].name}")
         found[rule.code] = rule
     return tuple(found[code] for code in sorted(found))
+
+
+def _find_modules(path: Iterable[str], package: str) -> Iterator[str]:
+    """The modules in the folders of a package and in those below them, without helpers."""
+    for entry in pkgutil.iter_modules(path):
+        name = f"{package}.{entry.name}"
+        if entry.ispkg:
+            yield from _find_modules(importlib.import_module(name).__path__, name)
+        elif not entry.name.startswith("_"):
+            yield name

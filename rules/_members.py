@@ -1,22 +1,8 @@
-"""What two rules say of a member of an enum, and the enums of their samples."""
+"""What two rules say of a member of an enum."""
 
 from tcready.schema.words import Effect
 from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
 from tcready.static.rule import Claim
-
-KINDS = """
-import enum
-
-
-class Kind(enum.IntEnum):
-    NONE = 0
-    WORD = 1
-
-
-class Mode(str, enum.Enum):
-    SUM = "sum"
-    MEAN = "mean"
-"""
 
 
 def claimed(fact: OfMember, message: str, broken: Effect) -> Claim:

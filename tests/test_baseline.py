@@ -335,7 +335,7 @@ def _seen(text: str, *lines: int, slug: str = "Unsupported: thing") -> Report:
         break_sites=tuple(dataclasses.replace(site, line=line) for line in lines),
     )
     source = SourceText("net.py", "0" * 64, text)
-    return merge(StaticResult((), (), (source,), (), (), {}), [run], (), Tool("tcready", "0"))
+    return merge(StaticResult((), (), (source,), (), (), {}), [run], {}, Tool("tcready", "0"))
 
 
 def test_what_a_run_in_training_showed_is_kept_by_a_run_in_inference(project: Path) -> None:

@@ -27,7 +27,7 @@ def seen(name: str) -> Observation:
 
 
 def merged(name: str) -> Report:
-    return merge.merge(STATIC, [seen(name)], (), Tool("tcready", "0"))
+    return merge.merge(STATIC, [seen(name)], {}, Tool("tcready", "0"))
 
 
 def test_the_records_are_of_a_gpu_and_of_each_kind_of_model() -> None:
@@ -165,7 +165,7 @@ def test_a_bench_of_a_gpu_is_shown_as_it_was_measured(path: Path) -> None:
     assert bench is not None
     gpu = "NVIDIA H100 80GB HBM3" if path in H100_BENCHES else "NVIDIA H200"
     assert dict(bench.stack)["gpu"] == gpu
-    report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
+    report = merge.merge(STATIC, [recorded], {}, Tool("tcready", "0"))
     for form in ("text", "html", "markdown", "json"):
         assert gpu in reports.render(report, form)
     for case in bench.cases:
@@ -204,7 +204,7 @@ def test_a_record_over_nccl_in_every_format(path: Path) -> None:
     assert recorded.environment["gpu"] == "NVIDIA H200"
     assert recorded.parallel is not None
     assert [rank.rank for rank in recorded.parallel.ranks] == [0, 1]
-    report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
+    report = merge.merge(STATIC, [recorded], {}, Tool("tcready", "0"))
     for form in sorted(reports.FORMATS):
         text = reports.render(report, form)
         if form in ("text", "html", "json"):
@@ -256,5 +256,5 @@ def test_a_rank_that_dies_or_hangs_over_nccl_fails_its_stage(name: str, detail: 
     failed = [stage for stage in recorded.stages if stage.state == "fail"]
     assert [stage.stage for stage in failed] == ["eager"]
     assert detail in failed[0].detail
-    report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
+    report = merge.merge(STATIC, [recorded], {}, Tool("tcready", "0"))
     assert report.targets[0].verdict not in ("ready", "ready_by_region")

@@ -57,10 +57,10 @@ def helper(x):
 PATH = "model.py"
 FORWARD = 6
 BOTH: tuple[Mode, Mode] = ("infer", "train")
-RULES = (
-    RuleText("TCR101", "data-dependent-if", "s", "w", "i", None, None),
-    RuleText("TCR401", "unused", "s", "w", "i", None, None),
-)
+RULES = {
+    "TCR101": RuleText("TCR101", "data-dependent-if", "s", "w", "i", None, None),
+    "TCR401": RuleText("TCR401", "unused", "s", "w", "i", None, None),
+}
 
 
 def finding(line: int = 7, **change: Any) -> Finding:
@@ -517,7 +517,7 @@ def test_findings_come_in_order_and_only_their_rules_with_them() -> None:
 
 
 def test_what_only_a_run_shows_carries_the_advice_on_its_type() -> None:
-    about = {"GB0170": RuleText("GB0170", "n", "s", "why", "instead", None, None), "GB0007": RULES[1]}
+    about = {"GB0170": RuleText("GB0170", "n", "s", "why", "instead", None, None), "GB0007": RULES["TCR401"]}
     seen = observation(
         break_sites=(site(8), site(9, gb_id="GB9999", gb_ids=("GB0007",)), site(10, gb_id=None))
     )

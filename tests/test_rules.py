@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from sample_runner import bad_lines, cause_lines, eager, following_lines, run, s
 from tcready.options import ReadOptions
 from tcready.schema.static import Finding
 from tcready.schema.words import Level
-from tcready.static.rule import Rule, Sample
+from tcready.static.rule import Rule
+from tcready.static.rule_page import Sample
 from version_samples import OF_GENERATORS, shown_by
 
 if TYPE_CHECKING:
@@ -27,6 +29,14 @@ FAMILIES = {
     "5": {"recompile"},
     "6": {"sync", "cudagraph_skip", "slow"},
 }
+FOLDERS = {
+    "1": "control_flow",
+    "2": "values",
+    "3": "side_effects",
+    "4": "extensions",
+    "5": "recompilation",
+}
+"""The folder of a rule, by the digit of its family."""
 
 
 def cases(kind: str) -> list[object]:
@@ -73,8 +83,16 @@ def test_page(rule: Rule) -> None:
 
 def test_names_are_unique_and_files_are_named_after_them() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
-    files = {path.stem for path in (Path(__file__).parent.parent / "rules").glob("[!_]*.py")}
-    assert files == {rule.name.replace("-", "_") for rule in RULES}
+    expected = {f"{FOLDERS[rule.code[3]]}/{rule.name.replace('-', '_')}" for rule in RULES}
+    folder = Path(__file__).parent.parent / "rules"
+    for kind in ("py", "md"):
+        files = [path for path in folder.rglob(f"*.{kind}") if not path.name.startswith("_")]
+        assert {path.relative_to(folder).with_suffix("").as_posix() for path in files} == expected
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_module_has_the_summary_of_the_page(rule: Rule) -> None:
+    assert sys.modules[rule.module].__doc__ == rule.summary
 
 
 @pytest.mark.dynamo

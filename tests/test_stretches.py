@@ -170,7 +170,7 @@ def test_two_statements_with_some_work() -> None:
 
 def test_a_report_holds_them_last_and_its_json_comes_back() -> None:
     result = StaticResult((), (), (SourceText(PATH, "0" * 64, forward(BODY)),), (), (), {})
-    report = merge(result, [seen(site(10))], (), Tool("tcready", "0"))
+    report = merge(result, [seen(site(10))], {}, Tool("tcready", "0"))
     [target] = report.targets
     assert target.verdict == "not_ready"
     assert [each.kind for each in target.regions] == ["lines", "lines"]

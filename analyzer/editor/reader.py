@@ -21,6 +21,7 @@ from tcready.schema.static import Finding, SourceText, StaticTarget
 from tcready.schema.words import TcreadyError
 from tcready.static.driver import Question, RuleSet
 from tcready.static.patterns import is_excluded
+from tcready.static.rule_texts import RuleTexts
 from tcready.static.session import Session
 from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, holds
@@ -129,7 +130,7 @@ class Reader:
         self._root = root
         self._settings_at = settings_at
         self._rules = rules
-        self._texts = tuple(rule.text() for rule in rules.load())
+        self._texts = RuleTexts((rule.code for rule in rules.load()), rules.load)
         self._asked: _Asked | None = None
         self._last: tuple[Stamp, LastRun | None] = None, None
         self._seen: set[Unit] = set()

@@ -43,7 +43,7 @@ def combined(
         hidden=_claims(finding for report in given for finding in report.silenced),
     )
     rules = {rule.code: rule for report in given for rule in report.rules}
-    merged = merge(static, _runs(given, runs), tuple(rules.values()), given[0].tool, advice)
+    merged = merge(static, _runs(given, runs), rules, given[0].tool, advice)
     checkouts = {report.checkout for report in given if report.checkout is not None}
     known = {target.target for target in merged.targets}
     older = {t.target: t for report in given if not report.predicted for t in report.targets}

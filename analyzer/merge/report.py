@@ -32,7 +32,7 @@ from tcready.schema.words import Mode
 def merge(
     static: StaticResult,
     observations: Sequence[Observation],
-    rules: Sequence[RuleText],
+    rules: Mapping[str, RuleText],
     tool: Tool,
     advice: Mapping[str, RuleText] = MappingProxyType({}),
 ) -> Report:
@@ -41,8 +41,8 @@ def merge(
     Findings are sorted by place; targets that ran come first, in the order given, then those that only the
     source speaks of. `static.sources` should hold the sources of observed files too, if they are to be
     shown; a run-only finding spans its source line if the source is there, one character if not.
-    The report's `rules` keep those that a finding names, and of `advice`, by id of the type of break or by the name of
-    what has none, what speaks of what only a run showed.
+    `rules` are texts by code, and the report keeps those that a finding names; of `advice`, by id of the type of break or
+    by the name of what has none, it keeps what speaks of what only a run showed.
     """
     code = Code({source.path: source.text for source in static.sources})
     modes: dict[str, set[Mode]] = defaultdict(set)
@@ -79,13 +79,14 @@ def merge(
     findings = tuple(finding for finding in known if key_of(finding) not in hidden)
     silenced = tuple(finding for finding in known if key_of(finding) in hidden)
     named = {code for finding in findings for code in (finding.rule, finding.advice)}
-    texts = {text.code: text for text in (*rules, *advice.values())}
-    on_breaks = advice.keys() - {rule.code for rule in rules}
+    texts = {code: rules[code] for code in rules if code in named}
+    texts |= {text.code: text for text in advice.values() if text.code in named}
+    on_breaks = advice.keys() - rules.keys()
     return Report(
         tool=tool,
         findings=findings,
         targets=reports_of(static.targets, runs, known, code),
-        rules=tuple(text for code, text in texts.items() if code in named - on_breaks),
+        rules=tuple(text for code, text in texts.items() if code not in on_breaks),
         sources=static.sources,
         skipped=static.skipped,
         warnings=(
@@ -99,21 +100,21 @@ def merge(
         silenced=silenced,
         unused=static.unused,
         static_warnings=static.warnings,
-        advice=tuple(text for code, text in texts.items() if code in named & on_breaks),
+        advice=tuple(text for code, text in texts.items() if code in on_breaks),
     )
 
 
 def _unused(
     unused: Iterable[Noqa],
     seen: Iterable[Finding],
-    rules: Sequence[RuleText],
+    rules: Iterable[str],
     cells: Mapping[str, tuple[Cell, ...]],
 ) -> Iterator[str]:
     """What to say of each `# noqa` that hides nothing; not if a run saw what no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
     for noqa in unused:
         if (noqa.path, noqa.line) not in surprising:
-            known = any(rule.code.startswith(noqa.code) for rule in rules)
+            known = any(code.startswith(noqa.code) for code in rules)
             why = "" if known else ": there is no such rule"
             within = place_in(cells.get(noqa.path, ()), noqa.line)
             place = f"{path_in(noqa.path, within)}:{within.line}" if within else f"{noqa.path}:{noqa.line}"

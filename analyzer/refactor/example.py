@@ -11,7 +11,8 @@ from pathlib import Path
 from tcready.edits import applied
 from tcready.refactor.suggest import Proposal, proposals
 from tcready.static.concrete import Concrete
-from tcready.static.rule import PRELUDE, Rule, Sample
+from tcready.static.rule import PRELUDE, Rule
+from tcready.static.rule_page import Sample
 from tcready.static.source import Source
 
 NAME = "sample.py"

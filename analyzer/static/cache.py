@@ -94,8 +94,8 @@ class Ground:
 def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
     """All that results depend on apart from the units and the files, in one digest.
 
-    `packages` are the packages whose code judges. Of the options only `exclude` is left out: it decides which units
-    there are.
+    `packages` are the packages whose code judges; `a.b.*` is a package with all that is below it. Of the options only
+    `exclude` is left out: it decides which units there are.
     """
     search_path = options.search_path or locate.default_search_path(options.root)
     decisive = dataclasses.replace(options, search_path=search_path, exclude=())
@@ -108,16 +108,29 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
 
 
 def _code_of(package: str) -> list[tuple[str, int, int]]:
-    """The Python files and tables of a package, or a module, with times and sizes: any may change in an editable
-    install."""
-    spec = importlib.util.find_spec(package)
+    """The Python files, tables and pages of a package, or a module, with times and sizes: any may change in an
+    editable install."""
+    spec = importlib.util.find_spec(package.removesuffix(".*"))
     if spec is None or spec.origin is None:
         return []
     files = [spec.origin]
     if spec.submodule_search_locations:
-        with os.scandir(os.path.dirname(spec.origin)) as entries:
-            files = [entry.path for entry in entries if entry.name.endswith((".py", ".json"))]
+        files = []
+        for folder, below, names in os.walk(os.path.dirname(spec.origin)):
+            files += [os.path.join(folder, name) for name in names if name.endswith((".py", ".json", ".md"))]
+            below[:] = [name for name in below if name != "__pycache__"] if package.endswith(".*") else []
     return sorted((path, (found := os.stat(path)).st_mtime_ns, found.st_size) for path in files)
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report needs beside the parts."""
+
+    codes: tuple[str, ...]
+    """Of all rules."""
+    texts: tuple[RuleText, ...]
+    """Of the rules that found something so far."""
+    tool: Tool
 
 
 class Cache:
@@ -128,16 +141,16 @@ class Cache:
         self._key = key
         self._disk = disk
 
-    def about(self) -> tuple[tuple[RuleText, ...], Tool] | None:
-        """The texts of the rules and tcready's version, None if they are not kept."""
+    def about(self) -> About | None:
+        """The codes and texts of rules and tcready's version, None if they are not kept."""
         entry = self._read("about")
         try:
-            return (_rules(entry["rules"]), from_json(Tool, entry["tool"])) if entry else None
+            return from_json(About, entry["about"]) if entry else None
         except (TcreadyError, LookupError, TypeError):
             return None
 
-    def keep_about(self, rules: Sequence[RuleText], tool: Tool) -> None:
-        self._write("about", {"rules": as_json(rules), "tool": as_json(tool)})
+    def keep_about(self, about: About) -> None:
+        self._write("about", {"about": as_json(about)})
 
     def part(self, unit: Unit) -> Part | None:
         """What was found in a unit, None if that is not kept or holds no longer."""
@@ -261,10 +274,6 @@ def _prune(top: Path) -> None:
         if position >= KEPT or used < oldest:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-
-
-def _rules(texts: Iterable[Any]) -> tuple[RuleText, ...]:
-    return tuple(from_json(RuleText, text) for text in texts)
 
 
 def _question(unit: Unit) -> str:

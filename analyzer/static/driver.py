@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +21,11 @@ from tcready.schema.progress import Progress
 from tcready.schema.report import Tool
 from tcready.schema.static import RuleText, Skipped, StaticResult
 from tcready.schema.words import TcreadyError
-from tcready.static.cache import Cache, cache_key
+from tcready.static.cache import About, Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring
 from tcready.static.process import SHARED
+from tcready.static.rule_texts import RuleTexts
 from tcready.static.units import Unit, units
 from tcready.target import Target
 
@@ -58,7 +59,8 @@ class RuleSet:
     """What suggests the same in a process of its own, which loads what that takes before anything is read: given a file
     that will be read, if one is known."""
     packages: tuple[str, ...] = ()
-    """Packages whose code decides results: a change there makes every cache entry void."""
+    """Packages whose code decides results: a change there makes every cache entry void. `a.b.*` is a package with all
+    that is below it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class ReadResult:
     """What the sources say, the rules that were applied, and who applied them."""
 
     result: StaticResult
-    rules: tuple[RuleText, ...]
+    rules: Mapping[str, RuleText]
+    """By code. The text of a rule that found nothing is read when it is asked for."""
     tool: Tool
     missing: tuple[str, ...] = ()
     """Targets, of several, that are not there, as they were named: each is in `result.skipped`, too."""
@@ -94,11 +97,9 @@ def read(
     key = cache_key(options, rules.packages) if cache else None
     kept = _open_cache(options, key)
     known = kept.about() if kept is not None else None
-    if known is None:
-        known = tuple(rule.text() for rule in rules.load()), rules.tool()
-        if kept is not None:
-            kept.keep_about(*known)
-    asked = Question(*known, report, options.root)
+    about = known or About(tuple(rule.code for rule in rules.load()), (), rules.tool())
+    texts = RuleTexts(about.codes, rules.load, about.texts)
+    asked = Question(texts, about.tool, report, options.root)
     wanted, missing = _wanted(targets, options)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
     unknown = [unit for unit, part in found.items() if part is None]
@@ -112,6 +113,12 @@ def read(
     if missing and not read:
         raise next(iter(missing.values()))
     found_there = asked.result(read)
+    if kept is not None:
+        named = {finding.rule for finding in (*found_there.result.findings, *found_there.result.hidden)}
+        named |= {text.code for text in about.texts}
+        needed = tuple(texts[code] for code in texts if code in named)
+        if known is None or len(needed) > len(about.texts):
+            kept.keep_about(replace(about, texts=needed))
     skipped = (Skipped(target, _why_missing(target, error)) for target, error in missing.items())
     return replace(
         found_there,
@@ -152,9 +159,9 @@ class _Told:
 class Question:
     """What is asked of the parts, worked out before anything is read: Raises TcreadyError for a code of no rule."""
 
-    def __init__(self, texts: tuple[RuleText, ...], tool: Tool, report: ReportOptions, root: Path) -> None:
+    def __init__(self, texts: Mapping[str, RuleText], tool: Tool, report: ReportOptions, root: Path) -> None:
         self._texts, self._tool = texts, tool
-        self._there = [rule.code for rule in texts]
+        self._there = list(texts)
         self._select, self._ignore = codes(report.select, self._there), codes(report.ignore, self._there)
         self._ignored = ignoring(report, self._there, root)
 

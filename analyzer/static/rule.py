@@ -1,7 +1,7 @@
-"""The Rule type: one hazard, its page, its samples and its claim.
+"""The Rule type: one hazard, its claim, its page and its samples.
 
-A rule file in `rules/` holds a docstring (its page) and `RULE = Rule(...)`. The page's first line is the
-summary; then the sections `## What it does`, `## Why it hurts torch.compile`, `## Use instead`, `## Limits`.
+A rule is two files in a folder of `rules/`: a module with `RULE = Rule(...)`, and beside it the Markdown file with the
+page and the samples (`rule_page.py` describes it).
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from tcready.schema.static import RuleText
 from tcready.schema.words import Confidence, Effect, Level
 from tcready.static.engine.facts import Fact
+from tcready.static.rule_page import RulePage, Sample, read_page
 from tcready.static.source import Source
-from tcready.static.versions import Version
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
 """Stands above every sample's source when it is linted and when it is run."""
@@ -80,29 +81,6 @@ class Declined:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A model that shows a hazard (BAD) or its cure (GOOD), run under Dynamo by the tests.
-
-    `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in
-    the comment `# BAD`, a line that breaks only because another did in `# FOLLOWS`, and the break that a claim follows
-    from in `# CAUSE`. `inputs` is the
-    expression of the argument tuple; `again` that of a second call, for a claim that needs other values or
-    lengths.
-    """
-
-    source: str
-    inputs: str = "(torch.randn(4, 8),)"
-    again: str | None = None
-    setup: str = ""
-    """Statements run before the model is built, after the prelude (a file to write, an op to register)."""
-    torch: Version | None = None
-    """The version that shows what the markers say, if the pinned one does not; `fixtures/constructs/shown.json` has the
-    record."""
-    raises: str = ""
-    """What Dynamo's error says, as a regular expression, if the compiled model raises one and eager code does not."""
-
-
-@dataclass(frozen=True)
 class Rule:
     """What a rule looks at, and what it claims."""
 
@@ -114,9 +92,8 @@ class Rule:
     facts: tuple[type[Fact], ...]
     check: Callable[[Any], Claim | Iterable[Claim] | None] = field(compare=False)
     """Called with every fact whose type is in `facts`."""
-    page: str
-    bad: tuple[Sample, ...]
-    good: tuple[Sample, ...]
+    module: str
+    """The rule's module, as its `__name__` has it. The Markdown file beside it is read when it is first needed."""
     incidental: bool = False
     """Says something rather than computes something (printing, logging, warnings): if configuration decides
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
@@ -136,6 +113,23 @@ class Rule:
     """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
+
+    @cached_property
+    def _file(self) -> RulePage:
+        return read_page(self.module)
+
+    @property
+    def page(self) -> str:
+        """The summary and the sections on the hazard."""
+        return self._file.text
+
+    @property
+    def bad(self) -> tuple[Sample, ...]:
+        return self._file.bad
+
+    @property
+    def good(self) -> tuple[Sample, ...]:
+        return self._file.good
 
     @property
     def summary(self) -> str:

@@ -20,6 +20,7 @@ from tcready.static.driver import Question, ReadResult, RuleSet
 from tcready.static.examine import Edited, Left, examine
 from tcready.static.index import Library
 from tcready.static.parts import Part
+from tcready.static.rule_texts import RuleTexts
 from tcready.static.source import encoded
 from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, units
@@ -45,7 +46,7 @@ class Session:
         self._options = options
         self._suggest = rules.suggest
         self._rules = rules.load()
-        self._texts = tuple(rule.text() for rule in self._rules)
+        self._texts = RuleTexts((rule.code for rule in self._rules), rules.load)
         self._tool = rules.tool()
         self._library = Library(edited=True)
         self._known: dict[Unit, _Known] = {}

@@ -28,7 +28,7 @@ from tcready.sweeping.task import Task
 from tcready.target import Target
 
 FORMAT = 1
-OWN_CODE = (".py", ".json", ".pyz")
+OWN_CODE = (".py", ".json", ".md", ".pyz")
 _ASK = """\
 import sys
 if sys.path[:1] == [""]:

@@ -55,4 +55,4 @@ def observe_target(
 
 def report_of(seen: Observation) -> Report:
     """The report of a run alone: no source was read."""
-    return merge(StaticResult((), (), (), (), (), {}), (seen,), (), Tool("tcready", "0"))
+    return merge(StaticResult((), (), (), (), (), {}), (seen,), {}, Tool("tcready", "0"))

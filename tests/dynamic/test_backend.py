@@ -175,7 +175,7 @@ def test_what_only_inductor_refuses_fails_the_stage_with_the_reason(
     assert "\n" not in found.detail
     assert "expected size" in found.detail
     nothing = StaticResult((), (), (), (), (), {})
-    target = merge(nothing, [seen], (), Tool("tcready", "test")).targets[0]
+    target = merge(nothing, [seen], {}, Tool("tcready", "test")).targets[0]
     assert target.verdict != "ready"
     assert "backend failed" in target.verdict_reason
 
@@ -243,7 +243,7 @@ def test_the_reports_show_it() -> None:
         Stage("backend", "pass", "cold 4.5 s"),
     )
     seen = Observation("model.py::Model", None, "infer", stages, {}, backend=backend)
-    report = merge(StaticResult((), (), (), (), (), {}), [seen], (), Tool("tcready", "test"))
+    report = merge(StaticResult((), (), (), (), (), {}), [seen], {}, Tool("tcready", "test"))
     shown = text.render(report)
     assert "compiled in 4.5 s, 0.2 s with a warm cache, 1 cache hit, 3 kernels, 2 extern calls" in shown
     assert "eager fallbacks: aten.cumprod x2" in " ".join(shown.split())

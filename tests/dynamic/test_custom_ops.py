@@ -158,7 +158,7 @@ def states(found: CustomOp) -> dict[str, str]:
 
 def report(seen: Observation) -> Report:
     nothing = StaticResult((), (), (), (), (), {})
-    return merge(nothing, [seen], (), Tool("tcready", "test"))
+    return merge(nothing, [seen], {}, Tool("tcready", "test"))
 
 
 @pytest.fixture(scope="module")

@@ -252,7 +252,7 @@ def counts(seen: Observation, varied: str) -> dict[str, int]:
 
 
 def report(*seen: Observation, findings: tuple[Finding, ...] = ()) -> Report:
-    return merge(StaticResult(findings, (), (), (), (), {}), seen, (), Tool("tcready", "0"))
+    return merge(StaticResult(findings, (), (), (), (), {}), seen, {}, Tool("tcready", "0"))
 
 
 @pytest.mark.pinned

@@ -585,7 +585,7 @@ def observed(mode: Mode, *sites: BreakSite, capture: StageState = "pass") -> Obs
 
 def found(*runs: Observation) -> Finding:
     static = StaticResult((), (), (), (), (), {})
-    (finding,) = merge(static, runs, (), Tool("tcready", "0")).findings
+    (finding,) = merge(static, runs, {}, Tool("tcready", "0")).findings
     return finding
 
 

@@ -366,8 +366,12 @@ def test_what_is_nested_deeper_than_the_stack_is_declined(tmp_path: Path) -> Non
 def _reasons() -> dict[str, re.Pattern[str]]:
     """Where each reason of a rule stands, and what it reads like: what is filled in is anything."""
     found = {}
-    for path in sorted(Path(str(tcready.rules.__file__)).parent.glob("*.py")):
-        module = importlib.import_module(f"tcready.rules.{path.stem}") if path.stem != "__init__" else None
+    folder = Path(str(tcready.rules.__file__)).parent
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        module = (
+            importlib.import_module(f"tcready.rules.{'.'.join(parts)}") if path.stem != "__init__" else None
+        )
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "Declined"):
                 continue

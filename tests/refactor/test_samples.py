@@ -17,7 +17,8 @@ from tcready.refactor.example import example, rewritten
 from tcready.refactor.suggest import at_line
 from tcready.static import source
 from tcready.static.concrete import Concrete
-from tcready.static.rule import Rule, Sample
+from tcready.static.rule import Rule
+from tcready.static.rule_page import Sample
 
 REWRITING = [rule for rule in RULES if rule.rewrite is not None]
 

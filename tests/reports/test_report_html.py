@@ -720,7 +720,7 @@ def test_the_page_of_twelve_layers_is_small() -> None:
     assert text.count('class="mod"') == 126
     assert len(text.encode()) < 400_000
     seen = from_json(Observation, json.loads((folder / "cuda" / "plan_bert.json").read_text("utf-8")))
-    found = merge(StaticResult((), (), (), (), (), {}), [seen], (), Tool("tcready", "0"))
+    found = merge(StaticResult((), (), (), (), (), {}), [seen], {}, Tool("tcready", "0"))
     path = "transformers/models/bert/modeling_bert.py"
     lines = "".join(
         f"        hidden_states = self.layer_{n}(hidden_states, attention_mask)\n" for n in range(1400)

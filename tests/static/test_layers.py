@@ -76,9 +76,9 @@ LAYERS = {
         "engine.entries",
         "engine.interpreter",
     ),
-    "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet", "classes"),
+    "places": ("concrete", "graph", "rule_page", "rule", "settings", "break_effect", "unmet", "classes"),
     "judge": ("cases", "compile_calls", "analyse", "judge", "noqa", "tree"),
-    "driver": ("cache", "examine", "driver", "session"),
+    "driver": ("rule_texts", "cache", "examine", "driver", "session"),
 }
 """From the lowest to the highest, and so inside each layer."""
 

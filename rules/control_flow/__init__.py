@@ -1,0 +1,1 @@
+"""Control flow that depends on tensors: TCR1xx."""

@@ -1,0 +1,21 @@
+"""A call inside a `try` passes arguments that the function does not accept."""
+
+from tcready.static.engine.facts import Misfit
+from tcready.static.rule import Claim, Rule
+
+
+def check(_fact: Misfit) -> Claim:
+    return Claim("the function does not accept these arguments: the function with the `try` runs eagerly")
+
+
+RULE = Rule(
+    code="TCR122",
+    name="caught-argument-error",
+    effect="frame_skip",
+    level="error",
+    gb_ids=("GB7312",),
+    facts=(Misfit,),
+    check=check,
+    no_rewrite="Only the author knows which functions the call may reach. Check before the call.",
+    module=__name__,
+)

@@ -1,0 +1,39 @@
+"""An `if` statement depends on the value of a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Test) -> Claim | None:
+    if fact.kind == "if" and tensor_of(fact.value):
+        return Claim("`if` on the value of a tensor: Dynamo cannot know which branch runs")
+    return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._tests import written_anew
+
+    return written_anew(place)
+
+
+RULE = Rule(
+    code="TCR101",
+    name="data-dependent-if",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0170",),
+    facts=(Test,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

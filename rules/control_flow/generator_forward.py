@@ -1,0 +1,23 @@
+"""The compiled function itself is a generator function."""
+
+from tcready.static.engine.facts import Alone
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Alone) -> Claim | None:
+    if not fact.entry:
+        return None
+    return Claim("the compiled function is a generator function: all of it runs eagerly")
+
+
+RULE = Rule(
+    code="TCR124",
+    name="generator-forward",
+    effect="frame_skip",
+    level="error",
+    gb_ids=("GB0003",),
+    facts=(Alone,),
+    check=check,
+    no_rewrite="Callers may rely on the lazy evaluation of a generator: a list computes all items first.",
+    module=__name__,
+)

@@ -1,0 +1,27 @@
+"""`range` is called with a tensor."""
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Call) -> Claim | None:
+    if fact.constructed == "range" and any(tensor_of(arg) for arg in fact.args):
+        return Claim("`range` over a tensor: its value has to be read back to Python")
+    return None
+
+
+RULE = Rule(
+    code="TCR112",
+    name="range-over-tensor",
+    effect="graph_break",
+    level="error",
+    gb_ids=(
+        "GB0059",
+        "GB0124",
+    ),
+    facts=(Call,),
+    check=check,
+    no_rewrite="The number of iterations depends on data. The author has to choose a bound that is a size.",
+    module=__name__,
+)

@@ -1,0 +1,45 @@
+"""`and`, `or` or `not` requires the truth value of a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Test) -> Claim | None:
+    if fact.kind == "assertion" and tensor_of(fact.value):
+        return Claim(
+            "`assert` of a negated tensor, or with a computed message: a branch that Dynamo cannot decide"
+        )
+    if fact.kind in ("and", "or", "not") and tensor_of(fact.value):
+        return Claim(f"`{fact.kind}` needs the truth value of a tensor: a branch that Dynamo cannot decide")
+    return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._guards import asserting
+    from tcready.rules._truths import operating
+
+    yield from asserting(place)
+    yield from operating(place)
+
+
+RULE = Rule(
+    code="TCR103",
+    name="tensor-boolean-operator",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0170", "GB0033"),
+    facts=(Test,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

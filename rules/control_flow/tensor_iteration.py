@@ -1,0 +1,25 @@
+"""A Python loop iterates over a tensor."""
+
+from tcready.static.engine.facts import Loop
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Loop) -> Claim | None:
+    walked = tensor_of(fact.value)
+    if walked is None or walked.leaf:
+        return None
+    return Claim("loop over a tensor: it is unrolled, and recompiled for each new length")
+
+
+RULE = Rule(
+    code="TCR111",
+    name="tensor-iteration",
+    effect="recompile",
+    level="warning",
+    gb_ids=(),
+    facts=(Loop,),
+    check=check,
+    no_rewrite="One operation over all rows is another algorithm, which the author has to choose.",
+    module=__name__,
+)

@@ -1,0 +1,1 @@
+"""Extensions and foreign code: TCR4xx."""

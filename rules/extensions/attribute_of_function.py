@@ -1,0 +1,30 @@
+"""An attribute of a class of `torch.autograd.Function` is used in compiled code."""
+
+from tcready.rules._unresolved import used
+from tcready.static.engine.facts import Unresolved
+from tcready.static.engine.knowledge import OF_FUNCTION
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Unresolved) -> Claim | None:
+    return used("an attribute of an autograd function", fact) if fact.value is OF_FUNCTION else None
+
+
+RULE = Rule(
+    code="TCR424",
+    name="attribute-of-function",
+    effect="graph_break",
+    level="error",
+    gb_ids=(
+        "GB0055",
+        "GB0150",
+        "GB0156",
+        "GB4347",
+        "GB4841",
+        "GB6215",
+    ),
+    facts=(Unresolved,),
+    check=check,
+    no_rewrite="The author has to decide where to store the value instead.",
+    module=__name__,
+)

@@ -1,0 +1,29 @@
+"""A member of an enum is used as the number or string that it also is."""
+
+from tcready.rules._members import claimed
+from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
+from tcready.static.rule import Claim, Rule
+
+OF_TENSORS = ("tensor", "attribute", "argument")
+
+
+def check(fact: OfMember) -> Claim | None:
+    if fact.use.startswith(OF_TENSORS):
+        return None
+    kind = "string" if fact.use.startswith("text") else "number"
+    ends = {DIFFERS: "the result differs", RAISES: "tracing raises"}
+    message = f"a member of an enum is used as a {kind}: {ends.get(fact.outcome, 'the graph ends here')}"
+    return claimed(fact, message, "graph_break")
+
+
+RULE = Rule(
+    code="TCR425",
+    name="member-as-value",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0088", "GB0150", "GB0156", "GB0811", "GB4411", "GB9493"),
+    facts=(OfMember,),
+    check=check,
+    no_rewrite="Any expression may denote the member. Append `.value` to it.",
+    module=__name__,
+)

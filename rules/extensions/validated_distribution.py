@@ -1,0 +1,45 @@
+"""A distribution is created with `validate_args=True` in compiled code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Const, ExternalInstance, Instance
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Call) -> Claim | None:
+    if fact.constructed.startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
+        return Claim("validation of the arguments needs a Python bool from a tensor: the graph ends here")
+    if fact.method == "_validate_sample" and isinstance(fact.receiver, (Instance, ExternalInstance)):
+        return Claim("validation of a sample needs a Python bool from a tensor: the graph ends here")
+    return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import unvalidated
+
+    return unvalidated(place)
+
+
+RULE = Rule(
+    code="TCR415",
+    name="validated-distribution",
+    effect="graph_break",
+    level="error",
+    gb_ids=(
+        "GB0007",
+        "GB0170",
+        "GB0124",
+    ),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

@@ -1,0 +1,1 @@
+"""Recompilation and specialization: TCR5xx."""

@@ -1,0 +1,30 @@
+"""A tensor of the module grows in each call (`self.cache = torch.cat([self.cache, x])`)."""
+
+import ast
+
+from tcready.static.engine.facts import Store
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Rule
+
+JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
+
+
+def check(fact: Store) -> Claim | None:
+    if fact.kind != "attribute" or not fact.augmented or tensor_of(fact.value) is None:
+        return None
+    if isinstance(fact.source, ast.Call) and ast.unparse(fact.source.func).rpartition(".")[2] in JOINING:
+        return Claim(f"`{fact.name}` is a longer tensor in each call: its size is guarded, so it recompiles")
+    return None
+
+
+RULE = Rule(
+    code="TCR503",
+    name="growing-tensor",
+    effect="recompile",
+    level="warning",
+    gb_ids=(),
+    facts=(Store,),
+    check=check,
+    no_rewrite="Only the author knows the maximum length. Allocate that at first, and store how much is used.",
+    module=__name__,
+)

@@ -1,0 +1,1 @@
+"""Side effects and Python state: TCR3xx."""

@@ -1,0 +1,50 @@
+"""A list that a method of `str` returned is changed in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Call, Index
+from tcready.static.engine.values import Sequence, Value, likely, options
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
+
+
+def check(fact: Call | Index) -> Claim | None:
+    if isinstance(fact, Index):
+        if fact.mode != "load" and _is_constant(fact.base):
+            return Claim("an item of a list that a method of `str` returned is assigned: the graph ends here")
+        return None
+    if fact.method in CHANGING and fact.receiver is not None and _is_constant(fact.receiver):
+        return Claim(f"`{fact.method}` on a list that a method of `str` returned: the graph ends here")
+    return None
+
+
+def _is_constant(value: Value) -> bool:
+    return all(isinstance(v, Sequence) and v.constant and v.kind == "list" for v in options(likely(value)))
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import own_list
+
+    return own_list(place)
+
+
+RULE = Rule(
+    code="TCR324",
+    name="constant-list-change",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0156", "GB7786"),
+    facts=(Call, Index),
+    check=check,
+    rewrite=rewrite,
+    often_safe=True,
+    module=__name__,
+)

@@ -1,0 +1,38 @@
+"""A list of the module, a global or a closure grows in each call."""
+
+from tcready.static.engine.facts import Call, Store
+from tcready.static.engine.values import Sequence, Value, options
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Call | Store) -> Claim | None:
+    if isinstance(fact, Store):
+        if fact.augmented and isinstance(fact.value, Sequence) and fact.old is not None and kept(fact.old):
+            return Claim(f"`{fact.name}` grows in each call: its length is guarded, so each call recompiles")
+        return None
+    if fact.method in ("append", "extend", "insert") and fact.receiver is not None and kept(fact.receiver):
+        return Claim(
+            f"`{fact.method}` on a list that outlives the call: its length is guarded, so each call recompiles"
+        )
+    return None
+
+
+def kept(value: Value) -> bool:
+    """A list of a module, a global or an enclosing function."""
+    return any(isinstance(v, Sequence) and v.kind == "list" and v.outer for v in options(value))
+
+
+RULE = Rule(
+    code="TCR312",
+    name="growing-container",
+    effect="recompile",
+    level="error",
+    gb_ids=(),
+    facts=(
+        Call,
+        Store,
+    ),
+    check=check,
+    no_rewrite="Other code may read a list that outlives the call. Return the values instead of storing them.",
+    module=__name__,
+)

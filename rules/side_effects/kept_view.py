@@ -1,0 +1,44 @@
+"""A view of a dict, or an iterator, that was created before the compiled call is iterated over in it."""
+
+from __future__ import annotations
+
+from tcready.static.engine.facts import Call, Contains, Loop
+from tcready.static.engine.values import Sequence, Value, options
+from tcready.static.rule import Claim, Rule
+
+WALKING = frozenset("list tuple set sum len max min sorted dict any all iter next".split())
+
+
+def check(fact: Call | Loop | Contains) -> Claim | None:
+    if isinstance(fact, Call):
+        kept = kept_kind(fact.args[0]) if fact.constructed in WALKING and fact.args else None
+        return Claim(f"`{fact.constructed}` iterates over {kept}: the graph ends here") if kept else None
+    kept = kept_kind(fact.value if isinstance(fact, Loop) else fact.container)
+    return Claim(f"{kept} is iterated over: the function runs eagerly", effect="frame_skip") if kept else None
+
+
+def kept_kind(value: Value) -> str | None:
+    """What a view or an iterator that outlives the compiled call is called; None for anything else."""
+    kinds = [v.kind for v in options(value) if isinstance(v, Sequence) and v.outer]
+    if "view" in kinds:
+        return "a view of a dict that was created before the call"
+    return "an iterator that was created before the call" if "iterator" in kinds else None
+
+
+RULE = Rule(
+    code="TCR326",
+    name="kept-view",
+    effect="graph_break",
+    level="error",
+    gb_ids=(
+        "GB0811",
+        "GB4347",
+        "GB6012",
+        "GB0116",
+        "GB9493",
+    ),
+    facts=(Call, Contains, Loop),
+    check=check,
+    no_rewrite="Create a list instead of the view, or store the dict. That code is elsewhere.",
+    module=__name__,
+)

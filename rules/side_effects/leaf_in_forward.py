@@ -1,0 +1,45 @@
+"""A tensor that requires a gradient is created in the forward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Const, Tensor, likely
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Call) -> Claim | None:
+    module, _, name = fact.constructed.rpartition(".")
+    made = module == "torch" or (isinstance(fact.receiver, Tensor) and fact.method == "new_tensor")
+    asked = fact.keyword("requires_grad")
+    if not made or asked is None or likely(asked) != Const(True):
+        return None
+    return Claim(
+        f"`{fact.method or name}` with `requires_grad=True` in compiled code: the graph ends here",
+        confidence=None if asked == Const(True) else "medium",
+    )
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import plain_leaf
+
+    return plain_leaf(place)
+
+
+RULE = Rule(
+    code="TCR325",
+    name="leaf-in-forward",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0225",),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

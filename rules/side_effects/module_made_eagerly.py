@@ -1,0 +1,24 @@
+"""A module is constructed in compiled code, and another break makes Python run its constructor."""
+
+from tcready.static.engine.facts import Initialised
+from tcready.static.rule import Claim, Rule
+
+
+def check(_fact: Initialised) -> Claim:
+    return Claim(
+        "a module is constructed in compiled code, and another break makes Python run its constructor"
+    )
+
+
+RULE = Rule(
+    code="TCR332",
+    name="module-made-eagerly",
+    effect="frame_skip",
+    level="warning",
+    gb_ids=("GB0119",),
+    facts=(Initialised,),
+    check=check,
+    follows=True,
+    no_rewrite="Where the module can be constructed instead depends on its arguments.",
+    module=__name__,
+)

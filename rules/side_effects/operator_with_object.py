@@ -1,0 +1,27 @@
+"""An operator that a class overloads is used between an instance of the class and a tensor."""
+
+from tcready.static.engine.facts import Overloaded
+from tcready.static.engine.values import Instance, likely
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Overloaded) -> Claim:
+    return Claim(
+        "an operator that a class overloads: Dynamo assumes the operator of tensors",
+        effect="frame_skip" if fact.written else None,
+        confidence=None if fact.sure else "medium",
+        form="between two objects" if isinstance(likely(fact.other), Instance) else "",
+    )
+
+
+RULE = Rule(
+    code="TCR331",
+    name="operator-with-object",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0055", "GB0059"),
+    facts=(Overloaded,),
+    check=check,
+    no_rewrite="The class needs a named method, and it may not be yours.",
+    module=__name__,
+)

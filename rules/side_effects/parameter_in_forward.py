@@ -1,0 +1,67 @@
+"""A parameter, or a layer that has parameters, is created in the forward."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import UNKNOWN, Const, likely
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+LAYERS = (
+    "Parameter",
+    "Linear",
+    "Bilinear",
+    "Conv",
+    "BatchNorm",
+    "LayerNorm",
+    "GroupNorm",
+    "RMSNorm",
+    "Embedding",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "PReLU",
+    "MultiheadAttention",
+    "Transformer",
+    "SyncBatchNorm",
+)
+
+
+def check(fact: Call) -> Claim | None:
+    module, _, name = fact.constructed.rpartition(".")
+    if module == "torch.nn" and name == "Buffer" and fact.where.symbol.endswith("__init__"):
+        return Claim("a module that holds an `nn.Buffer` is created in compiled code: the graph ends here")
+    if module not in ("torch.nn", "torch.nn.parameter"):
+        return None
+    claim = Claim(f"`nn.{name}` is created in compiled code: the graph ends here")
+    if fact.parameters == UNKNOWN:
+        return claim if name.startswith(LAYERS) else None
+    if likely(fact.parameters) == Const(False):
+        return None
+    return claim if fact.parameters == Const(True) else dataclasses.replace(claim, confidence="medium")
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import without_layer
+
+    return without_layer(place)
+
+
+RULE = Rule(
+    code="TCR315",
+    name="parameter-in-forward",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0264", "GB0116", "GB0119"),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

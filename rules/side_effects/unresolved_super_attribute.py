@@ -1,0 +1,33 @@
+"""A property is read through `super().name`, and the result is used."""
+
+from tcready.rules._unresolved import used
+from tcready.static.engine.facts import Unresolved
+from tcready.static.engine.knowledge import UNRESOLVED
+from tcready.static.rule import Claim, Rule
+
+
+def check(fact: Unresolved) -> Claim | None:
+    return used("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
+
+
+RULE = Rule(
+    code="TCR327",
+    name="unresolved-super-attribute",
+    effect="graph_break",
+    level="error",
+    gb_ids=(
+        "GB0055",
+        "GB0088",
+        "GB0006",
+        "GB0059",
+        "GB0156",
+        "GB0682",
+        "GB4841",
+        "GB4880",
+        "GB6215",
+    ),
+    facts=(Unresolved,),
+    check=check,
+    no_rewrite="The base class needs a method that the property calls, and it may not be yours.",
+    module=__name__,
+)

@@ -1,0 +1,1 @@
+"""Data-dependent values and shapes: TCR2xx."""

@@ -1,0 +1,53 @@
+"""`unique`, `bincount`, `one_hot`, `repeat_interleave` or `ctc_loss` has a data-dependent result size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.rules._names import SELECTING, operands
+from tcready.static.engine.facts import Call
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+MESSAGE = "the size of the result depends on the values of a tensor"
+NEEDS = "the values of a tensor are needed while tracing: the graph ends here"
+
+SETTING = "capture_dynamic_output_shape_ops"
+
+
+def check(fact: Call) -> Claim | None:
+    if operands(fact, "ctc_loss") is not None:  # the tables have no call of it
+        return Claim(MESSAGE)
+    if fact.reads not in ("size", "values") or operands(fact, *SELECTING) is not None:
+        return None
+    if fact.method == "__call__":
+        spared = f"; `{fact.told_by[0]}=` would avoid it" if fact.told_by else ""
+        return Claim((MESSAGE if fact.reads == "size" else NEEDS) + spared)
+    hint = f"; {fact.told_by[0]}=n would specify it" if fact.told_by else ""
+    if fact.reads == "size":
+        return Claim(MESSAGE + hint, unless=SETTING)
+    return Claim((MESSAGE if hint else NEEDS) + hint)
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._masks import counted
+
+    return counted(place)
+
+
+RULE = Rule(
+    code="TCR206",
+    name="data-dependent-size",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0036", "GB0246", "GB0033", "GB0124"),
+    settings=(SETTING,),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

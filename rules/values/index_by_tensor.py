@@ -1,0 +1,65 @@
+"""A tensor indexes a Python list, or is a bound of a slice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Index
+from tcready.static.engine.values import (
+    ExternalInstance,
+    Sequence,
+    Tensor,
+    Value,
+    is_place,
+    options,
+    tensor_of,
+)
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Index) -> Claim | None:
+    if any(tensor_of(bound) for bound in fact.slices):
+        return Claim(
+            "slice with a tensor as a bound: its value is read, the function runs eagerly",
+            effect="frame_skip",
+        )
+    if isinstance(fact.base, Tensor) and any(map(is_place, fact.parts)):
+        return Claim("index by one computed number: its value has to be read back", "medium")
+    if tensor_of(fact.index) and any(python_list(v) for v in options(fact.base)):
+        message = "Python list indexed by a tensor: its value has to be read back"
+        return Claim(message, unless="capture_scalar_outputs")
+    return None
+
+
+def python_list(value: Value) -> bool:
+    if isinstance(value, ExternalInstance):
+        return value.name in ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList")
+    return isinstance(value, Sequence) and value.kind in ("list", "tuple")
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import index_numbers
+
+    return index_numbers(place)
+
+
+RULE = Rule(
+    code="TCR207",
+    name="index-by-tensor",
+    effect="graph_break",
+    level="error",
+    gb_ids=(
+        "GB0033",
+        "GB0124",
+    ),
+    settings=("capture_scalar_outputs",),
+    facts=(Index,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

@@ -1,0 +1,59 @@
+"""A tensor is used as a size or a number: `torch.zeros(lengths.max())`, `x.clamp(0, x.max())`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.rules._names import sizes
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import FLOATING, Value, tensor_of
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+HARMLESS = frozenset({"torch.full"})
+"""Dynamo fills what it made with the tensor."""
+
+
+def check(fact: Call) -> Claim | None:
+    if any(map(read, sizes(fact))):
+        return Claim("a tensor is used as a size: its value has to be read, and the graph ends here")
+    if fact.constructed not in HARMLESS and any(read(v) or _is_kept_fraction(v) for v in fact.numbers):
+        return Claim(
+            "a tensor is passed where torch takes a number: its value is read, and the graph ends here"
+        )
+    return None
+
+
+def read(value: Value) -> bool:
+    """Whether it is a computed tensor whose value Dynamo does not keep."""
+    tensor = tensor_of(value)
+    return tensor is not None and not (tensor.leaf or tensor.given or tensor.written)
+
+
+def _is_kept_fraction(value: Value) -> bool:
+    """A buffer of fractions: these are read, where a whole number of before the call comes in with its value."""
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.leaf and not tensor.parameter and tensor.dtype in FLOATING
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import without_number
+
+    return without_number(place)
+
+
+RULE = Rule(
+    code="TCR210",
+    name="size-by-tensor",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0033",),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

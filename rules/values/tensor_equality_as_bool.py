@@ -1,0 +1,43 @@
+"""`torch.equal`, `allclose` or `is_nonzero` computes a Python bool from the values of a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Call) -> Claim | None:
+    asserted = fact.name == "torch._assert" and bool(fact.args) and tensor_of(fact.args[0]) is not None
+    if asserted or (fact.reads == "number" and fact.method != "item"):
+        message = "needs a Python bool from the values of a tensor: the graph ends here"
+        return Claim(message, form="torch._assert" if asserted else "")
+    return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._tests import written_anew
+    from tcready.rules._truths import equating
+
+    yield from written_anew(place)
+    yield from equating(place)
+
+
+RULE = Rule(
+    code="TCR208",
+    name="tensor-equality-as-bool",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0033",),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

@@ -1,0 +1,47 @@
+"""`.item()` reads a number from a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.rules._names import method_of_tensor
+from tcready.static.engine.facts import Call
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+
+def check(fact: Call) -> Claim | None:
+    if method_of_tensor(fact, "item"):
+        message = "`.item()` reads a number from a tensor: the graph ends here"
+        return Claim(message, unless="capture_scalar_outputs")
+    return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import keep_tensor
+    from tcready.rules._sorts import sorting
+    from tcready.rules._tests import written_anew
+
+    if found := [*sorting(place)]:
+        yield from found
+        return
+    yield from written_anew(place)
+    yield from keep_tensor(place)
+
+
+RULE = Rule(
+    code="TCR201",
+    name="tensor-item",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0124",),
+    settings=("capture_scalar_outputs",),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)

@@ -1,0 +1,54 @@
+"""`int`, `float`, `bool`, `complex` or a `math` function is called with a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
+from tcready.static.rule import Claim, Declined, Rewrite, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
+
+CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
+HARMLESS = frozenset({"math.prod"})
+CAPTURED = frozenset({"int", "float", "bool"})
+
+
+def check(fact: Call) -> Claim | None:
+    name = fact.constructed
+    if not (name in CONVERSIONS or (name.startswith("math.") and name not in HARMLESS)):
+        return None
+    if any(tensor_of(arg) for arg in fact.args):
+        message = f"`{name}` reads a tensor's value back to Python: the graph ends here"
+        return Claim(message, unless="capture_scalar_outputs" if name in CAPTURED else None)
+    return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import keep_tensor
+    from tcready.rules._sorts import sorting
+    from tcready.rules._tests import written_anew
+
+    if found := [*sorting(place)]:
+        yield from found
+        return
+    yield from written_anew(place)
+    yield from keep_tensor(place)
+
+
+RULE = Rule(
+    code="TCR203",
+    name="tensor-to-number",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0124", "GB0059", "GB0033"),
+    settings=("capture_scalar_outputs",),
+    facts=(Call,),
+    check=check,
+    rewrite=rewrite,
+    module=__name__,
+)
