@@ -323,7 +323,7 @@ def test_a_file_that_cannot_be_parsed_is_skipped_again(project: Path, examined: 
 def test_what_was_not_used_for_long_goes(project: Path) -> None:
     check(project)
     folder = project / cache.FOLDER
-    old = time.time() - (cache.KEPT_DAYS + 1) * cache.DAY
+    old = time.time() - (cache.MAX_AGE_DAYS + 1) * cache.DAY
     stale = folder / "stale.json"
     stale.write_text("")
     for path in (stale, folder / "CACHEDIR.TAG"):

@@ -40,8 +40,8 @@ from tcready.static.units import Unit
 FOLDER = ".tcready_cache"
 FORMAT = 2
 DAY = 86_400.0
-KEPT_DAYS = 30
-KEPT = 20_000
+MAX_AGE_DAYS = 30
+MAX_ENTRIES = 20_000
 """Entries; the least lately used go first."""
 LARGEST = 256 << 20
 """Bytes of an entry; a larger file is none of ours."""
@@ -255,10 +255,10 @@ def _prune(top: Path) -> None:
             continue
         with contextlib.suppress(OSError):  # somebody else may be tidying too
             entries.append((entry.stat().st_mtime, entry.path))
-    oldest = time.time() - KEPT_DAYS * DAY
+    oldest = time.time() - MAX_AGE_DAYS * DAY
     entries.sort(reverse=True)
     for position, (used, path) in enumerate(entries):
-        if position >= KEPT or used < oldest:
+        if position >= MAX_ENTRIES or used < oldest:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 

@@ -92,17 +92,19 @@ def read(
     """
     report = report or ReportOptions()
     key = cache_key(options, rules.packages) if cache else None
-    kept = _open_cache(options, key)
-    known = kept.about() if kept is not None else None
+    store = _open_cache(options, key)
+    known = store.about() if store is not None else None
     if known is None:
         known = tuple(rule.text() for rule in rules.load()), rules.tool()
-        if kept is not None:
-            kept.keep_about(*known)
-    asked = Question(*known, report, options.root)
+        if store is not None:
+            store.keep_about(*known)
+    question = Question(*known, report, options.root)
     wanted, missing = _wanted(targets, options)
-    found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
+    found = {unit: store.part(unit) if store is not None else None for unit in wanted}
     unknown = [unit for unit, part in found.items() if part is None]
-    shown = _Told(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
+    shown = (
+        _ProgressCounter(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
+    )
     parts: dict[Unit, Part | TcreadyError | None] = {
         **found,
         **dict(_examined(unknown, options, rules, key, jobs, shown)),
@@ -111,7 +113,7 @@ def read(
     read = [part for part in parts.values() if isinstance(part, Part)]
     if missing and not read:
         raise next(iter(missing.values()))
-    found_there = asked.result(read)
+    found_there = question.result(read)
     skipped = (Skipped(target, _why_missing(target, error)) for target, error in missing.items())
     return replace(
         found_there,
@@ -138,7 +140,7 @@ def _why_missing(target: str, error: TcreadyError) -> str:
     return next((str(error).removeprefix(each) for each in named if str(error).startswith(each)), str(error))
 
 
-class _Told:
+class _ProgressCounter:
     """How many units are read, told whenever that changes."""
 
     def __init__(self, progress: Callable[[Progress], None], of: int, done: int) -> None:
@@ -174,7 +176,7 @@ def _examined(
     rules: RuleSet,
     key: str | None,
     jobs: int | None,
-    shown: _Told | None,
+    shown: _ProgressCounter | None,
 ) -> Iterator[tuple[Unit, Part | TcreadyError]]:
     """Each unit with what was found in it, or why it is not there, in order."""
     sizes = [_size(unit) for unit in units]
@@ -269,7 +271,7 @@ def _examine(
     key: str | None,
     *,
     last: bool = False,
-    shown: _Told | None = None,
+    shown: _ProgressCounter | None = None,
 ) -> list[Part | TcreadyError]:
     """What is found in some units, over one reading of what they share; kept if there is a cache.
 
@@ -295,12 +297,12 @@ def _examined_here(
     rules: RuleSet,
     key: str | None,
     library: Library,
-    shown: _Told | None,
+    shown: _ProgressCounter | None,
 ) -> list[Part | TcreadyError]:
     from tcready.static.examine import examine
 
     all_rules = rules.load()
-    kept = _open_cache(options, key)
+    store = _open_cache(options, key)
     parts: list[Part | TcreadyError] = []
     for unit in units:
         try:
@@ -309,8 +311,8 @@ def _examined_here(
             parts.append(error)
         else:
             parts.append(part)
-            if kept is not None:
-                kept.keep(unit, part, reading, library.disk)
+            if store is not None:
+                store.keep(unit, part, reading, library.disk)
         if shown is not None:
             shown.add(1)
     return parts

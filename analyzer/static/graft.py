@@ -14,7 +14,7 @@ Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Definition: TypeAlias = "Function | ast.ClassDef"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
-KEPT = "_placed"
+PLACED = "_placed"
 """The attribute of a function's node that holds what has a place in it, once it was moved."""
 
 
@@ -146,11 +146,11 @@ def _move(statement: ast.stmt, by: int) -> None:
         for part in (*statement.decorator_list, *statement.bases, *statement.keywords, *parameters):
             placed += _placed(part)
     else:
-        placed = vars(statement).get(KEPT)
+        placed = vars(statement).get(PLACED)
         if placed is None:
             placed = _placed(statement)
             if isinstance(statement, DEFINITIONS):
-                setattr(statement, KEPT, placed)
+                setattr(statement, PLACED, placed)
     for node in placed:
         place = vars(node)
         place["lineno"] += by

@@ -44,18 +44,18 @@ class Table(dict[str, _V]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: set[str] = set()
+        self.requested: set[str] = set()
 
     def __getitem__(self, name: str) -> _V:
-        self.asked.add(name)
+        self.requested.add(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        self.asked.add(name)
+        self.requested.add(name)
         return super().get(name, default)
 
     def __contains__(self, name: object) -> bool:
-        self.asked.add(str(name))
+        self.requested.add(str(name))
         return super().__contains__(name)
 
     def unnoted(self) -> dict[str, _V]:
@@ -63,19 +63,19 @@ class Table(dict[str, _V]):
         return dict(super().items())
 
     def __iter__(self) -> Iterator[str]:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().__iter__()
 
     def keys(self) -> Any:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().keys()
 
     def values(self) -> Any:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().values()
 
     def items(self) -> Any:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().items()
 
 
@@ -306,7 +306,7 @@ class ModuleInfo:
         what is interpreted."""
         if not isinstance(self.bindings, Table):
             return self.bindings
-        self.bindings.asked.update(kinds)
+        self.bindings.requested.update(kinds)
         return self.bindings.unnoted()
 
     def absolute(self, module: str | None, level: int) -> str:
@@ -320,9 +320,9 @@ class ModuleInfo:
         return ".".join([*parts, module] if module else parts)
 
 
-_Kept: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
+_Known: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
 """By the node as it is now, what was defined before an edit already."""
-_NONE_KEPT: _Kept = {}
+_NONE_KNOWN: _Known = {}
 _GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
 """Where a `global` statement may stand."""
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
@@ -368,8 +368,8 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
             known.update((each.node, each) for each in _defined_in(info))
     old = before.source
     came_of = graft.graft(graft.Text(source.tree, source.lines), graft.Text(old.tree, old.lines))
-    kept = {node: known[was] for node, was in came_of.items() if was in known}
-    for info in kept.values():
+    earlier = {node: known[was] for node, was in came_of.items() if was in known}
+    for info in earlier.values():
         if isinstance(info, ClassInfo):
             for table in info.tables():
                 table.clear()
@@ -379,7 +379,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
     before.annotations.clear()
     before.stars.clear()
     _become(before, source=source)
-    _bind(before, kept)
+    _bind(before, earlier)
     return before
 
 
@@ -472,9 +472,9 @@ def _outline_block(
             found.setdefault((symbol, name), []).append(text or graft.written(node, lines))
 
 
-def _bind(module: ModuleInfo, kept: _Kept) -> None:
+def _bind(module: ModuleInfo, earlier: _Known) -> None:
     source = module.source
-    _bind_block(module, source.tree.body, kept)
+    _bind_block(module, source.tree.body, earlier)
     for name, value, is_switch in _given_by_functions(source):
         (module.switched if is_switch else module.bindings).setdefault(name, []).append(value)
 
@@ -533,31 +533,31 @@ def _function(
     symbol: str,
     module: ModuleInfo,
     owner: ClassInfo | None,
-    kept: _Kept,
+    earlier: _Known,
 ) -> FunctionInfo:
-    known = kept.get(node)
+    known = earlier.get(node)
     if not isinstance(known, FunctionInfo):
         return FunctionInfo(node.name, symbol, module, node, owner)
     if known.node is not node:
-        _edit(known, node, kept)
+        _edit(known, node, earlier)
     return known
 
 
-def _edit(info: FunctionInfo, node: AnyFunction, kept: _Kept) -> None:
+def _edit(info: FunctionInfo, node: AnyFunction, earlier: _Known) -> None:
     """Gives a function another tree. What it defines stays the same as far as it is a function that is there still; a
     class does not: what it is made of may be a variable of the function."""
     before = info.inner
     functions = {each for each in before.values() if isinstance(each, FunctionInfo)}
     _become(info, node=node, inner={})
     for each in nodes_in(node) if functions else ():
-        known = before.get(each) or kept.get(each)
+        known = before.get(each) or earlier.get(each)
         if isinstance(known, FunctionInfo) and known in functions:
             info.inner[each] = known
-            _edit(known, each, kept)  # type: ignore[arg-type]
+            _edit(known, each, earlier)  # type: ignore[arg-type]
 
 
 def _bind_block(
-    module: ModuleInfo, body: list[ast.stmt], kept: _Kept, guards: tuple[Guard, ...] = ()
+    module: ModuleInfo, body: list[ast.stmt], earlier: _Known, guards: tuple[Guard, ...] = ()
 ) -> None:
     """Binds the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
 
@@ -569,9 +569,9 @@ def _bind_block(
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _is_overload(node):
                 continue
-            bind(node.name, _function(node, node.name, module, None, kept))
+            bind(node.name, _function(node, node.name, module, None, earlier))
         elif isinstance(node, ast.ClassDef):
-            bind(node.name, build_class(module, node, node.name, kept))
+            bind(node.name, build_class(module, node, node.name, earlier))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for local, binding in imports_of(module, node):
                 if local == "*":
@@ -586,7 +586,7 @@ def _bind_block(
             bind(node.target.id, node.value)
         elif isinstance(node, ast.Match):
             for case in node.cases:
-                _bind_block(module, case.body, kept, guards)
+                _bind_block(module, case.body, earlier, guards)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             module.annotations[node.target.id] = node.annotation
             if node.value is not None:
@@ -595,11 +595,11 @@ def _bind_block(
             for block, holds in ((node.body, True), (node.orelse, False)):
                 # what is there for type checkers alone says what annotations mean
                 under = guards if _is_for_checkers(node.test) else (*guards, Guard(node.test, holds))
-                _bind_block(module, block, kept, under)
+                _bind_block(module, block, earlier, under)
         elif isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
-            _bind_try(module, cast(ast.Try, node), kept, guards)
+            _bind_try(module, cast(ast.Try, node), earlier, guards)
         elif isinstance(node, (ast.For, ast.While, ast.With)):
-            _bind_block(module, [*node.body, *getattr(node, "orelse", [])], kept, guards)
+            _bind_block(module, [*node.body, *getattr(node, "orelse", [])], earlier, guards)
 
 
 def _is_for_checkers(test: ast.expr) -> bool:
@@ -607,17 +607,21 @@ def _is_for_checkers(test: ast.expr) -> bool:
     return any(map(names_checkers, ast.walk(test)))
 
 
-def _bind_try(module: ModuleInfo, node: ast.Try, kept: _Kept, guards: tuple[Guard, ...]) -> None:
+def _bind_try(module: ModuleInfo, node: ast.Try, earlier: _Known, guards: tuple[Guard, ...]) -> None:
     """A `try` whose body imports what may not be there: behind that import nothing of it runs then, but a handler."""
     imports: tuple[str, ...] = ()
     for statement in node.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imports += tuple(binding.module for _, binding in imports_of(module, statement))
-        _bind_block(module, [statement], kept, (*guards, Guard(None, True, imports)) if imports else guards)
-    _bind_block(module, node.orelse, kept, (*guards, Guard(None, True, imports)) if imports else guards)
+        _bind_block(
+            module, [statement], earlier, (*guards, Guard(None, True, imports)) if imports else guards
+        )
+    _bind_block(module, node.orelse, earlier, (*guards, Guard(None, True, imports)) if imports else guards)
     for handler in node.handlers:
-        _bind_block(module, handler.body, kept, (*guards, Guard(None, False, imports)) if imports else guards)
-    _bind_block(module, node.finalbody, kept, guards)
+        _bind_block(
+            module, handler.body, earlier, (*guards, Guard(None, False, imports)) if imports else guards
+        )
+    _bind_block(module, node.finalbody, earlier, guards)
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -648,11 +652,11 @@ def build_class(
     module: ModuleInfo,
     node: ast.ClassDef,
     symbol: str,
-    kept: _Kept = _NONE_KEPT,
+    earlier: _Known = _NONE_KNOWN,
     derives: tuple[object, ...] | None = None,
 ) -> ClassInfo:
     """The index of one class statement."""
-    known = kept.get(node)
+    known = earlier.get(node)
     if isinstance(known, ClassInfo):
         info = known
         _become(info, node=node)
@@ -660,19 +664,19 @@ def build_class(
         info = ClassInfo(node.name, symbol, module, node, Table(), Table(), Table(), Table(), derives)
     else:
         info = ClassInfo(node.name, symbol, module, node, derives=derives)
-    _fill_class(info, node.body, kept)
+    _fill_class(info, node.body, earlier)
     return info
 
 
-def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
+def _fill_class(info: ClassInfo, body: list[ast.stmt], earlier: _Known) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _is_overload(node):
                 continue
-            function = _function(node, f"{info.symbol}.{node.name}", info.module, info, kept)
+            function = _function(node, f"{info.symbol}.{node.name}", info.module, info, earlier)
             info.functions.setdefault(node.name, []).append(function)
         elif isinstance(node, ast.ClassDef):
-            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}", kept)
+            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}", earlier)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 for local, value in _targets(target, node.value):
@@ -688,7 +692,7 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
                         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                             info.annotated[each.target.id] = each.annotation
                     continue
-                _fill_class(info, inner, kept)
+                _fill_class(info, inner, earlier)
 
 
 def _is_left_out(test: ast.expr, body: bool) -> bool:
@@ -1032,11 +1036,11 @@ class Program:
 
     def registers_fake(self, operator: str) -> bool:
         """Whether a module read so far registers a fake kernel of `namespace::name`."""
-        told = re.compile(
+        registration = re.compile(
             r"(?:register_fake|impl_abstract|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
         )
         texts = [module.source.text for module in self.modules()]
-        found = any(map(told.search, texts))
+        found = any(map(registration.search, texts))
         names = (
             [] if found else [name for m in self.modules() for name in _names_of_operator(m.source, operator)]
         )

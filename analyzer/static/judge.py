@@ -224,12 +224,12 @@ def _types_of(reach: _Reach, fact: Fact, claim: Claim, rule: Rule) -> tuple[Floa
 
 def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims:
     """The claims that stand in other functions than these, which are given by file and symbol."""
-    kept = {
+    others = {
         place: judged
         for place, judged in claims.by_place.items()
         if (judged.fact.where.path, judged.fact.where.symbol) not in functions
     }
-    return Claims(kept, {place: claims.contexts[place] for place in kept})
+    return Claims(others, {place: claims.contexts[place] for place in others})
 
 
 def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, found: Claims) -> None:
@@ -333,10 +333,10 @@ def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) 
     }
     for place, judged in flagged.items():
         function = interpretation.interpreter.contexts[judged.fact.where.context].function
-        kept = _kept_as(judged.fact.node, function) if function is not None else None
-        if kept is None:
+        lifetime = _lifetime(judged.fact.node, function) if function is not None else None
+        if lifetime is None:
             continue
-        made, reads = kept
+        made, reads = lifetime
         sure: Confidence = "low"
         for other, breaking in found.by_place.items():
             end = breaking.fact.node.end_lineno or other[1]
@@ -353,7 +353,7 @@ def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) 
             found.by_place[place] = dataclasses.replace(judged, confidence=sure)
 
 
-def _kept_as(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | None:
+def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | None:
     """On which line a function gives a name what a call makes, and on which it reads that, up to where the name is given
     something else; moving it to a device leaves it what it is."""
     assigned = [n for n in own_nodes(function.node) if isinstance(n, ast.Assign) and len(n.targets) == 1]
@@ -510,8 +510,8 @@ def findings(
     suggest: Suggest | None,
 ) -> dict[Place, Finding]:
     """The findings of what is claimed in code of that origin."""
-    told = [place for place in sorted(claims.by_place) if _is_told(claims.by_place[place], options)]
-    spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in told}
+    reported = [place for place in sorted(claims.by_place) if _is_reported(claims.by_place[place], options)]
+    spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in reported}
     suspects = {}
     if suggest is not None and origin == "own":
         for place, spot in spots.items():
@@ -550,7 +550,7 @@ def findings(
     return made
 
 
-def _is_told(judged: Judged, options: ReadOptions) -> bool:
+def _is_reported(judged: Judged, options: ReadOptions) -> bool:
     return judged.confidence != "low" or options.low or bool(judged.types and not judged.hidden)
 
 
@@ -708,8 +708,8 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
 def _is_of_some_calls(where: Where) -> bool:
     """Whether a test that the source does not decide stands above, or one whether a size is this or that: who is told
     that it is not has given another than the usual one."""
-    asked = (condition.test for condition in where.conditions if condition.about == "size")
-    return where.conditional or any(map(_OF_ONE_SIZE.search, asked))
+    tests = (condition.test for condition in where.conditions if condition.about == "size")
+    return where.conditional or any(map(_OF_ONE_SIZE.search, tests))
 
 
 def _sureness(value: Any) -> Iterator[Confidence]:

@@ -97,7 +97,7 @@ def combine(
     `rules` are the codes there are; `ignored` gives the codes, or prefixes, that are not asked of a file.
     """
 
-    def is_asked(path: str, code: str) -> bool:
+    def is_requested(path: str, code: str) -> bool:
         return (not select or code.startswith(select)) and not code.startswith((*ignore, *ignored(path)))
 
     found: dict[Key, Finding] = {}
@@ -108,7 +108,7 @@ def combine(
             known = found.get(key)
             found[key] = finding if known is None else _one(known, finding)
         hidden.update(key_of(part.findings[position]) for position in part.silenced)
-    hidden.update(key for key in found if not is_asked(key[0], key[3]))
+    hidden.update(key for key in found if not is_requested(key[0], key[3]))
     numbered = _numbered(found)
     reported = tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key not in hidden)
     shown = {finding.path for finding in reported} | {part.named for part in parts}
@@ -125,7 +125,7 @@ def combine(
         unused=tuple(
             noqa
             for noqa in _idle(parts)
-            if any(is_asked(noqa.path, code) for code in _meant(noqa.code, rules) or (noqa.code,))
+            if any(is_requested(noqa.path, code) for code in _meant(noqa.code, rules) or (noqa.code,))
         ),
     )
 

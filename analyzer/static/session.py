@@ -67,7 +67,7 @@ class Session:
         of any name.
         """
         options = self._options
-        asked = Question(self._texts, self._tool, report or ReportOptions(), options.root)
+        question = Question(self._texts, self._tool, report or ReportOptions(), options.root)
         unsaved = {Path(os.path.realpath(path)): encoded(text) for path, text in (texts or {}).items()}
         with self._asking:
             library = self._library.over(self._library.disk.renewed(unsaved), stop)
@@ -79,7 +79,7 @@ class Session:
                 unsaved,
             )
             wanted += [target for target in targets if isinstance(target, Unit)]
-            return asked.result([self._part(unit, library) for unit in wanted])
+            return question.result([self._part(unit, library) for unit in wanted])
 
     def _part(self, unit: Unit, library: Library) -> Part:
         library.go_on()

@@ -106,7 +106,7 @@ class _Reader:
                 answer = self.interpreter.answer(self.interpreter.eval(node.test, frame))
                 # a file asks as it is imported whether torch has a setting; what a function asks is anybody's choice
                 certain = sure and (answer.decided is not None or frame.function is None)
-                if _asks_for_script(node.test):
+                if _is_main_guard(node.test):
                     answer, certain = Answer(None, None), False
                 for taken, block in ((True, node.body), (False, node.orelse)):
                     if answer.likely in (None, taken):
@@ -222,7 +222,7 @@ def _imports_torch(module: ModuleInfo) -> float:
     )
 
 
-def _asks_for_script(test: ast.expr) -> bool:
+def _is_main_guard(test: ast.expr) -> bool:
     """`__name__ == "__main__"`: whether the model is compiled there or by who imports the file is not known."""
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 

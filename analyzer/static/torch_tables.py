@@ -257,7 +257,7 @@ class Tables:
         forms = self.forms_of(operation)
         keywords = _switched_on(forms, keywords)
         fitting = [
-            (_fits(form, positional, keywords), _as_asked(form, positional, keywords)) for form in forms
+            (_fits(form, positional, keywords), _select_result(form, positional, keywords)) for form in forms
         ]
         exact = next((result for fit, result in fitting if fit == "exact"), None)
         if exact is not None:
@@ -657,7 +657,7 @@ def _read_by(
     )
 
 
-def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
+def _select_result(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
     """What a form gives; an argument that tells what the values would have told makes it independent of them."""
     if not form.result.unless:
         return form.result

@@ -133,7 +133,9 @@ class Again:
             texts = {
                 key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}
             }
-            if any(old != new and _was_asked(module, key, (old, new)) for key, (old, new) in texts.items()):
+            if any(
+                old != new and _was_requested(module, key, (old, new)) for key, (old, new) in texts.items()
+            ):
                 return False
             methods = methods or {
                 name
@@ -147,7 +149,7 @@ class Again:
         if not self._outlines:
             return True
         program = self._engine.program
-        return all(program.answer(*asked) == then for asked, then in before.answers.items())
+        return all(program.answer(*question) == then for question, then in before.answers.items())
 
     # what is noted
 
@@ -187,7 +189,7 @@ class Again:
 
     def meet(
         self,
-        asked: tuple[object, ...],
+        situation_key: tuple[object, ...],
         around: tuple[object, ...],
         caller: tuple[object, ...],
         function: FunctionInfo | None,
@@ -195,7 +197,7 @@ class Again:
         """A context is about to be entered, the next one."""
         elsewhere = self._engine.heap.changes.elsewhere
         node = function.node if function is not None else None
-        met = Met(asked, around, caller, function, node, elsewhere)
+        met = Met(situation_key, around, caller, function, node, elsewhere)
         number = len(self.log.met)
         self.log.met.append(met)
         if self._in_step and self._before is not None:
@@ -205,7 +207,7 @@ class Again:
                 and then.function is function
                 and then.caller == caller
                 and then.around == around
-                and then.asked == asked
+                and then.situation_key == situation_key
             )
 
     def enter(self) -> Standing:
@@ -240,7 +242,7 @@ class Again:
         """Whether a function was edited, or one around it, whose variables it has."""
         if met.function in self._stale_functions:
             return True
-        closure = met.asked[1] if met.function is not None else 0
+        closure = met.situation_key[1] if met.function is not None else 0
         frame = self._engine.closures.get(closure) if isinstance(closure, int) else None
         while frame is not None and frame.function not in self._stale_functions:
             frame = frame.parent
@@ -444,7 +446,7 @@ def _moved(step: Step, offset: tuple[int, ...]) -> Step:
     return Step(step.first, step.end, step.objects, since, until, step.seen, step.made)
 
 
-def _was_asked(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...]) -> bool:
+def _was_requested(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...]) -> bool:
     """Whether anybody has asked for what a file or a class of it binds to a name."""
     symbol, name = key
     if not name:
@@ -456,13 +458,13 @@ def _was_asked(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...])
 
 
 def _is_in(table: Mapping[str, object], name: str, texts: tuple[str, ...]) -> bool:
-    if not isinstance(table, Table) or not table.asked.isdisjoint((name, ANY)):
+    if not isinstance(table, Table) or not table.requested.isdisjoint((name, ANY)):
         return True
-    if CLASSES in table.asked and any(text.startswith("class ") for text in texts):
+    if CLASSES in table.requested and any(text.startswith("class ") for text in texts):
         return True
-    if FUNCTIONS in table.asked and any(text.startswith("def ") for text in texts):
+    if FUNCTIONS in table.requested and any(text.startswith("def ") for text in texts):
         return True
-    packages = [asked.removeprefix(IMPORTS) for asked in table.asked if asked.startswith(IMPORTS)]
+    packages = [each.removeprefix(IMPORTS) for each in table.requested if each.startswith(IMPORTS)]
     imports = [text for text in texts if text.lstrip().startswith(("from ", "import "))]
     return any(package in WORD.findall(text) or "from ." in text for package in packages for text in imports)
 

@@ -33,7 +33,7 @@ Given: TypeAlias = "tuple[tuple[str | int, Value], ...]"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """A module that is to be made, and where things stand before."""
 
     question: object
@@ -114,7 +114,7 @@ class Alike:
         """Whether what was made is as it was then."""
         return [thing.stamp() for thing in self._objects_of(making)] == making.stamps
 
-    def asked(self, cls: ClassInfo, site: CallSite) -> _Asked | None:
+    def request(self, cls: ClassInfo, site: CallSite) -> _Request | None:
         """What decides how an object is made, and where things stand; None if no model is built, or if an object is
         given that was made for this one."""
         given = (*site.args, *site.keywords.values(), *(() if site.rest is None else (site.rest,)))
@@ -128,57 +128,57 @@ class Alike:
         changes = self._heap.changes
         before = len(changes.attributes), changes.elsewhere, self._engine.left_out
         contexts = len(self._engine.contexts)
-        return _Asked(question, frame.depth, contexts, self._heap.count, len(self._lent), *before)
+        return _Request(question, frame.depth, contexts, self._heap.count, len(self._lent), *before)
 
-    def lent(self, asked: _Asked) -> Instance | None:
+    def lent(self, request: _Request) -> Instance | None:
         """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
-        known = self._makings.get(asked.question)
+        known = self._makings.get(request.question)
         if known is None:
             return None
         taken = {ident for each in self._lent for ident in each.making.idents}
-        left = MAX_QUIET_DEPTH - asked.depth
+        left = MAX_QUIET_DEPTH - request.depth
         for making in known:
             if making.levels <= left and taken.isdisjoint(making.idents) and self._holds(making):
                 before = [thing.copied() for thing in self._objects_of(making)]
-                self._lent.append(_Lent(making, before, asked.depth))
+                self._lent.append(_Lent(making, before, request.depth))
                 return making.made
         return None
 
-    def keep(self, asked: _Asked, made: Instance, stored: Way) -> None:
+    def keep(self, request: _Request, made: Instance, stored: Way) -> None:
         """What was made can be lent to later models if its making has put nothing into what was there before, and was
         followed to its end."""
         changes = self._heap.changes
-        span = range(asked.count + 1, self._heap.count + 1)
+        span = range(request.count + 1, self._heap.count + 1)
         if made.ident != span.start or any(ident != made.ident for ident, _ in stored):
             return
-        if (changes.elsewhere, self._engine.left_out) != (asked.elsewhere, asked.left_out):
+        if (changes.elsewhere, self._engine.left_out) != (request.elsewhere, request.left_out):
             return
         objects = self._heap.known(span)
         own = {*map(id, objects)}
-        if all(ident in own for ident, _ in changes.attributes[asked.attributes :]):
-            lent = self._lent[asked.lent :]
+        if all(ident in own for ident, _ in changes.attributes[request.attributes :]):
+            lent = self._lent[request.lent :]
             idents = (*span, *(ident for each in lent for ident in each.making.idents))
             stamps = [thing.stamp() for thing in objects]
             stamps += [stamp for each in lent for stamp in each.making.stamps]
             ends = [each.depth + each.making.levels for each in lent]
-            ends += [each.depth for each in self._engine.contexts[asked.contexts :] if not each.compiled]
-            levels = max(ends, default=asked.depth) - asked.depth
-            self._new.append((asked.question, _Making(made, idents, stamps, levels)))
+            ends += [each.depth for each in self._engine.contexts[request.contexts :] if not each.compiled]
+            levels = max(ends, default=request.depth) - request.depth
+            self._new.append((request.question, _Making(made, idents, stamps, levels)))
 
     def unite(self, root: Instance) -> None:
         """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
         made_so = [(question, making) for question, making in self._new if self._holds(making)]
-        kept = self._below(root)
+        below = self._below(root)
         pairs = _Pairs()
-        for ident in kept:
+        for ident in below:
             if ident in self._idents:  # both hold it as it is
                 pairs.add(ident, ident)
         if self._idents:
-            for made in kept.values():
+            for made in below.values():
                 if made is not root and isinstance(made, Instance) and made.ident not in pairs.old_of:
                     any(self._is_like(made, other, pairs) for other in self._modules.get(made.cls, ()))
         renamed = {new: old for new, old in pairs.old_of.items() if new != old}
-        for ident, made in kept.items():
+        for ident, made in below.items():
             if ident in renamed:
                 continue
             if renamed:
@@ -197,7 +197,7 @@ class Alike:
     def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
         """What was made, some of which another now stands for."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
-        idents = tuple(i for i, kept in self._below(made).items() if not self._heap[kept].assumed)
+        idents = tuple(i for i, member in self._below(made).items() if not self._heap[member].assumed)
         stamps = [thing.stamp() for thing in self._heap.known(idents)]
         return _Making(made, idents, stamps, making.levels)
 

@@ -85,7 +85,7 @@ class Assignment(Room):
             known = self.engine.global_value(frame.module, target.id)
             elsewhere = not reads or _is_read_elsewhere(target, frame)
             where = self.engine.where(frame)
-            self.engine.tell(
+            self.engine.emit(
                 F.Store(
                     where,
                     target,
@@ -105,7 +105,7 @@ class Assignment(Room):
                 if not self.engine.contexts[
                     inner.context
                 ].compiled:  # else it lives no longer than the call does
-                    self.engine.tell(
+                    self.engine.emit(
                         F.Store(
                             self.engine.where(frame),
                             target,
@@ -126,7 +126,7 @@ class Assignment(Room):
     def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
         if elements:  # `() = x` has none
-            self.engine.tell_unresolved(elements[0], frame, value, walked=True)
+            self.engine.emit_unresolved(elements[0], frame, value, walked=True)
         value = lift(self._members, self.engine.iterated(value, frame))
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
@@ -155,8 +155,8 @@ class Assignment(Room):
 
     def _members(self, value: Value) -> Value:
         """What a container of torch.nn holds, and anything else as it is."""
-        kept = [(option, self.engine.walked_members(option)) for option in options(value)]
-        return join(*(v if isinstance(v, Sequence) else option for option, v in kept))
+        members = [(option, self.engine.walked_members(option)) for option in options(value)]
+        return join(*(v if isinstance(v, Sequence) else option for option, v in members))
 
     def _assign_attribute(
         self,
@@ -171,12 +171,12 @@ class Assignment(Room):
         value_of = source
         strong = self.engine.is_strong(frame)
 
-        def tell(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
+        def emit(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
             if self.engine.quiet:
                 return
             reads = augmented or (value_of is not None and _reads(value_of, target))
             where, name = self.engine.where(frame), target.attr
-            self.engine.tell(
+            self.engine.emit(
                 F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
             )
 
@@ -192,7 +192,7 @@ class Assignment(Room):
                 if before is None and not self.engine.quiet:
                     before = self._before(option, target.attr, frame)
                 if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
-                    tell(option, before, self.engine.is_module(option), source)
+                    emit(option, before, self.engine.is_module(option), source)
                 unknown = all(isinstance(v, (Plain, Unknown)) for v in options(value))
                 if unknown and self.engine.mro(option.cls).functions(target.attr):
                     continue  # a method that is wrapped, or written anew, does what it did as often as not
@@ -208,12 +208,12 @@ class Assignment(Room):
                     self.engine.heap[option].update(target.attr, value, strong=strong)
                     self.engine.note(option, target.attr)
                     self.set_member(option, target.attr, value)
-                tell(option, old, self.engine.is_module(option))
+                emit(option, old, self.engine.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
                     self.engine.patch(option.info, target.attr, value)
                     self._switch(option, target.attr, value, frame)
-                tell(option, old, False)
+                emit(option, old, False)
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 
@@ -273,7 +273,7 @@ class Assignment(Room):
     def _assign_item(self, target: ast.Subscript, value: Value, frame: Frame, augmented: bool) -> None:
         base = self.engine.eval(target.value, frame)
         index, parts, slices = self.engine.index(target.slice, frame)
-        self.engine.tell(
+        self.engine.emit(
             F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value)
         )
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
@@ -286,7 +286,7 @@ class Assignment(Room):
                     self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
                 )
                 name = ast.unparse(target.value)
-                self.engine.tell(
+                self.engine.emit(
                     F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented)
                 )
         if not isinstance(target.slice, ast.Slice):

@@ -174,7 +174,7 @@ class Attributes(Room):
                     tensor = attribute if known and attribute is not None else Tensor("float", leaf=True)
                     return self._parametrised(owner, name, tensor, frame)
                 if attribute is None:
-                    attribute = self._held(owner, name)
+                    attribute = self._member_attribute(owner, name)
                 if attribute is None:
                     attribute = constructors.of_every_module(self.engine, name)
                 part = K.PARTS.get(owner.name, {}).get(name)
@@ -199,10 +199,10 @@ class Attributes(Room):
         if isinstance(owner, Plain) and owner.kind == "dtype" and name == "itemsize":
             return bytes_of_value(owner)
         if isinstance(owner, Plain):
-            asked = owner.kind == "str" and hasattr(str, name)
-            asked = asked or (owner.kind in (None, "dict") and name in VIEWS)
-            asked = asked or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
-            return Method(owner, name) if asked or owner.origin == "shape" else Plain(None, owner.origin)
+            is_method = owner.kind == "str" and hasattr(str, name)
+            is_method = is_method or (owner.kind in (None, "dict") and name in VIEWS)
+            is_method = is_method or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
+            return Method(owner, name) if is_method or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")
@@ -331,7 +331,7 @@ class Attributes(Room):
             value = self.engine.special(step, "forward", (value,), frame) or value
         return value
 
-    def _held(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
+    def _member_attribute(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
         """A module that a container keeps under a name, which is an attribute of it too: `self.parts.first`."""
         members = self.engine.container_members(owner)
         value = dict(members.entries).get(name) if isinstance(members, Mapping) else None
@@ -404,9 +404,9 @@ class Attributes(Room):
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
         if mro.container and name == "_parameters":
             return Method(owner, name)
-        held = self._held(owner, name) if mro.container and after is None else None
-        if held is not None:
-            return held
+        member_value = self._member_attribute(owner, name) if mro.container and after is None else None
+        if member_value is not None:
+            return member_value
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
         if mro.is_module and name in ("_parameters", "_buffers"):
@@ -534,9 +534,9 @@ class Attributes(Room):
 
     def _of_dictionary(self, owner: Instance, name: str) -> Value:
         """An attribute that an object of a class of dicts has as often as not for one of its keys."""
-        kept = self.engine.container_members(owner)
-        assert isinstance(kept, Mapping)
-        found = dict(kept.entries).get(name, kept.element)
+        members = self.engine.container_members(owner)
+        assert isinstance(members, Mapping)
+        found = dict(members.entries).get(name, members.element)
         return UNKNOWN if found is None else found
 
     def _make(self, owner: Instance, mro: Mro) -> None:

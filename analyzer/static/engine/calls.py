@@ -51,7 +51,7 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo
 
 CALLED = (Function, Class, Instance, External, ExternalInstance)
-KEPT_BY = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
+HOOK_STORES = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
 LIKE_MODULE_LISTS = frozenset("append extend insert __getitem__ __setitem__ __iter__".split())
 """Methods of lists that do what those of `nn.ModuleList` do."""
 OF_REGISTERED = MappingProxyType(
@@ -108,9 +108,9 @@ class Calls(Room):
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
         if not self.engine.quiet and site.frame.function is not None:
             if site.frame.function.name == "__init__" and getattr(site.node.func, "attr", "") == "__init__":
-                self._tell_initialised(site, site.frame.function)
+                self._emit_super_init(site, site.frame.function)
         if isinstance(function, Choice) and function.likely:
-            self.engine.tell_unresolved(site.node, site.frame, function)
+            self.engine.emit_unresolved(site.node, site.frame, function)
             lower = self.engine.improbable(site.frame)
             usual = self.call(likely(function), site)
             if lower is None:
@@ -175,7 +175,7 @@ class Calls(Room):
                     info, site.node.lineno - info.node.lineno, site.node.col_offset, became
                 )
 
-    def _tell_initialised(self, site: CallSite, info: FunctionInfo) -> None:
+    def _emit_super_init(self, site: CallSite, info: FunctionInfo) -> None:
         """The constructor of a module that is made in compiled code calls the one above it."""
         name = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = site.frame.env.get(name)
@@ -188,16 +188,16 @@ class Calls(Room):
                 if isinstance(node, ast.Name) and node.id == name and node.lineno < site.node.lineno
             )
             first = min(before, key=lambda node: (node.lineno, node.col_offset), default=site.node)
-            self.engine.tell(F.Initialised(self.engine.where(site.frame), first))
+            self.engine.emit(F.Initialised(self.engine.where(site.frame), first))
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
             if function.breaks:
-                self._tell_call(site, function, f"{function.breaks}()", None, None, None)
+                self._emit_call(site, function, f"{function.breaks}()", None, None, None)
             if "try" in site.frame.enclosing and not self.engine.takes(function, site):
-                self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
+                self.engine.emit(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
-            self.engine.tell_handed(function, site)
+            self.engine.emit_sparse_argument(function, site)
             self.engine.touch_handed(site)
             with self.engine.quietly() if function.constant else nullcontext():
                 given_back = self.engine.invoke(
@@ -253,9 +253,9 @@ class Calls(Room):
 
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
         """A call of what has no source in sight."""
-        self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
+        self.engine.emit_sparse_use(site.node, site.frame, *site.args, *site.keywords.values())
         if not self.engine.quiet and _looks_at_arguments(function):
-            self.engine.tell_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
+            self.engine.emit_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             if function.name == "torch.Tensor.__torch_function__":
                 return self._operation_called(site)
@@ -268,7 +268,7 @@ class Calls(Room):
                 result = layouts.laid_out(function.name, site.args, result, site.keywords)
                 if not self.engine.is_overriding():
                     result = _of_operands(result, site.args)
-            self._tell_call(site, function, function.name, None, None, result)
+            self._emit_call(site, function, function.name, None, None, result)
             if any(map(is_captured, site.args)):
                 site.frame.resume()  # most functions read the number
             return result
@@ -278,7 +278,7 @@ class Calls(Room):
             return self._call_method(function, site)
         return None
 
-    def _tell_call(
+    def _emit_call(
         self,
         site: CallSite,
         function: Value,
@@ -295,15 +295,15 @@ class Calls(Room):
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
-            self.engine.tell_member_called(site, receiver, operation, operands)
+            self.engine.emit_member_call(site, receiver, operation, operands)
             numbers: tuple[Value, ...] = ()
             reads: Reads = ""
-            told_by: tuple[str, ...] = ()
+            specified_by: tuple[str, ...] = ()
             parameters: Value = UNKNOWN
             if operation.startswith("torch."):
                 parameters = constructors.parameters(self.engine, result or UNKNOWN, operation)
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
-                reads, told_by = known.reads(operation, operands, site.keywords)
+                reads, specified_by = known.reads(operation, operands, site.keywords)
             elif operation.startswith("numpy."):
                 reads = known.reads_of_arrays(operation, operands)
             if operation and not gb_id:
@@ -312,7 +312,7 @@ class Calls(Room):
                 gb_id = TENSOR_COPIED
             if operation == "torch.Tensor.requires_grad_" and self._leaks_nothing(receiver, site.frame):
                 gb_id = F.LEAKED_FLAG
-            self.engine.tell(
+            self.engine.emit(
                 F.Call(
                     where,
                     site.node,
@@ -328,7 +328,7 @@ class Calls(Room):
                     gb_id,
                     known.traced_since(operation) if operation else None,
                     reads,
-                    told_by,
+                    specified_by,
                     parameters,
                 )
             )
@@ -368,7 +368,7 @@ class Calls(Room):
             return None
         name = f"{tensor.subclass.node.name}.__call__"
         result = self.call_each(self.engine.attribute(tensor, "__call__", site.frame), site)
-        self._tell_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
+        self._emit_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
         return result
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
@@ -393,12 +393,12 @@ class Calls(Room):
         )
         if base is None or base == "torch.nn.Module":
             return None
-        result = self._call_held(made, base, site)
+        result = self._call_submodules(made, base, site)
         if result is None:
             result = self.engine.operations.module_call(base, site.args)
         weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
         result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
-        self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
+        self._emit_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
     def _chain(self, made: Instance | ExternalInstance, site: CallSite) -> Value | None:
@@ -442,7 +442,7 @@ class Calls(Room):
             if set_to is not None:
                 return self._hooked(made, site, self.call_each(set_to, site))
             self._read_parametrised(made, site.frame)
-            result = self._call_held(made, made.name, site)
+            result = self._call_submodules(made, made.name, site)
             if result is None:
                 result = self.engine.operations.module_call(made.name, site.args)
                 result = layouts.of_module(made.name, site.args, result)
@@ -451,14 +451,16 @@ class Calls(Room):
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator
-        self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
+        self._emit_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return self._hooked(made, site, result)
 
-    def _call_held(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
+    def _call_submodules(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
         """The modules of the source that a module of torch.nn calls, with what it is given first."""
-        held = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
+        called = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
         modules = [
-            v for option in options(held or UNKNOWN) for v in (*options(self.engine.element(option)), option)
+            v
+            for option in options(called or UNKNOWN)
+            for v in (*options(self.engine.element(option)), option)
         ]
         own = dict.fromkeys(v for v in modules if isinstance(v, Instance))
         results = [self.call_one(module, site.giving(site.args[:1])) for module in own]
@@ -474,7 +476,7 @@ class Calls(Room):
         self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
     ) -> Value | None:
         """What a call of a module gives once its hooks have seen it."""
-        for hook in self._kept_hooks(made, HOOKS):
+        for hook in self._registered_hooks(made, HOOKS):
             given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             changed = self.call_each(hook, site.giving(given))
             if changed is not None and changed != NONE and result is not None:
@@ -483,7 +485,7 @@ class Calls(Room):
 
     def _hooked_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
         """A call of a module with the arguments that its hooks make of those that are given."""
-        for hook in self._kept_hooks(made, HOOKS_BEFORE):
+        for hook in self._registered_hooks(made, HOOKS_BEFORE):
             given = site.giving((made, Sequence("tuple", site.args, UNKNOWN)))
             for changed in options(self.call_each(hook, given) or NONE):
                 if isinstance(changed, Sequence) and changed.items is not None:
@@ -492,7 +494,7 @@ class Calls(Room):
                     site = site.giving((changed,), site.keywords)
         return site
 
-    def _kept_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
+    def _registered_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
         """What a module calls beside its forward."""
         if not made.ident or self.engine.quiet:
             return ()
@@ -505,12 +507,12 @@ class Calls(Room):
         for_some = name != "register_forward_hook" and (
             "with_kwargs" in site.keywords or site.frame.conditional or bool(site.frame.conditions)
         )
-        if name in KEPT_BY and site.args and self.engine.quiet and made.ident and not for_some:
-            known = self.engine.heap[made].attributes.get(KEPT_BY[name])
+        if name in HOOK_STORES and site.args and self.engine.quiet and made.ident and not for_some:
+            known = self.engine.heap[made].attributes.get(HOOK_STORES[name])
             before = members_of(known) if isinstance(known, Sequence) else ()
             if site.args[0] not in before:
                 hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
-                self.engine.heap[made].update(KEPT_BY[name], hooks, strong=True)
+                self.engine.heap[made].update(HOOK_STORES[name], hooks, strong=True)
         if name == "__getattr__":
             wanted = site.first("name")
             own = self.engine.heap[made].attributes if made.ident else {}
@@ -588,7 +590,7 @@ class Calls(Room):
             result = self._class_method(receiver, name, site)
         elif isinstance(receiver, Partial):
             result = self._property_method(receiver, name, site)
-        self._tell_call(site, method, dotted, receiver, name, result)
+        self._emit_call(site, method, dotted, receiver, name, result)
         return result
 
     def _property_method(self, read: Partial, name: str, site: CallSite) -> Value | None:

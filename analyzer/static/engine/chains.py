@@ -44,8 +44,8 @@ def _capture(pattern: ast.MatchAs, key: str) -> list[ast.stmt]:
     """`case name`."""
     if pattern.name is None:
         return []
-    name, kept = ast.Name(pattern.name, ast.Store()), ast.Name(key, ast.Load())
-    return [ast.fix_missing_locations(ast.copy_location(ast.Assign([name], kept), pattern))]
+    name, subject = ast.Name(pattern.name, ast.Store()), ast.Name(key, ast.Load())
+    return [ast.fix_missing_locations(ast.copy_location(ast.Assign([name], subject), pattern))]
 
 
 def values_test(test: Fits) -> ast.expr | None:
@@ -55,14 +55,14 @@ def values_test(test: Fits) -> ast.expr | None:
         values = [each.value for each in pattern.patterns if isinstance(each, ast.MatchValue)]
         if len(values) < len(pattern.patterns):
             return None
-        asked = ast.Compare(test.subject, [ast.In()], [ast.Tuple(values, ast.Load())])
+        comparison = ast.Compare(test.subject, [ast.In()], [ast.Tuple(values, ast.Load())])
     elif isinstance(pattern, ast.MatchValue):
-        asked = ast.Compare(test.subject, [ast.Eq()], [pattern.value])
+        comparison = ast.Compare(test.subject, [ast.Eq()], [pattern.value])
     elif isinstance(pattern, ast.MatchSingleton):
-        asked = ast.Compare(test.subject, [ast.Is()], [ast.Constant(pattern.value)])
+        comparison = ast.Compare(test.subject, [ast.Is()], [ast.Constant(pattern.value)])
     else:
         return None
-    return ast.fix_missing_locations(ast.copy_location(asked, pattern))
+    return ast.fix_missing_locations(ast.copy_location(comparison, pattern))
 
 
 def written(test: ast.expr) -> str:
@@ -72,8 +72,8 @@ def written(test: ast.expr) -> str:
         guard, test = ast.unparse(test.values[1]), test.values[0]
     if not isinstance(test, Fits):
         return ast.unparse(test)
-    asked = values_test(test)
-    if asked is not None:
-        return ast.unparse(asked) + (f" and {guard}" if guard else "")
+    comparison = values_test(test)
+    if comparison is not None:
+        return ast.unparse(comparison) + (f" and {guard}" if guard else "")
     text = f"match {ast.unparse(test.subject)}: case {ast.unparse(test.pattern)}"
     return text + (f" if {guard}" if guard else "")

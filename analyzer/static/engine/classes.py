@@ -249,8 +249,8 @@ class Classes(Room):
         """Whether `value` is an empty table, or holds one, in which a function of the module, or a method of the object,
         stores what it is given."""
         if isinstance(value, Instance):
-            held = self.engine.heap[value].attributes
-            tables = frozenset(each for each, found in held.items() if _is_empty(found))
+            attributes = self.engine.heap[value].attributes
+            tables = frozenset(each for each, found in attributes.items() if _is_empty(found))
             classes = self.mro(value.cls).classes if tables else ()
             infos = [info for cls in classes for methods in cls.functions.values() for info in methods]
         elif _is_empty(value):

@@ -368,10 +368,10 @@ class Containers(Room):
             sought = site.args[0]
             # what is the same object is found without asking, and nothing behind it is asked
             ahead = takewhile(lambda member: member is not sought, (receiver.items or ())[:-1])
-            asked = (receiver.element,) if receiver.items is None else ahead
-            same = [compared(ast.Eq(), member, sought) for member in asked]
+            candidates = (receiver.element,) if receiver.items is None else ahead
+            same = [compared(ast.Eq(), member, sought) for member in candidates]
             if any(map(is_surely_tensor, same)):
-                self.engine.tell_test(site.node, "members", Tensor("bool"), site.frame)
+                self.engine.emit_test(site.node, "members", Tensor("bool"), site.frame)
         if name == "sort":
             self.engine.ask_order(receiver, site.keywords.get("key"), site)
         if name in ("index", "count"):
@@ -410,21 +410,21 @@ class Containers(Room):
                         prefer(value, receiver.element) if receiver.extra else join(value, receiver.element)
                     )
                 entries = {**dict(receiver.entries), key: value}
-                kept = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
-                self._rebind(site.node.func, kept, site.frame)
+                changed = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
+                self._rebind(site.node.func, changed, site.frame)
                 return value
         elif name == "setdefault" and site.args:
             value = join(site.first("default", 1) or NONE, *([receiver.element] if receiver.element else []))
-            kept = Mapping(receiver.entries, value, receiver.outer)
-            self._rebind(site.node.func, kept, site.frame)
+            changed = Mapping(receiver.entries, value, receiver.outer)
+            self._rebind(site.node.func, changed, site.frame)
             return join(value, *(v for _, v in receiver.entries))
         if name == "clear":
             self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
             return NONE
         if name == "pop" and site.args and is_key(site.args[0]):
             left = {key: value for key, value in receiver.entries if key != key_of(site.args[0])}
-            kept = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
-            self._rebind(site.node.func, kept, site.frame)
+            changed = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
+            self._rebind(site.node.func, changed, site.frame)
         if name == "popitem":
             values = [value for _, value in receiver.entries]
             every = join_members(*values, *([receiver.element] if receiver.element is not None else []))

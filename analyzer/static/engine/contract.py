@@ -141,7 +141,7 @@ class Notes(Protocol):
 
     def meet(
         self,
-        asked: tuple[object, ...],
+        situation_key: tuple[object, ...],
         around: tuple[object, ...],
         caller: tuple[object, ...],
         function: FunctionInfo | None,
@@ -232,7 +232,7 @@ class Engine(Protocol):
     def where(self, frame: Frame) -> F.Where:
         """The place where `frame` stands, for a fact."""
 
-    def tell(self, fact: F.Fact) -> None:
+    def emit(self, fact: F.Fact) -> None:
         """Keeps a fact, unless what runs is not compiled."""
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
@@ -346,13 +346,13 @@ class Engine(Protocol):
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
         """The value of an operand whose truth is asked; the test inside it is told."""
 
-    def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+    def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         """Tells that Python asks for the truth of `value`."""
 
-    def asked_apart(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.About | None]:
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.About | None]:
         """What a question gives that is a part of another, and what decides this part alone."""
 
-    def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
+    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for an attribute of a module of torch that may be anything."""
 
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
@@ -398,7 +398,7 @@ class Engine(Protocol):
     def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
 
-    def asked(self, value: Value, frame: Frame) -> Value:
+    def truth_operand(self, value: Value, frame: Frame) -> Value:
         """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
 
     def iterated(self, value: Value, frame: Frame) -> Value:
@@ -499,7 +499,7 @@ class Engine(Protocol):
     def is_overriding(self) -> bool:
         """Whether such a method is being run: what torch gives in it is a plain tensor."""
 
-    def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
+    def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Tells that something is asked of an attribute that Dynamo has not looked up; `walked`: it is gone through."""
 
     def member_compared(
@@ -507,30 +507,30 @@ class Engine(Protocol):
     ) -> Value | None:
         """What a comparison with a member of an enum gives, if that is no tensor; `of` is read of it as of one."""
 
-    def tell_answer(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
+    def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
         """Tells what is read of the answer of such a comparison as of a tensor."""
 
-    def tell_member_called(
+    def emit_member_call(
         self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
     ) -> None:
         """Tells a method of a member, a conversion of one, and a bool that is given where an operation takes none."""
 
-    def tell_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+    def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
         """Tells a member that a row is indexed by."""
 
-    def tell_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
+    def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """Tells a walk through the letters of a member."""
 
-    def tell_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
+    def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
         """Tells a text that is put behind a member."""
 
-    def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
+    def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None:
         """Tells that the truth of such an attribute is asked, if that ends the graph."""
 
-    def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
+    def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
         """Tells that something is asked of sparse tensors."""
 
-    def tell_handed(self, function: Function, site: CallSite) -> None:
+    def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
         """Tells that a function with source is given a sparse tensor."""
 
     def lay_out(self, info: FunctionInfo, env: Env) -> None:
@@ -539,7 +539,7 @@ class Engine(Protocol):
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; every fact inside it is told."""
 
-    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+    def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
         """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:

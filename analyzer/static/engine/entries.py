@@ -284,10 +284,10 @@ class Entries(Room):
             number = self._uses.number(arg.arg, info, root)
             if number is not None:
                 return number
-            asked = self._asked_as_object(arg.arg, info)
-            if asked:
-                return self._object_with(asked, info) or TAINTED
-            handed = self._asked_where_handed(arg.arg, info, root, FOLLOWED - 1)
+            attributes = self._object_attributes(arg.arg, info)
+            if attributes:
+                return self._object_with(attributes, info) or TAINTED
+            handed = self._callee_attributes(arg.arg, info, root, FOLLOWED - 1)
             found = self._object_with(handed, info) if len(handed) > 1 else None
             return found or self._taken_for(arg.arg, info, root)
         with self.engine.quietly():
@@ -295,7 +295,7 @@ class Entries(Room):
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
-            if not written and not self._asked_as_object(arg.arg, info):
+            if not written and not self._object_attributes(arg.arg, info):
                 return join(value, self._taken_for(arg.arg, info, root))
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
@@ -340,12 +340,12 @@ class Entries(Room):
     def _is_handed_as_a_dict(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> bool:
         """Whether what it is handed to uses it like a dict, and does not ask what it is."""
         return any(
-            not _asks_what_it_is(parameter, function)
+            not _is_isinstance_check(parameter, function)
             and (
                 _is_used_like_a_dict(parameter, function)
-                or (depth > 1 and self._is_handed_as_a_dict(parameter, function, whose, depth - 1))
+                or (depth > 1 and self._is_handed_as_a_dict(parameter, function, owner_node, depth - 1))
             )
-            for parameter, function, whose in self._handed(name, info, owner)
+            for parameter, function, owner_node in self._handed(name, info, owner)
         )
 
     def _handed(
@@ -354,11 +354,11 @@ class Entries(Room):
         """The parameters of functions, methods and parts that are given this one, with whose these are."""
         for call in (node for node in info.nodes if isinstance(node, ast.Call)):
             for place in (n for n, arg in enumerate(call.args) if is_named(arg, name)):
-                for function, taken, whose in self._uses.called(call.func, info, owner, imported=True):
+                for function, taken, owner_node in self._uses.called(call.func, info, owner, imported=True):
                     if place < len(taken):
-                        yield taken[place], function, whose
+                        yield taken[place], function, owner_node
 
-    def _asked_as_object(self, name: str, info: FunctionInfo) -> set[str]:
+    def _object_attributes(self, name: str, info: FunctionInfo) -> set[str]:
         """What a parameter that keeps its name is asked for that neither a tensor nor a dict or a list has."""
         found: set[str] = set()
         for node in info.nodes:
@@ -372,19 +372,19 @@ class Entries(Room):
     def _is_flag(self, name: str, info: FunctionInfo, owner: Instance | None, depth: int) -> bool:
         """Whether nothing but the truth of a parameter is ever asked, or whether it is this or that constant, here or in
         the modules that it is passed on to: nobody passes a tensor for that."""
-        told: set[ast.expr] = set()
+        covered: set[ast.expr] = set()
         for node in info.nodes:
             if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-                asked = _asked_for_truth(node.test)
-                told.update(asked)
-                compared = (test for test in asked if isinstance(test, ast.Compare))
-                told.update(test.left for test in compared if self._asks_which(test, info))
+                operands = _truth_operands(node.test)
+                covered.update(operands)
+                compared = (test for test in operands if isinstance(test, ast.Compare))
+                covered.update(test.left for test in compared if self._compares_with_constant(test, info))
             elif isinstance(node, ast.Call) and owner is not None and depth:
-                told.update(self._passed_as_flag(name, node, info, owner, depth))
+                covered.update(self._passed_as_flag(name, node, info, owner, depth))
         uses = [node for node in info.nodes if isinstance(node, ast.Name) and node.id == name]
-        return bool(uses) and told.issuperset(uses)
+        return bool(uses) and covered.issuperset(uses)
 
-    def _asks_which(self, test: ast.Compare, info: FunctionInfo) -> bool:
+    def _compares_with_constant(self, test: ast.Compare, info: FunctionInfo) -> bool:
         """Whether something is this or that constant."""
         which = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
         return all(isinstance(op, which) for op in test.ops) and all(
@@ -407,9 +407,9 @@ class Entries(Room):
     ) -> set[ast.expr]:
         """The arguments of `self.part(x, flag)` that are the parameter, where the part only asks for its truth."""
         own = positional(info.node.args)[:1]
-        whose = call.func.value if isinstance(call.func, ast.Attribute) else None
+        owner_node = call.func.value if isinstance(call.func, ast.Attribute) else None
         places = [place for place, arg in enumerate(call.args) if is_named(arg, name)]
-        if not places or not own or whose is None or not is_named(whose, own[0][0].arg):
+        if not places or not own or owner_node is None or not is_named(owner_node, own[0][0].arg):
             return set()
         assert isinstance(call.func, ast.Attribute)
         with self.engine.quietly():
@@ -424,13 +424,13 @@ class Entries(Room):
             if place < len(there) and self._is_flag(there[place], forwards[0], part, depth - 1)
         }
 
-    def _asked_where_handed(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
+    def _callee_attributes(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
         """The same of what functions and parts ask that are handed it."""
         found: set[str] = set()
-        for parameter, function, whose in self._handed(name, info, owner):
-            found |= self._asked_as_object(parameter, function)
+        for parameter, function, owner_node in self._handed(name, info, owner):
+            found |= self._object_attributes(parameter, function)
             if depth > 1:
-                found |= self._asked_where_handed(parameter, function, whose, depth - 1)
+                found |= self._callee_attributes(parameter, function, owner_node, depth - 1)
         return found
 
     def _object_with(self, names: set[str], info: FunctionInfo) -> Value | None:
@@ -446,19 +446,19 @@ class Entries(Room):
         return None
 
 
-def _asked_for_truth(test: ast.expr) -> list[ast.expr]:
+def _truth_operands(test: ast.expr) -> list[ast.expr]:
     """The parts of a test whose truth it asks."""
     if isinstance(test, ast.BoolOp):
-        return [part for value in test.values for part in _asked_for_truth(value)]
+        return [part for value in test.values for part in _truth_operands(value)]
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _asked_for_truth(test.operand)
+        return _truth_operands(test.operand)
     return [test]
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = True) -> bool:
     """`batch["mask"]`, `"mask" in batch`, `{**batch}`, `batch.items()`, or so of a copy: no tensor takes that; a sparse
     one has `values()`."""
-    asked: set[str] = set()
+    used: set[str] = set()
     copies: set[str] = set()
     for node in info.nodes:
         if isinstance(node, ast.Subscript) and is_named(node.value, name):
@@ -485,10 +485,10 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = Tru
             if text and is_named(node.comparators[0], name):
                 return True
         elif isinstance(node, ast.Attribute) and is_named(node.value, name):
-            asked.add(node.attr)
+            used.add(node.attr)
     if of_copies and any(_is_used_like_a_dict(copy, info, of_copies=False) for copy in copies):
         return True
-    return bool(asked & OF_DICTS) and asked <= OF_DICTS | OF_LISTS
+    return bool(used & OF_DICTS) and used <= OF_DICTS | OF_LISTS
 
 
 def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
@@ -515,7 +515,7 @@ def _is_copy(node: ast.expr, name: str) -> bool:
     return last_name(node.func) in ("copy", "deepcopy") and any(is_named(arg, name) for arg in node.args)
 
 
-def _asks_what_it_is(name: str, info: FunctionInfo) -> bool:
+def _is_isinstance_check(name: str, info: FunctionInfo) -> bool:
     """`isinstance(name, ...)`."""
     return any(
         isinstance(node, ast.Call)

@@ -130,15 +130,15 @@ class Expressions(Room):
         else:
             owner = self.eval(node.value, frame)
         if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
-            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
-            self.engine.tell_sparse(node, frame, owner)
+            self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+            self.engine.emit_sparse_use(node, frame, owner)
         elif not self.engine.quiet and owner == K.ARRAY:
-            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+            self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         elif not isinstance(node.value, ast.Compare):
-            self.engine.tell_answer(node, owner, frame)
+            self.engine.emit_answer_read(node, owner, frame)
         by = "" if self.engine.quiet or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
         if by:
-            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
+            self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
         if (
@@ -152,17 +152,17 @@ class Expressions(Room):
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
-        self.engine.tell_sparse(node, frame, left, right)
-        self.engine.tell_unresolved(node, frame, left, right)
-        self.engine.tell_member_sum(node, left, frame)
+        self.engine.emit_sparse_use(node, frame, left, right)
+        self.engine.emit_unresolved(node, frame, left, right)
+        self.engine.emit_member_sum(node, left, frame)
         if _is_address(left) or _is_address(right):
-            self.engine.tell(F.Address(self.engine.where(frame), node, "worked with"))
+            self.engine.emit(F.Address(self.engine.where(frame), node, "worked with"))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
         if numbers and (is_captured(left) or is_captured(right)):
-            self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
+            self.engine.emit(F.Arithmetic(self.engine.where(frame), node))
             frame.resume()
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
-            self.engine.tell(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
+            self.engine.emit(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
         result = self.engine.operated(type(node.op).__name__, left, right, node, frame)
         subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
         if subclass is None or self.engine.is_overriding():
@@ -177,7 +177,7 @@ class Expressions(Room):
         if isinstance(node.op, ast.Not):
             return truth_value(~self.engine.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
-        self.engine.tell_unresolved(node, frame, value)
+        self.engine.emit_unresolved(node, frame, value)
         own = self.engine.negated(node.op, value, frame)
         if own is not None:
             return own
@@ -209,7 +209,7 @@ class Expressions(Room):
         guess: Value | None = None
         with frame.learning(node):
             for operand in node.values[:-1]:
-                value, about = self.engine.asked_apart(
+                value, about = self.engine.evaluate_with_cause(
                     frame, partial(self.engine.truthy, operand, kind, frame)
                 )
                 answer = self.engine.answer(value)
@@ -246,7 +246,9 @@ class Expressions(Room):
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         around, frame.asker = frame.asker, node
-        answer, about = self.engine.asked_apart(frame, partial(self.engine.test, node.test, "ifexp", frame))
+        answer, about = self.engine.evaluate_with_cause(
+            frame, partial(self.engine.test, node.test, "ifexp", frame)
+        )
         frame.asker = around
         values: list[Value] = []
         guess: Value | None = None
@@ -273,7 +275,7 @@ class Expressions(Room):
         results: list[Value] = []
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
-            self.engine.tell_sparse(node, frame, left, right)
+            self.engine.emit_sparse_use(node, frame, left, right)
             if not isinstance(op, (ast.Is, ast.IsNot)) and (_is_address(left) or _is_address(right)):
                 before = node.comparators[index - 1] if index else node.left
                 if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
@@ -281,21 +283,21 @@ class Expressions(Room):
                     hashed = isinstance(op, (ast.In, ast.NotIn)) and all(map(_is_hashed, options(right)))
                     use: Any = "looked up" if hashed else "compared" if same else "worked with"
                     if not hashed or isinstance(before, ast.Call):  # it finds what one variable holds
-                        self.engine.tell(F.Address(self.engine.where(frame), node, use))
+                        self.engine.emit(F.Address(self.engine.where(frame), node, use))
             if isinstance(op, (ast.Is, ast.IsNot)):
                 if isinstance(node.left, ast.Name):
                     self.engine.touch(left, node.left, frame)
             else:
-                self.engine.tell_unresolved(
+                self.engine.emit_unresolved(
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
                 )
             result = self.engine.related(op, left, right, comparator, frame)
             answer = self.engine.member_compared(op, node, (left, right), frame, of)
             results.append(result if answer is None else answer)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
-                self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
+                self.engine.emit(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
-                self.engine.tell(F.Test(self.engine.where(frame), node, "compare", result))
+                self.engine.emit(F.Test(self.engine.where(frame), node, "compare", result))
             left = right
         if len(results) > 1 and not any(tensor_of(each) for each in results):
             return lift(_all_of, *results)
@@ -330,7 +332,7 @@ class Expressions(Room):
     def _starred_walk(self, node: ast.Starred, frame: Frame) -> Value:
         """What a star walks over."""
         value = self.eval(node.value, frame)
-        self.engine.tell_unresolved(node, frame, value, walked=True)
+        self.engine.emit_unresolved(node, frame, value, walked=True)
         return self.engine.iterated(value, frame)
 
     def _dict(self, node: ast.Dict, frame: Frame) -> Value:
@@ -341,7 +343,7 @@ class Expressions(Room):
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.eval(item, frame)
             if key is None:
-                self.engine.tell_unresolved(item, frame, value, walked=True)
+                self.engine.emit_unresolved(item, frame, value, walked=True)
                 table = self._table_of(keep(value, lambda option: not K.is_left(option)), frame)
                 if table is not None:
                     entries.update(table.entries)
@@ -374,7 +376,7 @@ class Expressions(Room):
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
                 if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
-                    self.engine.tell_unresolved(part.value, frame, value, walked=True)
+                    self.engine.emit_unresolved(part.value, frame, value, walked=True)
                 if (
                     guess is not None or not self.engine.quiet
                 ):  # while things are built, only the text matters
@@ -383,7 +385,7 @@ class Expressions(Room):
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
                 if not isinstance(value, Const):
-                    self.engine.tell(
+                    self.engine.emit(
                         F.Format(self.engine.where(frame), part.value, value, part.format_spec is not None)
                     )
                 plain = part.format_spec is None and part.conversion == -1
@@ -417,7 +419,7 @@ class Expressions(Room):
         return self._collected("set", node, frame)
 
     def _generatorexp(self, node: ast.GeneratorExp, frame: Frame) -> Value:
-        self.engine.tell(F.Alone(self.engine.where(frame), node))
+        self.engine.emit(F.Alone(self.engine.where(frame), node))
         return self._collected("iterator", node, frame)
 
     def _collected(
@@ -431,14 +433,14 @@ class Expressions(Room):
             with frame.no_surer_than(frame.confidence if known else "medium"):
                 # a variable that is given a value in it (`:=`) has that of the last round
                 for each in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
-                    (value,), kept = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
-                    made[each] = value, kept
-            return _kept(kind, [made[each] for each in rounds], ordered)
+                    (value,), filtered = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
+                    made[each] = value, filtered
+            return _collect_rounds(kind, [made[each] for each in rounds], ordered)
         usual = self._usually_collected(kind, node, frame)
         with frame.no_surer_than(frame.confidence if usual is None else "low"):
-            found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
+            found, filtered = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
-        if kept.likely is False:
+        if filtered.likely is False:
             return prefer(Sequence(kind, (), UNKNOWN), every)
         return every if usual is None else prefer(usual, every)
 
@@ -451,7 +453,7 @@ class Expressions(Room):
             return None
         lazy = kind == "iterator"
         made = [self._comprehension(node, [node.elt], frame, lazy=lazy, members=each) for each in rounds]
-        return _kept(kind, [(values[0], kept) for values, kept in made], ordered=True)
+        return _collect_rounds(kind, [(values[0], filtered) for values, filtered in made], ordered=True)
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
         """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
@@ -471,9 +473,9 @@ class Expressions(Room):
             return known
         usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
         with frame.no_surer_than(frame.confidence if usual is None else "low"):
-            found, kept = self._comprehension(node, [node.key, node.value], frame)
+            found, filtered = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
-        if kept.likely is False:
+        if filtered.likely is False:
             return prefer(Mapping((), None), every)
         return every if usual is None else prefer(usual, every)
 
@@ -482,12 +484,12 @@ class Expressions(Room):
         key."""
         entries: dict[object, Value] = {}
         for each in rounds or ():
-            (key, value), kept = self._comprehension(node, [node.key, node.value], frame, members=each)
-            if kept.decided is None and _is_foreign(each[0]):
+            (key, value), filtered = self._comprehension(node, [node.key, node.value], frame, members=each)
+            if filtered.decided is None and _is_foreign(each[0]):
                 continue  # what a module has imported stands for itself in no table of the module's own
-            if kept.decided is None or (kept.decided and not is_key(key)):
+            if filtered.decided is None or (filtered.decided and not is_key(key)):
                 return None
-            if kept.decided:
+            if filtered.decided:
                 entries[key_of(key)] = value
         return None if rounds is None else Mapping(tuple(entries.items()), None)
 
@@ -551,7 +553,7 @@ class Expressions(Room):
         members: Round | None = None,
     ) -> tuple[list[Value], Answer]:
         """The values of `parts`, and whether the conditions keep anything; of one round only, with `members` for it."""
-        kept = Answer(True, True)
+        filtered = Answer(True, True)
         generators = node.generators
         apart = not self.engine.quiet and sys.version_info < F.INLINED
         holds = apart and self._holds_torch(node, frame)
@@ -561,35 +563,35 @@ class Expressions(Room):
             for number, generator in enumerate(generators):
                 given = self.eval(generator.iter, frame)
                 if holds and generator is generators[0] and not isinstance(node, ast.GeneratorExp):
-                    self._tell_alone(node, given, frame)
+                    self._emit_comprehension(node, given, frame)
                 value = self.engine.iterated(given, frame)
-                self.tell_loop(generator.iter, value, True, frame)
+                self.emit_loop(generator.iter, value, True, frame)
                 member = self.engine.element(value) if members is None else members[number]
                 self.engine.assign(generator.target, member, frame)
-                if generator is generators[0] and not lazy and self._is_held_back(value, generator.iter):
+                if generator is generators[0] and not lazy and self._blocks_resume(value, generator.iter):
                     lazy = True
                     if apart and not holds and not self._counts_modules(generator.iter, frame):
-                        self.engine.tell(
+                        self.engine.emit(
                             F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False)
                         )
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
-                    answer, about = self.engine.asked_apart(frame, asking)
-                    kept = Answer(
-                        of_all((kept.decided, answer.decided), False),
-                        of_all((kept.likely, answer.likely), False),
+                    answer, about = self.engine.evaluate_with_cause(frame, asking)
+                    filtered = Answer(
+                        of_all((filtered.decided, answer.decided), False),
+                        of_all((filtered.likely, answer.likely), False),
                     )
                     if answer.likely is False:
                         lower = self.engine.improbable(frame)
                         if answer.decided is False or lower is None:
-                            return [UNKNOWN for _ in parts], kept
+                            return [UNKNOWN for _ in parts], filtered
                         frame.confidence = lower
                     self.engine.follow(condition, True, answer, about, frame)
                     frame.env = self.engine.narrow(condition, True, frame)
-            return [self.eval(part, frame) for part in parts], kept
+            return [self.eval(part, frame) for part in parts], filtered
 
-    def _tell_alone(self, node: Comprehension, given: Value, frame: Frame) -> None:
+    def _emit_comprehension(self, node: Comprehension, given: Value, frame: Frame) -> None:
         """Tells a comprehension that Dynamo cannot compile by itself (measured: it walks a tuple, a tensor and a `range`
         alone) and tries to, as it holds what Dynamo looks for. From Python 3.12 on none has a frame of its own."""
         walked = node.generators[0].iter
@@ -599,16 +601,18 @@ class Expressions(Room):
             isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"
         ):
             return  # Python makes a tuple of a list that is written there
-        kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(walked, frame)
-        self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
+        iterates = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
+            walked, frame
+        )
+        self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=iterates))
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
         """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""
         inside = _inside(node)
-        held = [value for name in _held_names(node) if (value := frame.lookup(name)) is not None]
+        captured = [value for name in _captured_names(node) if (value := frame.lookup(name)) is not None]
         names = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         names |= {n.attr for n in inside if isinstance(n, ast.Attribute)}
-        return any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
+        return any(is_of_torch(self.engine, value, vague=False) for value in captured) or any(
             is_torch(frame.module.bindings.get(name, ())) for name in names
         )
 
@@ -638,7 +642,7 @@ class Expressions(Room):
             and self.engine.container_members(value) is not None
         )
 
-    def _is_held_back(self, value: Value, node: ast.expr) -> bool:
+    def _blocks_resume(self, value: Value, node: ast.expr) -> bool:
         """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
         passed_on = isinstance(node, ast.Call) and ast.unparse(node.func) in PASSED_ON
         for option in options(value):
@@ -653,10 +657,10 @@ class Expressions(Room):
                 return True
         return False
 
-    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+    def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
         """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
-        self.engine.tell_unresolved(node, frame, value, walked=True)
-        self.engine.tell_member_walk(node, value, frame)
+        self.engine.emit_unresolved(node, frame, value, walked=True)
+        self.engine.emit_member_walk(node, value, frame)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -667,18 +671,18 @@ class Expressions(Room):
                     (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
                 ]
             for arg, inner in walked:
-                self.engine.tell(F.Loop(self.engine.where(frame), arg, inner, comprehension))
+                self.engine.emit(F.Loop(self.engine.where(frame), arg, inner, comprehension))
         else:
-            self.engine.tell(F.Loop(self.engine.where(frame), node, value, comprehension))
+            self.engine.emit(F.Loop(self.engine.where(frame), node, value, comprehension))
 
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
         if isinstance(base, Unknown) and is_surely_mask(index):
             base = Tensor(sure=False)  # nothing else is read through one
-        self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
-        self.engine.tell_unresolved(node, frame, base, *parts, *slices)
-        self.engine.tell_member_index(node, base, index, frame)
+        self.engine.emit(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
+        self.engine.emit_unresolved(node, frame, base, *parts, *slices)
+        self.engine.emit_member_index(node, base, index, frame)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
         return self.engine.picked(base, index, node.slice, frame)
@@ -708,7 +712,7 @@ class Expressions(Room):
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         if isinstance(node.func, ast.Attribute):
             function = self._attribute(node.func, frame, called=True)
-            self._tell_of_new(node, node.func.value, function, frame)
+            self._emit_method_of_new(node, node.func.value, function, frame)
         else:
             function = self.eval(node.func, frame)
         name = function.name if isinstance(function, External) else ""
@@ -735,14 +739,14 @@ class Expressions(Room):
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
         if not self.engine.quiet and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
-            self._tell_consumed(node, function, made, frame)
+            self._emit_consumed(node, function, made, frame)
         if not self.engine.quiet and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
-            self._tell_spread(node, node.args[0].value, function, frame)
+            self._emit_spread(node, node.args[0].value, function, frame)
         if isinstance(node.func, ast.Attribute) and not (self.engine.quiet or frame.enclosing):
-            self._tell_in_arguments(node, function, made, (*args, *keywords.values()), frame)
+            self._emit_in_arguments(node, function, made, (*args, *keywords.values()), frame)
         return made
 
-    def _tell_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
+    def _emit_method_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
         """Tells the call of a method of an object that was made in this function, or by what it called."""
         if self.engine.quiet or frame.function is None or frame.enclosing:
             return
@@ -753,9 +757,9 @@ class Expressions(Room):
                 return
         making = _making(owner, frame.function) if bound else None
         if making is not None:
-            self.engine.tell(F.OfNew(self.engine.where(frame), node, making))
+            self.engine.emit(F.OfNew(self.engine.where(frame), node, making))
 
-    def _tell_in_arguments(
+    def _emit_in_arguments(
         self, node: ast.Call, function: Value, made: Value, given: tuple[Value, ...], frame: Frame
     ) -> None:
         """Tells the call of a method of a tensor, a container or a text whose arguments call functions, if what goes on
@@ -770,17 +774,17 @@ class Expressions(Room):
         inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
         names = {last_name(each.func) for each in inside if isinstance(each, ast.Call)}
         called = frozenset(name for name in names if not self.engine.operations.is_of_tensors(name))
-        asked = called if of_tensor else any(isinstance(each, (ast.Call, ast.Subscript)) for each in inside)
-        if asked and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
+        calls = called if of_tensor else any(isinstance(each, (ast.Call, ast.Subscript)) for each in inside)
+        if calls and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
             above = node.lineno - frame.line
-            self.engine.tell(F.InArguments(self.engine.where(frame), node, above, called, of_tensor))
+            self.engine.emit(F.InArguments(self.engine.where(frame), node, above, called, of_tensor))
 
     def _is_tensor_read(self, node: ast.Call, info: FunctionInfo, frame: Frame) -> bool:
         """Whether something of torch is read behind a call, or in the same statement beside it."""
         beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, info))
         return any(is_of_torch(self.engine, value, vague=False) for value in beside)
 
-    def _tell_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
+    def _emit_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
         """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""
         usual = likely(function)
         if isinstance(usual, External):
@@ -793,9 +797,9 @@ class Expressions(Room):
             return
         generators = [each for each in node.args if isinstance(each, ast.GeneratorExp)]
         if _lacks(generators, node, frame, frame.function):
-            self.engine.tell(F.Consumed(self.engine.where(frame), node))
+            self.engine.emit(F.Consumed(self.engine.where(frame), node))
 
-    def _tell_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
+    def _emit_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
         """Tells a call that is given all of a generator expression and nothing else in its place, if Dynamo cannot make
         that anew: what it has walked is used up, or nothing reads what it holds behind it. (Measured: a range and what
         a dict or a container of modules has are walked afresh.)"""
@@ -809,7 +813,7 @@ class Expressions(Room):
             isinstance(walked, Sequence) and walked.kind in AFRESH
         )
         if not afresh or _lacks([generator], node, frame, frame.function):
-            self.engine.tell(F.Consumed(self.engine.where(frame), node, not afresh))
+            self.engine.emit(F.Consumed(self.engine.where(frame), node, not afresh))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
         """What is remembered of attributes that a call has set holds no more."""
@@ -857,7 +861,7 @@ class Expressions(Room):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            self.engine.tell_unresolved(keyword.value, frame, value, walked=True)
+            self.engine.emit_unresolved(keyword.value, frame, value, walked=True)
             usual = likely(value)
             found = [self._table_of(option, frame) for option in options(usual)]
             tables = [dict(table.entries) for table in found if table is not None]
@@ -865,10 +869,10 @@ class Expressions(Room):
                 item = join(*(table[key] for table in tables if key in table))
                 keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
             others += [t.element for t in found if t is not None and t.element is not None and not t.extra]
-        held = join(*others) if others else NONE
-        if holds_tensor(held):
+        rest = join(*others) if others else NONE
+        if holds_tensor(rest):
             for required in self._required(likely(function), taken):
-                keywords.setdefault(required, held)
+                keywords.setdefault(required, rest)
         return keywords
 
     def _required(self, function: Value, taken: int) -> list[str]:
@@ -892,20 +896,20 @@ class Expressions(Room):
         if isinstance(members, Mapping):
             return members
         keys = self.engine.special(value, "keys", (), frame)
-        held = self.engine.attribute(value, "__dict__", frame)
-        if keys is None or not isinstance(held, Mapping):
+        attributes = self.engine.attribute(value, "__dict__", frame)
+        if keys is None or not isinstance(attributes, Mapping):
             return None
         usual = likely(keys)
         named = usual.items if isinstance(usual, Sequence) else None
         if named is None:
-            return Mapping(held.entries, UNKNOWN)
-        known = dict(held.entries)
+            return Mapping(attributes.entries, UNKNOWN)
+        known = dict(attributes.entries)
         entries: dict[object, Value] = {}
         for key in named:
             if is_key(key):
                 item = known.get(key_of(key)) or self.engine.special(value, "__getitem__", (key,), frame)
                 entries[key_of(key)] = UNKNOWN if item is None else item
-        return Mapping(tuple(entries.items()), held.element)
+        return Mapping(tuple(entries.items()), attributes.element)
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:
         if len(args) == 2 and isinstance(args[0], Class):
@@ -957,7 +961,7 @@ def _inside(node: Comprehension) -> list[ast.AST]:
     return [each for each in ast.walk(node) if id(each) not in before]
 
 
-def _held_names(node: Comprehension) -> list[str]:
+def _captured_names(node: Comprehension) -> list[str]:
     """The variables of what is around it that a comprehension reads as a function of its own, sorted."""
     names = [each for each in _inside(node) if isinstance(each, ast.Name)]
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
@@ -966,8 +970,8 @@ def _held_names(node: Comprehension) -> list[str]:
 
 def _lacks(generators: list[ast.GeneratorExp], node: ast.Call, frame: Frame, function: FunctionInfo) -> bool:
     """Whether generator expressions of a call hold a variable that nothing in its function reads behind it."""
-    held = {name for each in generators for name in _held_names(each) if name in frame.env}
-    return bool(held - _read_later(node, function))
+    captured = {name for each in generators for name in _captured_names(each) if name in frame.env}
+    return bool(captured - _read_later(node, function))
 
 
 def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
@@ -988,19 +992,19 @@ def _is_foreign(member: Value) -> bool:
     return isinstance(last, External)
 
 
-def _kept(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
+def _collect_rounds(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
     """What a comprehension makes of its rounds: the value of each, and whether it is kept."""
-    some = [value for value, kept in made if kept.decided is not False]
+    some = [value for value, filtered in made if filtered.decided is not False]
     every = Sequence(kind, None, join(*some) if some else UNKNOWN)
-    if not ordered or any(kept.likely is None for _, kept in made):
+    if not ordered or any(filtered.likely is None for _, filtered in made):
         return every
-    items = tuple(value for value, kept in made if kept.likely)
+    items = tuple(value for value, filtered in made if filtered.likely)
     if kind == "set":
         if not all(isinstance(each, Const) for each in items):
             return every  # nothing tells which are equal
         items = tuple(dict.fromkeys(items))
     usual = Sequence(kind, items, UNKNOWN)
-    return usual if all(kept.decided is not None for _, kept in made) else prefer(usual, every)
+    return usual if all(filtered.decided is not None for _, filtered in made) else prefer(usual, every)
 
 
 def _all_of(*answers: Value) -> Value:

@@ -149,7 +149,7 @@ class Call:
     reads: Literal["", "size", "values", "number"] = ""
     """What an operation of torch needs the values of its tensors for: the size of its result, a tensor otherwise, or the
     number that it gives."""
-    told_by: tuple[str, ...] = ()
+    specified_by: tuple[str, ...] = ()
     """Arguments by which that could be told instead."""
     parameters: Value = UNKNOWN
     """Of a module of torch.nn that is made: whether it gets parameters, by what its constructor is given."""
@@ -236,7 +236,7 @@ class With:
     name: str | None
     context: Context | None = None
     """What this torch was seen to make of it; None if nothing is known."""
-    kept: bool = False
+    made_before: bool = False
     """An object of a class of the source that was there before the compiled call, whichever object it is."""
     builtin: str = ""
     """The type of Python's that the class of an object of the source derives from, if Dynamo enters none of that type."""
@@ -456,7 +456,7 @@ class Returned:
 
     where: Where
     node: ast.expr
-    kept: Literal["method", "default"]
+    holds: Literal["method", "default"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,14 +108,14 @@ class Functions(Room):
             with self.engine.quietly():
                 decorator = self.engine.eval(node, frame)
             if frame.function is not None and not self.engine.quiet:
-                self._tell_applied(node, value, frame)
+                self._emit_decorator(node, value, frame)
             with self.engine.quietly():
                 value = self._decorate(decorator, value, node, info, frame)
         if frame.function is None:
             self._decorated[info] = value
         return value
 
-    def _tell_applied(self, node: ast.expr, value: Value, frame: Frame) -> None:
+    def _emit_decorator(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """Tells what a decorator does to a function that is defined while tracing, if it has no source in sight."""
         inner = node.func if isinstance(node, ast.Call) else node
         with self.engine.quietly():
@@ -165,10 +165,10 @@ class Functions(Room):
     def _made_by(self, cls: Class, value: Value, node: ast.expr, frame: Frame) -> Value | None:
         """The object that a class makes of a function it decorates, if that is called or asked in its place."""
         mro = self.engine.mro(cls.info)
-        asked = mro.functions("__get__")
-        if not asked and K.PROPERTIES.intersection(mro.external):
+        descriptors = mro.functions("__get__")
+        if not descriptors and K.PROPERTIES.intersection(mro.external):
             return partial_of(K.PROPERTY, ((0, value),))
-        if not asked and not mro.functions("__call__"):
+        if not descriptors and not mro.functions("__call__"):
             return None
         return self.engine.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
 
@@ -228,8 +228,8 @@ class Functions(Room):
             # while things are built, what a property gives changes; a tuple, for version 0 would be as good as False
             loud = True, self.engine.heap[args[0]].version
         before = self.engine.switched
-        asked = self._asked(function, env)
-        situation = self._situation(asked)
+        situation_key = self._situation_key(function, env)
+        situation = self._situation(situation_key)
         around = (confidence, loud, frame.conditional)
         again = self.engine.again
         if again is not None and function.closure:
@@ -238,8 +238,8 @@ class Functions(Room):
         if self._counts.get(counted, 0) >= few and (situation, *around) not in self._memo:
             model = self.engine.entry if function.bound is not None else 0
             env = self._generalised((*counted, function.bound, model), env)
-            asked = self._asked(function, env)
-            situation = self._situation(asked)
+            situation_key = self._situation_key(function, env)
+            situation = self._situation(situation_key)
         self._last = situation
         if self.engine.quiet and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
@@ -264,7 +264,7 @@ class Functions(Room):
         self.engine.program.library.go_on()
         if again is not None:
             caller = (frame.context, frame.depth, *sorted(self.engine.chained))
-            again.meet(asked, around, caller, info)
+            again.meet(situation_key, around, caller, info)
             again.outside += bool(self.engine.quiet)
             step = again.step() if not (self.engine.quiet or function.closure) else None
             if step is not None:
@@ -306,7 +306,7 @@ class Functions(Room):
         if info.is_generator and isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = next(iter(info.decorators), info.node)
             eager = not self.engine.quiet and frame.context == self.engine.entry and not info.decorators
-            self.engine.tell(Alone(self.engine.where(inner), first, entry=eager))
+            self.engine.emit(Alone(self.engine.where(inner), first, entry=eager))
         try:
             result = UNKNOWN if eager else self._body(info, inner)
         except RecursionError:  # nested deeper than the interpreter's own stack
@@ -367,7 +367,7 @@ class Functions(Room):
             counted = each.function, False
             self._followed += 1
             self._counts[counted] = self._counts.get(counted, 0) + 1
-            situation = self._situation(each.asked)
+            situation = self._situation(each.situation_key)
             key = (situation, *each.around)
             self._memo[key] = number, each.gave, each.switched
             self._given[situation] = each.gave
@@ -385,11 +385,11 @@ class Functions(Room):
                 counted = context.function, not context.compiled
                 self._again[counted] = self._again.get(counted, 0) + 1
 
-    def _asked(self, function: Function, env: Env) -> tuple[object, ...]:
+    def _situation_key(self, function: Function, env: Env) -> tuple[object, ...]:
         return (function.info, function.closure, tuple(env.items()), self.engine.switched)
 
-    def _situation(self, asked: tuple[object, ...]) -> int:
-        return self._situations.setdefault(asked, len(self._situations))
+    def _situation(self, situation_key: tuple[object, ...]) -> int:
+        return self._situations.setdefault(situation_key, len(self._situations))
 
     def _is_compiled(self, frame: Frame) -> bool:
         return frame.context >= 0 and self.engine.contexts[frame.context].compiled

@@ -86,7 +86,7 @@ class Interpreter:
         self.dtype, self.autocast = dtype, autocast
         self.heap = Heap()
         self.facts: list[F.Fact] = []
-        self._kept: set[F.Fact] = set()
+        self._emitted: set[F.Fact] = set()
         self.contexts: list[Context] = []
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
@@ -126,14 +126,14 @@ class Interpreter:
         self.overridden, self.is_overriding = overrides.overridden, overrides.is_overriding
         self.by_object = overrides.by_object
         unresolved = Unresolved(self)
-        self.tell_unresolved, self.tell_truth = unresolved.tell_unresolved, unresolved.tell_truth
+        self.emit_unresolved, self.emit_truth_test = unresolved.emit_unresolved, unresolved.emit_truth_test
         members = Members(self)
-        self.member_compared, self.tell_answer = members.member_compared, members.tell_answer
-        self.tell_member_called, self.tell_member_index = (
-            members.tell_member_called,
-            members.tell_member_index,
+        self.member_compared, self.emit_answer_read = members.member_compared, members.emit_answer_read
+        self.emit_member_call, self.emit_member_index = (
+            members.emit_member_call,
+            members.emit_member_index,
         )
-        self.tell_member_walk, self.tell_member_sum = members.tell_member_walk, members.tell_member_sum
+        self.emit_member_walk, self.emit_member_sum = members.emit_member_walk, members.emit_member_sum
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)
@@ -168,10 +168,10 @@ class Interpreter:
         self.has_attribute = attributes.has_attribute
         self.test = questions.test
         self.truthy = questions.truthy
-        self.tell_test = questions.tell_test
-        self.asked_apart = questions.asked_apart
+        self.emit_test = questions.emit_test
+        self.evaluate_with_cause = questions.evaluate_with_cause
         self.follow = questions.follow
-        self.asks_what_nothing_tells = questions.asks_what_nothing_tells
+        self.reads_unknown_attribute = questions.reads_unknown_attribute
         self.in_first_call = questions.in_first_call
         self.condition = questions.condition
         self.answer = questions.answer
@@ -181,7 +181,7 @@ class Interpreter:
         self.operated, self.negated = protocols.operated, protocols.negated
         self.related = protocols.related
         self.special = protocols.special
-        self.asked = protocols.asked
+        self.truth_operand = protocols.truth_operand
         self.iterated = protocols.iterated
         self.picked = protocols.picked
         self.entered, self.exited = protocols.entered, protocols.exited
@@ -201,10 +201,10 @@ class Interpreter:
         self.enum_members, self.numbered = records.enum_members, records.numbered
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
         self.touch_by_walk, self.touch_handed = recurrent.touch_by_walk, recurrent.touch_handed
-        self.tell_sparse, self.tell_handed = sparse.tell_sparse, sparse.tell_handed
+        self.emit_sparse_use, self.emit_sparse_argument = sparse.emit_sparse_use, sparse.emit_sparse_argument
         self.lay_out = sparse.lay_out
         self.eval = expressions.eval
-        self.tell_loop = expressions.tell_loop
+        self.emit_loop = expressions.emit_loop
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
@@ -279,12 +279,12 @@ class Interpreter:
             )
         return known
 
-    def tell(self, fact: F.Fact) -> None:
+    def emit(self, fact: F.Fact) -> None:
         """Keeps a fact, unless what runs is not compiled."""
         if not self.quiet:
-            known = len(self._kept)
-            self._kept.add(fact)
-            if len(self._kept) > known:
+            known = len(self._emitted)
+            self._emitted.add(fact)
+            if len(self._emitted) > known:
                 self.facts.append(fact)
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:

@@ -42,7 +42,7 @@ class Members(Room):
         left, right = sides
         inside = isinstance(op, (ast.In, ast.NotIn))
         if inside and _is_text(right):
-            self._tell(node, "text containment", frame)
+            self._emit(node, "text containment", frame)
         if not _is_with_member(op, left, right):
             return None
         use = (
@@ -54,34 +54,34 @@ class Members(Room):
         known = not isinstance(left, Choice) and not isinstance(right, Choice)
         sure = known and all(v.sure for v in sides if isinstance(v, Tensor))
         lost = of is not None and outcome == F.DIFFERS
-        self._tell(node, "attribute" if lost else use, frame, sure=sure or lost)
+        self._emit(node, "attribute" if lost else use, frame, sure=sure or lost)
         if outcome != F.DIFFERS:
             return None
         return Const(isinstance(op, (ast.NotEq, ast.NotIn))) if sure else Plain("bool")
 
-    def tell_answer(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
+    def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
         """Tells what is read of the answer of such a comparison as of a tensor."""
         if (
             is_answer(owner)
             and not hasattr(bool, node.attr)
             and self._outcome("tensor equality") == F.DIFFERS
         ):
-            self._tell(node, "attribute", frame)
+            self._emit(node, "attribute", frame)
 
-    def tell_member_called(
+    def emit_member_call(
         self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
     ) -> None:
         """Tells a method of a member, a conversion of one, and a bool that is given where an operation takes none."""
         if isinstance(receiver, Const) and is_member(receiver):
             kind = "text" if isinstance(receiver.value, str) else "number"
-            self._tell(site.node, f"{kind} method", site.frame)
+            self._emit(site.node, f"{kind} method", site.frame)
         elif operation in CONVERSIONS and any(map(_is_number, operands)):
-            self._tell(site.node, operation, site.frame)
+            self._emit(site.node, operation, site.frame)
         elif operation.startswith("torch.") and self._outcome("tensor equality") == F.DIFFERS:
             if self.engine.operations.takes_no_bool(operation, operands, site.keywords):
-                self._tell(site.node, "argument", site.frame)
+                self._emit(site.node, "argument", site.frame)
 
-    def tell_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+    def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
         """Tells a member that a row is indexed by."""
         if not _is_number(index):
             return
@@ -93,25 +93,25 @@ class Members(Room):
         elif isinstance(base, (Instance, ExternalInstance)) and self.engine.walked_members(base) is not None:
             kind = "module"
         if kind:
-            self._tell(node, f"{kind} index", frame)
+            self._emit(node, f"{kind} index", frame)
 
-    def tell_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
+    def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """Tells a walk through the letters of a member."""
         if _is_text(value):
-            self._tell(node, "text walk", frame)
+            self._emit(node, "text walk", frame)
 
-    def tell_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
+    def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
         """Tells a text that is put behind a member."""
         if isinstance(node.op, ast.Add) and _is_text(left):
-            self._tell(node, "text sum", frame)
+            self._emit(node, "text sum", frame)
 
     def _outcome(self, use: str) -> str:
         return self.engine.operations.tables.member(use)
 
-    def _tell(self, node: ast.expr, use: F.Use, frame: Frame, *, sure: bool = True) -> None:
+    def _emit(self, node: ast.expr, use: F.Use, frame: Frame, *, sure: bool = True) -> None:
         outcome = F.OF_ANSWERS.get(use) or self._outcome(use)
         if outcome and not self.engine.quiet:
-            self.engine.tell(F.OfMember(self.engine.where(frame), node, use, outcome, sure))
+            self.engine.emit(F.OfMember(self.engine.where(frame), node, use, outcome, sure))
 
 
 def _is_number(value: Value) -> bool:

@@ -275,9 +275,9 @@ class Names(Room):
             ):
                 return Module(inner)
         value = self.global_value(module, name)
-        return self._made_when_asked(module, name) if value is None else value
+        return self._module_getattr(module, name) if value is None else value
 
-    def _made_when_asked(self, module: ModuleInfo, name: str) -> Value | None:
+    def _module_getattr(self, module: ModuleInfo, name: str) -> Value | None:
         """What `__getattr__` of a module gives for a name that it does not bind."""
         key = (module, name)
         if "__getattr__" not in module.bindings or key in self._busy or name.startswith("__"):

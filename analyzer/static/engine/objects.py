@@ -210,9 +210,14 @@ class Objects(Room):
                 _, found = self._given.pop()
                 if not found and cls in self._given_before:
                     found = [self._given_before[cls]]
-                told = {name: value for env in found[:1] for name, value in env.items() if self._tells(value)}
-                if told:
-                    self._builders[cls] = told
+                specific = {
+                    name: value
+                    for env in found[:1]
+                    for name, value in env.items()
+                    if self._is_specific(value)
+                }
+                if specific:
+                    self._builders[cls] = specific
                     break
         return self._builders[cls]
 
@@ -222,14 +227,14 @@ class Objects(Room):
         owner = builder.info.owner
         frame = self.engine.module_frame(builder.info.module)
         if owner is not None and builder.bound is None:
-            if self._may_tell(cls, builder.info, owner):
+            if self._may_specify(cls, builder.info, owner):
                 made = Instance(self.engine.heap.ident("around", owner, outer=True), owner)
                 self.initialise(made, frame)
             return
         with self.engine.quietly():
             self.engine.invoke(builder, (), {}, frame, "high")
 
-    def _may_tell(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
+    def _may_specify(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
         """Whether a constructor may give that of a class a module, a class or a function."""
         handed = handed_on(cls, constructor)
         if not handed:
@@ -246,10 +251,10 @@ class Objects(Room):
             if cls.name in beside.called and self.engine.global_value(beside, cls.name) == Class(cls):
                 yield from builders(cls, beside)
 
-    def _tells(self, value: Value) -> bool:
+    def _is_specific(self, value: Value) -> bool:
         """Whether a value is, in any case, a module, a class or a function, or a list of such."""
         if isinstance(value, Sequence):
-            return value.items != () and all(map(self._tells, members_of(value)))
+            return value.items != () and all(map(self._is_specific, members_of(value)))
         return all(
             isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v)
             for v in options(value)
@@ -259,13 +264,13 @@ class Objects(Room):
         """What a constructor is given while somebody asks."""
         if not self._given:
             return
-        asked, found = self._given[-1]
-        if found if asked is cls else cls in self._given_before:
+        wanted, found = self._given[-1]
+        if found if wanted is cls else cls in self._given_before:
             return
         for info in mro.functions("__init__")[:1]:
             names = [arg.arg for arg, _ in positional(info.node.args)[1:]]
             given = {**dict(zip(names, site.args, strict=False)), **site.keywords}
-            if asked is cls:
+            if wanted is cls:
                 found.append(given)
             else:
                 self._given_before[cls] = given
@@ -348,8 +353,8 @@ class Objects(Room):
         """The attributes that a class reads of an argument of its constructor, apart from what every module has, and
         whether it calls the argument or what is read of it."""
         nodes = nodes_in(info.node)
-        kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
-        names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
+        stores = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
+        names = {key for targets in stores for t in targets if (key := narrowing_key(t)) and "." in key}
         read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
         for above in self.engine.mro(cls).classes if names else ():
             if above.module is info.module:
@@ -416,7 +421,7 @@ class Objects(Room):
         if not (by_keywords and alone) and not wraps and not self.engine.quiet:
             node, where = site.node, self.engine.where(site.frame)
             keywords = tuple(site.keywords.items())
-            self.engine.tell(
+            self.engine.emit(
                 F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
             )
         given = () if by_keywords and not self.engine.quiet else site.args
@@ -433,12 +438,12 @@ class Objects(Room):
 
     def _initialised(self, cls: Class, mro: Mro, site: CallSite) -> Value:
         """A new object of a class, `__init__` run; while a model is built, one that an earlier model had made alike."""
-        asked = self._alike.asked(cls.info, site) if mro.is_module and self.engine.quiet else None
-        lent = self._alike.lent(asked) if asked is not None else None
+        request = self._alike.request(cls.info, site) if mro.is_module and self.engine.quiet else None
+        lent = self._alike.lent(request) if request is not None else None
         if lent is not None:
             return lent
-        told_by = () if mro.is_module or not self.engine.quiet else self._constants_of(cls, site)
-        key = (cls.info, site.node, site.frame.context, *told_by)
+        constants = () if mro.is_module or not self.engine.quiet else self._constants_of(cls, site)
+        key = (cls.info, site.node, site.frame.context, *constants)
         made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), cls.info)
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
@@ -460,8 +465,8 @@ class Objects(Room):
             self.engine.heap.made(
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )
-            if asked is not None:
-                self._alike.keep(asked, made, stored)
+            if request is not None:
+                self._alike.keep(request, made, stored)
             return made
         if mro.container or mro.is_list:
             self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
@@ -472,14 +477,14 @@ class Objects(Room):
         if self.engine.is_enum(mro) and site.args:
             members = self.engine.enum_members(cls.info)
             known = members.items if members is not None and members.items else ()
-            self._tell_no_member(mro, known, site)
+            self._emit_no_member(mro, known, site)
             return lift(lambda value: next((each for each in known if each == value), value), site.args[0])
         self.engine.fill_record(made, site)
         for base in mro.external:
             constructors.inherit(self.engine, made, base, site)
         return made
 
-    def _tell_no_member(self, mro: Mro, known: tuple[Value, ...], site: CallSite) -> None:
+    def _emit_no_member(self, mro: Mro, known: tuple[Value, ...], site: CallSite) -> None:
         """Tells a call of an enum that raises where a `try` may handle it."""
         value = likely(site.args[0])
         complete = bool(known) and all(isinstance(member, Const) for member in known)
@@ -487,7 +492,7 @@ class Objects(Room):
             isinstance(member, Const) and member.value != value.value for member in known
         )
         if complete and missing and "try" in site.frame.enclosing and not mro.functions("_missing_"):
-            self.engine.tell(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
+            self.engine.emit(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
 
     def _constants_of(self, cls: Class, site: CallSite) -> tuple[object, ...]:
         """The constants that an object is made with, by which it is told from others that a loop makes at the same place;
@@ -575,9 +580,9 @@ class Objects(Room):
         thing.take(self.engine.heap[value])
         if done is not None:
             done[value.ident] = made
-            for name, held in [*thing.attributes.items()]:
-                if isinstance(held, Instance):
-                    thing.update(name, self._copied(held, node, frame, done), strong=True)
+            for name, attribute in [*thing.attributes.items()]:
+                if isinstance(attribute, Instance):
+                    thing.update(name, self._copied(attribute, node, frame, done), strong=True)
             if isinstance(thing.members, Mapping):
                 entries = tuple((k, self._copied(v, node, frame, done)) for k, v in thing.members.entries)
                 thing.members = dataclasses.replace(thing.members, entries=entries)

@@ -44,7 +44,7 @@ def _passed(
         elif isinstance(given, (ast.Name, ast.Attribute)):
             with engine.quietly():
                 values = options(engine.eval(given, frame))
-            yield from (value for value in values if _tells(value))
+            yield from (value for value in values if _is_specific(value))
 
 
 def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
@@ -118,7 +118,7 @@ def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:
     )
 
 
-def _tells(value: Value) -> bool:
+def _is_specific(value: Value) -> bool:
     return isinstance(value, (Class, Function)) or (
         isinstance(value, External) and is_module_class(value.name)
     )
@@ -141,17 +141,17 @@ def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | Non
 def _nodes_on(statement: ast.stmt, lines: Sequence[int]) -> list[ast.AST]:
     """All in a statement but the statements in it that none of the lines, in order, is of: to walk whole files again and
     again takes longer than to interpret them."""
-    found: list[ast.AST] = [statement] if _stands_on(statement, lines) else []
+    found: list[ast.AST] = [statement] if _spans_any(statement, lines) else []
     for each in found:
         found += [
             child
             for child in ast.iter_child_nodes(each)
-            if not isinstance(child, ast.stmt) or _stands_on(child, lines)
+            if not isinstance(child, ast.stmt) or _spans_any(child, lines)
         ]
     return found
 
 
-def _stands_on(statement: ast.stmt, lines: Sequence[int]) -> bool:
+def _spans_any(statement: ast.stmt, lines: Sequence[int]) -> bool:
     first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
     at = bisect.bisect_left(lines, first)
     return at < len(lines) and lines[at] <= (statement.end_lineno or first)

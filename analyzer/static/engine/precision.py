@@ -131,15 +131,15 @@ def compare(
         left = Plain("dtype", types=(exact,))
     if not isinstance(left, Plain) or left.kind != "dtype":
         return None
-    asked = _types_of(right)
-    if not asked:
+    types = _types_of(right)
+    if not types:
         return None
-    true_in = tuple(name for name in FLOATS if (name in asked) == isinstance(op, POSITIVE))
+    true_in = tuple(name for name in FLOATS if (name in types) == isinstance(op, POSITIVE))
     if left.types:
         return _by_type(left.types, true_in)
     if usual is None:
         return Plain("bool")
-    if usual in asked and not fixed and len(asked) == 1:
+    if usual in types and not fixed and len(types) == 1:
         return None  # it may be a tensor of whole numbers as well
     return _usually(usual in true_in, () if fixed else true_in)
 

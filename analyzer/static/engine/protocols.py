@@ -123,7 +123,7 @@ class Protocols(Room):
     ) -> Value:
         """`left op right`, or `left op= right`, as `node` has it."""
         if not self.engine.quiet and (_has_object(left) or _has_object(right)):
-            self._tell_overloaded(op, left, right, node, frame)
+            self._emit_overloaded(op, left, right, node, frame)
         made = self._operated_on(op, left, right, frame, in_place)
         before = self.engine.quiet and K.ARRAY not in (*options(left), *options(right))
         return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
@@ -142,7 +142,7 @@ class Protocols(Room):
 
         return lift(apply, left, right)
 
-    def _tell_overloaded(self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
+    def _emit_overloaded(self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
         """Of a tensor and an object, Dynamo puts the operator of tensors into its graph; it knows no other `@`."""
         stem = ARITHMETIC.get(op, "")
         for owner, name, other in ((left, f"__{stem}__", right), (right, f"__r{stem}__", left)):
@@ -152,7 +152,7 @@ class Protocols(Room):
             if overloading and fitting:
                 sure = len(overloading) == len(usual)
                 written = not isinstance(node, ast.Call)
-                self.engine.tell(F.Overloaded(self.engine.where(frame), node, other, sure, written))
+                self.engine.emit(F.Overloaded(self.engine.where(frame), node, other, sure, written))
                 return
 
     def _overloads(self, value: Instance, name: str) -> bool:
@@ -165,10 +165,10 @@ class Protocols(Room):
 
     def _operated(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         stem = ARITHMETIC.get(op)
-        asked = [(left, f"__{stem}__", right), (right, f"__r{stem}__", left)]
+        candidates = [(left, f"__{stem}__", right), (right, f"__r{stem}__", left)]
         if in_place:
-            asked.insert(0, (left, f"__i{stem}__", right))
-        made = self._first_of(asked, frame)
+            candidates.insert(0, (left, f"__i{stem}__", right))
+        made = self._first_of(candidates, frame)
         if made is None and op == "Add":
             made = self.engine.container_sum(left, right, in_place=in_place)
         if made is not None:
@@ -177,10 +177,10 @@ class Protocols(Room):
         objects = isinstance(left, Instance) or isinstance(right, Instance)
         return UNKNOWN if objects and not tensor_of(join(left, right)) else binary(op, left, right)
 
-    def _first_of(self, asked: list[tuple[Value, str, Value]], frame: Frame) -> Value | None:
+    def _first_of(self, candidates: list[tuple[Value, str, Value]], frame: Frame) -> Value | None:
         """What the first of several methods gives that implements an operator; None if none does."""
         found: list[Value] = []
-        for owner, name, other in asked:
+        for owner, name, other in candidates:
             made, whole = self._implemented(owner, name, other, frame)
             if made is not None:
                 found.append(made)
@@ -237,7 +237,7 @@ class Protocols(Room):
         for one, other in zip(ones, others, strict=True):
             same = self._same(one, other, node, frame)
             if one is not other and (is_surely_tensor(same) or same == K.ARRAY):
-                self.engine.tell_test(node, "members", same, frame)
+                self.engine.emit_test(node, "members", same, frame)
             if self.engine.answer(same).decided is not True:
                 return
 
@@ -251,7 +251,7 @@ class Protocols(Room):
         if isinstance(op, (ast.In, ast.NotIn)):
             made = self.special(right, "__contains__", (left,), frame)
             if made is not None:
-                truth = self.asked(made, frame)
+                truth = self.truth_operand(made, frame)
                 answer = self.engine.answer(truth).decided
                 if answer is not None:
                     return Const(answer == isinstance(op, ast.In))
@@ -276,13 +276,13 @@ class Protocols(Room):
             self._ask_members(op, one, other, node, frame)
         return compared(op, one or left, other or right)
 
-    def asked(self, value: Value, frame: Frame) -> Value:
+    def truth_operand(self, value: Value, frame: Frame) -> Value:
         """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
         if not _has_object(value):
             return value
-        return lift(lambda v: join(*(self._asked(option, frame) for option in options(v))), value)
+        return lift(lambda v: join(*(self._truth_operand(option, frame) for option in options(v))), value)
 
-    def _asked(self, value: Value, frame: Frame) -> Value:
+    def _truth_operand(self, value: Value, frame: Frame) -> Value:
         for name in ("__bool__", "__len__"):
             made = self.special(value, name, (), frame)
             if made is not None:
@@ -393,11 +393,11 @@ class Protocols(Room):
         if odd is not None:
             first = self._compared_first(element)
             kind = "order" if self._no_constant(first) is not None else "order of parts"
-            self.engine.tell_test(site.node, kind, odd, site.frame)
+            self.engine.emit_test(site.node, kind, odd, site.frame)
             return
-        less = self.asked(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
+        less = self.truth_operand(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
-            self.engine.tell_test(site.node, "order", less, site.frame)
+            self.engine.emit_test(site.node, "order", less, site.frame)
 
     def _compared_first(self, value: Value) -> Value:
         """The first member of each item, which `<` compares first; the item itself if it has no members."""
@@ -435,7 +435,7 @@ class Protocols(Room):
             index.items if isinstance(index, Sequence) and index.kind == "tuple" and index.items else (index,)
         )
         where = self.engine.where(site.frame)
-        self.engine.tell(F.Index(where, node, base, index, parts, (), "load"))
+        self.engine.emit(F.Index(where, node, base, index, parts, (), "load"))
         return self.picked(base, index, site.node, site.frame)
 
     def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
@@ -452,7 +452,7 @@ class Protocols(Room):
             return join(*read) if read else UNKNOWN
         if not isinstance(value, Instance):
             return value
-        self._tell_name(value, owner, name, frame)
+        self._call_set_name(value, owner, name, frame)
         instance = owner if isinstance(owner, Instance) else NONE
         cls = owner if isinstance(owner, Class) else Class(owner.cls)
         made = self.special(value, "__get__", (instance, cls), frame)
@@ -460,10 +460,10 @@ class Protocols(Room):
 
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
         """Assigns an attribute through a descriptor; False if the class attribute is none."""
-        self._tell_name(value, owner, name, frame)
+        self._call_set_name(value, owner, name, frame)
         return self.special(value, "__set__", (owner, new), frame) is not None
 
-    def _tell_name(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> None:
+    def _call_set_name(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> None:
         """`__set_name__`, which the class statement called."""
         cls = owner.info if isinstance(owner, Class) else owner.cls
         holder = self.engine.mro(cls).holder(name)

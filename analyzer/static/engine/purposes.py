@@ -247,7 +247,7 @@ def _is_none(node: ast.expr) -> bool:
 def _needed_in_training(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """`if self.training: if targets is None: raise`: what only training cannot do without."""
     for node in nodes:
-        if isinstance(node, ast.If) and any(map(_asks_training, nodes_in(node.test))):
+        if isinstance(node, ast.If) and any(map(_reads_training, nodes_in(node.test))):
             for gate in _gates(nodes_in(ast.Module([node], []))):
                 if any(map(_refuses, gate.absent)):
                     yield from gate.names
@@ -263,5 +263,5 @@ def _refuses(statement: ast.AST) -> bool:
     return isinstance(statement, ast.Raise)
 
 
-def _asks_training(node: ast.AST) -> bool:
+def _reads_training(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "training"

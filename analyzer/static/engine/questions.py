@@ -124,8 +124,8 @@ class Questions(Room):
             return ~self.test(node.operand, kind, frame)
         if isinstance(node, ast.BoolOp):
             return self._test_all(node, kind, frame)
-        value = self.engine.asked(self.engine.eval(node, frame), frame)
-        self.tell_test(node, kind, value, frame)
+        value = self.engine.truth_operand(self.engine.eval(node, frame), frame)
+        self.emit_test(node, kind, value, frame)
         if isinstance(node, ast.Name):
             self.engine.touch(value, node, frame)
         answer = self.answer(value)
@@ -145,11 +145,11 @@ class Questions(Room):
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return None
         with self.engine.quietly():
-            whose = self.engine.eval(node.left.value, frame)
-        asked = self._dtypes(node.comparators[0], frame)
-        if not isinstance(whose, Tensor) or whose.dtype is None or not asked or None in asked:
+            owner = self.engine.eval(node.left.value, frame)
+        dtypes = self._dtypes(node.comparators[0], frame)
+        if not isinstance(owner, Tensor) or owner.dtype is None or not dtypes or None in dtypes:
             return None
-        kind, kinds = number_kind(whose.dtype), set(map(number_kind, asked))
+        kind, kinds = number_kind(owner.dtype), set(map(number_kind, dtypes))
         if kind in kinds and kinds != {"bool"}:
             return None  # there are several kinds of floats, and of integers
         return (kind in kinds) == isinstance(node.ops[0], (ast.Eq, ast.Is, ast.In))
@@ -164,8 +164,10 @@ class Questions(Room):
             return True if self._counts(node, frame) else None
         bound = node.comparators[0]
         if isinstance(bound, ast.Tuple) and not bound.elts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            whose = _of_shape(node.left)
-            return isinstance(node.ops[0], ast.NotEq) if whose and self._is_no_number(whose, frame) else None
+            subject = _of_shape(node.left)
+            return (
+                isinstance(node.ops[0], ast.NotEq) if subject and self._is_no_number(subject, frame) else None
+            )
         if len(node.ops) != 1 or not isinstance(bound, ast.Constant) or type(bound.value) is not int:
             return None
         usual = OF_COUNTS.get((type(node.ops[0]), bound.value))
@@ -176,27 +178,27 @@ class Questions(Room):
         if not isinstance(function, ast.Attribute):
             return None
         with self.engine.quietly():
-            whose = self.engine.eval(function.value, frame)
+            subject = self.engine.eval(function.value, frame)
             called = self.engine.eval(function, frame)
-        if isinstance(whose, Tensor) and whose.given:
+        if isinstance(subject, Tensor) and subject.given:
             return OF_LAYOUT.get(function.attr)
         return False if isinstance(called, External) and called.name in OFF else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
         """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor, or a name
         of what a size is in."""
-        whose: ast.expr | None = None
+        subject: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            whose = node.func.value if node.func.attr in COUNTING else None
+            subject = node.func.value if node.func.attr in COUNTING else None
         elif isinstance(node, ast.Call) and _dotted(node.func) == "len" and len(node.args) == 1:
-            whose = _of_shape(node.args[0]) or node.args[0]
+            subject = _of_shape(node.args[0]) or node.args[0]
         elif isinstance(node, ast.Subscript):
-            whose = _of_shape(node.value)
+            subject = _of_shape(node.value)
         elif isinstance(node, ast.Attribute) and node.attr in ("ndim", "shape"):
-            whose = node.value
-        if whose is None:
+            subject = node.value
+        if subject is None:
             return self._is_size(node, frame)
-        return self._is_no_number(whose, frame)
+        return self._is_no_number(subject, frame)
 
     def _is_size(self, node: ast.expr, frame: Frame) -> bool:
         with self.engine.quietly():
@@ -224,7 +226,7 @@ class Questions(Room):
                     if conjunction
                     else "or"
                 )
-                answer, about = self.asked_apart(frame, partial(self.test, operand, part, frame))
+                answer, about = self.evaluate_with_cause(frame, partial(self.test, operand, part, frame))
                 if answer.decided is not None and answer.decided != conjunction:
                     decided = answer.decided
                     break
@@ -240,7 +242,7 @@ class Questions(Room):
                     if lower is None:
                         break
                     frame.confidence = lower
-                elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
+                elif answer.decided is None and frame.confidence == "high" and _is_none_check(operand):
                     frame.confidence = "medium"  # what was not given ends the test here
                 self.follow(operand, conjunction, answer, about, frame)
                 frame.env = self.narrow(operand, conjunction, frame)
@@ -255,30 +257,30 @@ class Questions(Room):
         ):
             return truth_value(self.test(node, kind, frame))
         value = self.engine.eval(node, frame)
-        self.tell_test(node, kind, self.engine.asked(value, frame), frame)
+        self.emit_test(node, kind, self.engine.truth_operand(value, frame), frame)
         return value
 
-    def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+    def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            frame.asked = _foremost((frame.asked, *map(_about, options(value))))
+            frame.decided_by = _foremost((frame.decided_by, *map(_about, options(value))))
             if self.engine.quiet or isinstance(node, Fits):
                 return
-            self.engine.tell_truth(node, frame, value)
+            self.engine.emit_truth_test(node, frame, value)
             if K.ADDRESS in options(value):
-                self.engine.tell(F.Address(self.engine.where(frame), node, "tested"))
+                self.engine.emit(F.Address(self.engine.where(frame), node, "tested"))
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):
                 asker = None  # a comparison alone is counted as its own line's
             where = self.engine.where(frame)
-            self.engine.tell(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
+            self.engine.emit(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
-    def asked_apart(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, About | None]:
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, About | None]:
         """What a question gives that is a part of another, and what decides this part alone."""
-        before, frame.asked = frame.asked, None
+        before, frame.decided_by = frame.decided_by, None
         given = ask()
-        about = frame.asked
-        frame.asked = _foremost((before, about))
+        about = frame.decided_by
+        frame.decided_by = _foremost((before, about))
         return given, about
 
     def follow(self, test: ast.expr, taken: bool, answer: Answer, about: About | None, frame: Frame) -> None:
@@ -288,12 +290,12 @@ class Questions(Room):
             return
         frame.conditions = (*frame.conditions, *found)
         frame.conditional |= about in F.DECIDED_OUTSIDE and answer.likely is None
-        untold = answer.likely is None and self.asks_what_nothing_tells(test, frame)
+        untold = answer.likely is None and self.reads_unknown_attribute(test, frame)
         setting = about in ("unknown", "configuration") and answer.likely is None
         if (about == "size" or setting or untold) and frame.confidence == "high":
             frame.confidence = "medium"  # who knows what sizes it is given, and what is switched on
 
-    def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
+    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for an attribute of a module of torch that may be anything, where by default most switches
         are off; for the device or the state of the process, which the machine decides; or how a tensor lies in memory.
         """
@@ -447,9 +449,9 @@ class Questions(Room):
             elif isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
                 subject = node.left.value
                 key = narrowing_key(subject)
-                asked = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
+                operators = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
                 dtype = self._dtype(right, frame)
-                same = isinstance(node.ops[0], asked)
+                same = isinstance(node.ops[0], operators)
                 change = None if dtype is None else lambda v: _of_dtype(v, dtype if same else None)
             elif isinstance(node.ops[0], (ast.Eq, ast.In) if assume else (ast.NotEq, ast.NotIn)):
                 subject = node.left
@@ -476,8 +478,8 @@ class Questions(Room):
 
     def _narrow_case(self, node: Fits, assume: bool, frame: Frame) -> dict[str, Value]:
         """The same of a case of a match statement, with the names that its pattern captures if it is the one."""
-        asked = values_test(node)
-        env = frame.env if asked is None else self.narrow(asked, assume, frame)
+        comparison = values_test(node)
+        env = frame.env if comparison is None else self.narrow(comparison, assume, frame)
         if not assume:
             return env
         return {**env, **self.engine.captured(node.pattern, frame.env[node.key], frame)}
@@ -485,26 +487,26 @@ class Questions(Room):
     def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
         """`value` with each object of which only the class is known as one of the class that isinstance names, if that
         derives from its own; without the objects that isinstance rules out."""
-        asked = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
-        if not asked:
+        members = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
+        if not members:
             return value
-        found = [self._as_one_of(option, asked, assume) for option in options(value)]
-        usual = [self._as_one_of(option, asked, assume) for option in options(likely(value))]
+        found = [self._as_one_of(option, members, assume) for option in options(value)]
+        usual = [self._as_one_of(option, members, assume) for option in options(likely(value))]
         left, first = (join(*(v for v in each if v is not None)) for each in (found, usual))
         if all(v is None for v in found):
             return value
         return left if all(v is None for v in usual) or first == left else prefer(first, left)
 
-    def _as_one_of(self, option: Value, asked: list[Instance], assume: bool) -> Value | None:
+    def _as_one_of(self, option: Value, wanted_members: list[Instance], assume: bool) -> Value | None:
         """One alternative, as an object of one of these classes or not; None if it is ruled out."""
         if not isinstance(option, Instance):
             return option
         above = self.engine.mro(option.cls).classes
-        if any(w.cls in above for w in asked):
+        if any(w.cls in above for w in wanted_members):
             return option if assume else None
         if not assume or not self.engine.heap[option].assumed:
             return option
-        below = [w for w in asked if option.cls in self.engine.mro(w.cls).classes]
+        below = [w for w in wanted_members if option.cls in self.engine.mro(w.cls).classes]
         return join(*below) if below else option
 
     def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
@@ -635,8 +637,8 @@ class Questions(Room):
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
         """Whether a tensor is of one of these classes; where nothing says so, it is of none of the user's own."""
         above = self.engine.mro(tensor.subclass).classes if tensor.subclass is not None else ()
-        asked = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
-        return any(cls is None or cls in above for cls in asked)
+        classes = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
+        return any(cls is None or cls in above for cls in classes)
 
     def _is_of(self, made: Instance, wanted: Value) -> bool | None:
         """Whether an object is of one of the classes that `wanted` stands for."""
@@ -729,7 +731,7 @@ def _dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _asks_whether_given(node: ast.expr) -> bool:
+def _is_none_check(node: ast.expr) -> bool:
     """`x is None`, `x is not None`."""
     return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot))
 

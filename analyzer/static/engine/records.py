@@ -42,7 +42,7 @@ class Field:
     given: bool = True
     """The call that makes the record may give it."""
     by_name: bool = False
-    kept: bool = True
+    is_attribute: bool = True
     """It becomes an attribute: `InitVar` does not."""
 
 
@@ -71,7 +71,7 @@ class Records(Room):
             self._fields[cls] = tuple(found.values())
         return self._fields[cls]
 
-    def _field(self, cls: ClassInfo, name: str, by_name: bool, kept: bool) -> Field:
+    def _field(self, cls: ClassInfo, name: str, by_name: bool, is_attribute: bool) -> Field:
         annotation, default = cls.annotated[name], cls.assigned.get(name)
         if isinstance(default, ast.Call):
             with self.engine.quietly():
@@ -87,9 +87,9 @@ class Records(Room):
                     factory is not None,
                     not _is_false(words.get("init")),
                     by_name or _is_true(words.get("kw_only")),
-                    kept,
+                    is_attribute,
                 )
-        return Field(name, annotation, cls, default, by_name=by_name, kept=kept)
+        return Field(name, annotation, cls, default, by_name=by_name, is_attribute=is_attribute)
 
     def fill_record(self, made: Instance, site: CallSite) -> None:
         """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
@@ -108,7 +108,7 @@ class Records(Room):
                 value = value if isinstance(declared, Unknown) else declared
             if value is None:
                 continue
-            if field.kept:
+            if field.is_attribute:
                 thing.update(field.name, value, strong=True)
             else:
                 passed.append(value)
@@ -149,7 +149,7 @@ class Records(Room):
 
     def _in_order(self, value: Instance) -> Sequence:
         thing = self.engine.heap[value]
-        names = [field.name for field in self.record_fields(value.cls) if field.kept]
+        names = [field.name for field in self.record_fields(value.cls) if field.is_attribute]
         if thing.assumed:  # its fields are as they are declared
             frame = self.engine.module_frame(value.cls.module)
             return Sequence(
@@ -195,7 +195,7 @@ class Records(Room):
         if not isinstance(made, Instance):
             return None
         attributes = self.engine.heap[made].attributes
-        names = [field.name for field in self.record_fields(made.cls) if field.kept]
+        names = [field.name for field in self.record_fields(made.cls) if field.is_attribute]
         return Mapping(tuple((name, attributes.get(name, UNKNOWN)) for name in names), None)
 
     def record_class(self, site: CallSite) -> Value | None:
@@ -223,7 +223,7 @@ class Records(Room):
 
     def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
         """The names of the fields of a dataclass, those of its bases first."""
-        return tuple(field.name for field in self.record_fields(cls) if field.kept)
+        return tuple(field.name for field in self.record_fields(cls) if field.is_attribute)
 
     def is_enum(self, mro: Mro) -> bool:
         """Whether a class is an enum: calling it looks a member up, which stands for its value here."""

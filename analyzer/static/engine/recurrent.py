@@ -53,7 +53,7 @@ class Recurrent(Room):
             return
         usual = [self._is_recurrent(option) for option in options(likely(value)) if option != NONE]
         sure: Confidence | None = None if all(usual) else "medium" if any(usual) else "low"
-        self.engine.tell(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low", use))
+        self.engine.emit(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low", use))
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """The same of `owner.name`, whose value is `value`."""

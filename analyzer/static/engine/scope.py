@@ -107,7 +107,7 @@ class Frame:
     """Below one of several ways that are all followed: what is assigned here may not have been."""
     caught: bool = False
     """Inside a `try` of this function behind which it goes on if something is raised."""
-    asked: About | None = None
+    decided_by: About | None = None
     """What decides the test that is being asked; None as long as it asked nothing that the source does not decide."""
     conditions: tuple[Condition, ...] = ()
     """What must hold here, as far as the source does not decide it."""

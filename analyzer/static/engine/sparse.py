@@ -32,19 +32,19 @@ class Sparse(Room):
         self._given_up: dict[int, ast.expr] = {}
         """The first use in each situation of a function that nothing but data decides: behind it runs no graph."""
 
-    def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
+    def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
         """Tells that something is asked of sparse tensors."""
         if not self.engine.quiet and any(map(is_sparse, values)):
-            self._tell(node, frame, handed=False)
+            self._emit(node, frame, handed=False)
 
-    def _tell(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:
+    def _emit(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:
         if self.engine.quiet or self._given_up.get(frame.context, node) is not node:
             return
         if not undecided(frame.conditions):
             self._given_up[frame.context] = node
-        self.engine.tell(F.Sparse(self.engine.where(frame), node, handed))
+        self.engine.emit(F.Sparse(self.engine.where(frame), node, handed))
 
-    def tell_handed(self, function: Function, site: CallSite) -> None:
+    def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
         """Tells that a function with source is given a sparse tensor."""
         if self.engine.quiet:
             return
@@ -52,7 +52,7 @@ class Sparse(Room):
         documented = self._sparse_parameters(function.info)
         pairs = (*zip(names, site.args, strict=False), *site.keywords.items())
         if any(is_sparse(v) or (n in documented and _is_given(v)) for n, v in pairs):
-            self._tell(site.node, site.frame, handed=True)
+            self._emit(site.node, site.frame, handed=True)
 
     def lay_out(self, info: FunctionInfo, env: Env) -> None:
         """What comes in from outside is sparse where the function's documentation says so."""

@@ -90,18 +90,18 @@ class Statements(Room):
         if frame.key:
             frame.left.append(frame.env)
         if node.value is not None and frame.depth == OF_ENTRY and not self.engine.quiet:
-            kept = self._kept_in(value)
-            if kept is not None:
-                self.engine.tell(F.Returned(self.engine.where(frame), node.value, kept))
+            holds = self._unreproducible_member(value)
+            if holds is not None:
+                self.engine.emit(F.Returned(self.engine.where(frame), node.value, holds))
         return False
 
-    def _kept_in(self, value: Value, depth: int = 2) -> Literal["method", "default"] | None:
+    def _unreproducible_member(self, value: Value, depth: int = 2) -> Literal["method", "default"] | None:
         """What an object of a class of the source holds, or one in a container, that no code can make again."""
         chosen = likely(value)
         if isinstance(chosen, (Sequence, Mapping)):
             members = members_of(chosen) if isinstance(chosen, Sequence) else (v for _, v in chosen.entries)
-            found = (self._kept_in(member, depth - 1) for member in members if depth)
-            return next((kept for kept in found if kept is not None), None)
+            found = (self._unreproducible_member(member, depth - 1) for member in members if depth)
+            return next((holds for holds in found if holds is not None), None)
         if (
             not isinstance(chosen, Instance)
             or self.engine.heap[chosen].outer
@@ -152,8 +152,8 @@ class Statements(Room):
         target = node.target
         old = self.engine.eval(self.engine.load_of(target), frame)
         value = self.engine.eval(node.value, frame)
-        self.engine.tell_sparse(target, frame, old, value)
-        self.engine.tell_unresolved(target, frame, old, value, walked=True)
+        self.engine.emit_sparse_use(target, frame, old, value)
+        self.engine.emit_unresolved(target, frame, old, value, walked=True)
         result = self.engine.operated(type(node.op).__name__, old, value, target, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
@@ -196,18 +196,18 @@ class Statements(Room):
         or called without being compiled."""
         if self.engine.quiet or node.orelse or frame.function is None:
             return False
-        missing = _asked_to_be_missing(node.test)
-        asked = _asked_to_be_there(node.test) if missing is None else missing
+        missing = _place_if_missing(node.test)
+        place = _place_if_present(node.test) if missing is None else missing
         if missing is None and not isinstance(node.body[-1], ast.Return):
             return False
         if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
             return False
         nodes = frame.function.nodes if missing is None else ast.walk(node)
-        return self._is_of_process(asked, frame) and any(
+        return self._is_of_process(place, frame) and any(
             isinstance(inner, (ast.Name, ast.Attribute))
             and isinstance(inner.ctx, ast.Store)
-            and asked is not None
-            and ast.unparse(inner) == ast.unparse(asked)
+            and place is not None
+            and ast.unparse(inner) == ast.unparse(place)
             for inner in nodes
         )
 
@@ -224,24 +224,24 @@ class Statements(Room):
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
             self.engine.test(node.test, "if", frame)
-            if _asked_to_be_missing(node.test) is None:
+            if _place_if_missing(node.test) is None:
                 self.block(node.body, frame)
                 frame.confidence = "low"
                 return True
             with frame.no_surer_than("low"):
                 return self.block(node.body, frame)
-        frame.asked = None
+        frame.decided_by = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         frame.asker = node
         answer = self.engine.test(node.test, "if", frame)
         frame.guarding = False
-        undecided = answer.decided is None and frame.asked in F.DECIDED_OUTSIDE
+        undecided = answer.decided is None and frame.decided_by in F.DECIDED_OUTSIDE
         guess = answer.likely
         untold = (
-            answer.decided is None and guess is None and self.engine.asks_what_nothing_tells(node.test, frame)
+            answer.decided is None and guess is None and self.engine.reads_unknown_attribute(node.test, frame)
         )
         goes_on = self._goes_on(node, frame)
-        one_of_many = undecided and guess is None and goes_on is None and _asks_for_one(node.test)
+        one_of_many = undecided and guess is None and goes_on is None and _is_single_case(node.test)
         if one_of_many and self._is_walked(node.test, frame):
             one_of_many = False
         elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
@@ -274,7 +274,7 @@ class Statements(Room):
         if goes_on is not None and answer.decided is None and guess is None:
             usual = Answer(None, goes_on)  # a usual call raises nothing
         first = self.engine.in_first_call(node.test, frame) if undecided and guess is None else None
-        under = {taken: self.engine.condition(node.test, taken, usual, frame.asked) for taken, _ in arms}
+        under = {taken: self.engine.condition(node.test, taken, usual, frame.decided_by) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
         ways: list[Way] = []
@@ -420,7 +420,7 @@ class Statements(Room):
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
         value = self.engine.iterated(self.engine.eval(node.iter, frame), frame)
-        self.engine.tell_loop(node.iter, value, False, frame)
+        self.engine.emit_loop(node.iter, value, False, frame)
         members = self.engine.walked_members(value)
         source = members if members is not None else value
         if self.engine.quiet:
@@ -468,7 +468,7 @@ class Statements(Room):
             for handler in node.handlers:
                 caught = None if handler.type is None else self.engine.eval(handler.type, frame)
                 reraises = isinstance(handler.body[-1], ast.Raise)
-                self.engine.tell(F.Handler(self.engine.where(frame), _header(handler), caught, reraises))
+                self.engine.emit(F.Handler(self.engine.where(frame), _header(handler), caught, reraises))
         if fell and node.orelse:
             fell = self.block(node.orelse, frame)
         completes = fell or len(frame.returned) > known
@@ -505,11 +505,11 @@ class Statements(Room):
                     own = self.engine.entered(value, frame)
                 name = self._context_name(value, item.context_expr, frame)
                 context = self._context(name, value) if name else None
-                kept = all(
+                made_before = all(
                     isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value))
                 )
                 where = self.engine.where(frame)
-                self.engine.tell(F.With(where, item.context_expr, value, name, context, kept, builtin))
+                self.engine.emit(F.With(where, item.context_expr, value, name, context, made_before, builtin))
                 if item.optional_vars is not None:
                     entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                     if name in K.ENTER_THEMSELVES:
@@ -535,8 +535,8 @@ class Statements(Room):
 
     def _context(self, name: str, value: Value) -> Context | None:
         """What this torch makes of a context manager."""
-        kept = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
-        outer = any(self.engine.heap[made].outer for made in kept)
+        managers = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
+        outer = any(self.engine.heap[made].outer for made in managers)
         return self.engine.operations.context_of(name, made_before=outer)
 
     def _builtin(self, value: Value) -> str:
@@ -557,7 +557,7 @@ class Statements(Room):
         patterns = (p for case in node.cases for p in ast.walk(case.pattern))
         compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
         if compared is not None:  # Python asks whether the subject equals the first value
-            self.engine.tell_test(compared.value, "match", subject, frame)
+            self.engine.emit_test(compared.value, "match", subject, frame)
         if node not in self._chains:
             self._chains[node] = chain_of(node)
         key = subject_key(node)
@@ -584,8 +584,8 @@ class Statements(Room):
             return
         first = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = frame.env.get(first)
-        asked = [key for key in frame.env if "." in key and frame.env[key] is not before.get(key)]
-        for key in asked if isinstance(made, Instance) else ():
+        narrowed = [key for key in frame.env if "." in key and frame.env[key] is not before.get(key)]
+        for key in narrowed if isinstance(made, Instance) else ():
             assert isinstance(made, Instance)
             name, _, attribute = key.partition(".")
             given = frame.env.get(name)
@@ -594,9 +594,9 @@ class Statements(Room):
             elif isinstance(given, Instance) and self.engine.heap[given].assumed:
                 known = self._with_attribute(given, attribute, frame.env[key], made)
                 frame.env = {n: known if value == given else value for n, value in frame.env.items()}
-                for held, value in [*self.engine.heap[made].attributes.items()]:
+                for attribute_name, value in [*self.engine.heap[made].attributes.items()]:
                     if value == given:
-                        self.engine.heap[made].update(held, known, strong=True)
+                        self.engine.heap[made].update(attribute_name, known, strong=True)
 
     def _with_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
         """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
@@ -616,7 +616,7 @@ class Statements(Room):
             if isinstance(target, ast.Subscript):
                 base = self.engine.eval(target.value, frame)
                 index, parts, slices = self.engine.index(target.slice, frame)
-                self.engine.tell(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
+                self.engine.emit(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
                 self.engine.delete_item(target.value, base, index, frame)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
@@ -625,7 +625,7 @@ class Statements(Room):
     do_asyncfunctiondef = do_functiondef
 
     def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
-        self.engine.tell(F.Define(self.engine.where(frame), node))
+        self.engine.emit(F.Define(self.engine.where(frame), node))
         frame.env[node.name] = Class(self.engine.local_class(node, frame), self.engine.close(frame))
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
@@ -634,7 +634,7 @@ class Statements(Room):
                 return False
             if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
                 root = binding.module.partition(".")[0]
-                self.engine.tell(F.Imported(self.engine.where(frame), node, root))
+                self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False
             if local != "*":
                 frame.env[local] = self.engine.imported(binding, frame.module)
@@ -670,13 +670,13 @@ def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
                 merged[name] = value
 
 
-def _asks_for_one(test: ast.expr) -> bool:
+def _is_single_case(test: ast.expr) -> bool:
     """`x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case of many."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(map(_asks_for_one, test.values))
+        return any(map(_is_single_case, test.values))
     if isinstance(test, Fits):
-        asked = values_test(test)
-        return asked is not None and _asks_for_one(asked)
+        plain = values_test(test)
+        return plain is not None and _is_single_case(plain)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
@@ -687,8 +687,8 @@ def _asks_for_one(test: ast.expr) -> bool:
 def _outgrown(node: ast.If) -> bool:
     """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
     test = node.test
-    asked = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return not node.orelse and any(map(_compares_with_self, asked)) and all(map(_writes_self, node.body))
+    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return not node.orelse and any(map(_compares_with_self, conditions)) and all(map(_writes_self, node.body))
 
 
 def _compares_with_self(test: ast.expr) -> bool:
@@ -719,7 +719,7 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
+def _place_if_missing(test: ast.expr) -> ast.expr | None:
     """What `not place` or `place is None` asks for."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return test.operand
@@ -729,7 +729,7 @@ def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
     return None
 
 
-def _asked_to_be_there(test: ast.expr) -> ast.expr | None:
+def _place_if_present(test: ast.expr) -> ast.expr | None:
     """What `place` or `place is not None` asks for."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
         other = test.comparators[0]
@@ -741,15 +741,15 @@ def _missing(test: ast.expr) -> str | None:
     """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
         return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
-    asked = _asked_to_be_missing(test)
-    if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "get":
-        return f"{ast.unparse(asked.func.value)}[{ast.unparse(asked.args[0])}]" if asked.args else None
-    return ast.unparse(asked) if isinstance(asked, (ast.Attribute, ast.Subscript)) else None
+    place = _place_if_missing(test)
+    if isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute) and place.func.attr == "get":
+        return f"{ast.unparse(place.func.value)}[{ast.unparse(place.args[0])}]" if place.args else None
+    return ast.unparse(place) if isinstance(place, (ast.Attribute, ast.Subscript)) else None
 
 
 def _arms_by_literal(node: ast.If) -> int:
     """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
-    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _asks_for_one(each.test), _chain(node)))
+    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _is_single_case(each.test), _chain(node)))
 
 
 def _chain(node: ast.If) -> Iterator[ast.If]:

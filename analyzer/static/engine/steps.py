@@ -18,7 +18,7 @@ Switch: TypeAlias = "tuple[ClassInfo, str, Value]"
 class Met:
     """A context as it was met, and what came of it."""
 
-    asked: tuple[object, ...]
+    situation_key: tuple[object, ...]
     """The function, what it is given, and what stands around it."""
     around: tuple[object, ...]
     caller: tuple[object, ...]

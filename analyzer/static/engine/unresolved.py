@@ -25,7 +25,7 @@ class Unresolved(Room):
         self._first: dict[int, ast.expr] = {}
         """The use by which the function runs as eager code, in each of its situations: nothing breaks behind it."""
 
-    def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
+    def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Tells that something is asked of an attribute that Dynamo has not looked up."""
         left = () if self.engine.quiet else tuple(kind for value in values for kind in _left(value))
         if not left:
@@ -40,12 +40,12 @@ class Unresolved(Room):
             for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
                 if type(value) is Choice and _left(value):
                     frame.env[name] = keep(value, lambda option: not K.is_left(option))
-        self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up, left[0]))
+        self.engine.emit(F.Unresolved(self.engine.where(frame), node, gives_up, left[0]))
 
-    def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
+    def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None:
         """Tells a test of its truth, unless it was read by `super()`."""
         if any(kind != K.UNRESOLVED for kind in _left(value)):
-            self.tell_unresolved(node, frame, value, walked=True)
+            self.emit_unresolved(node, frame, value, walked=True)
 
 
 def _left(value: Value) -> list[Value]:

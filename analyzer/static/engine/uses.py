@@ -25,7 +25,7 @@ from tcready.static.engine.values import (
 from tcready.static.index import FunctionInfo, Import
 
 NUMBER = Plain("int", "call")
-ASKED = Tensor(sure=False, given=True)
+PARAMETER = Tensor(sure=False, given=True)
 """Stands for the parameter, as a tensor."""
 ROUNDING = frozenset({"numpy.ceil", "numpy.floor", "numpy.trunc"})
 FOLLOWED = 3
@@ -44,12 +44,12 @@ class Uses:
         """The whole number that a parameter of a method of `owner` is by its uses, or the row of them that it is unpacked
         into, here or in the modules that it is handed on to; None if they do not say so."""
         uses = _before_it_is_set(name, info)
-        if _is_asked(name, uses):
+        if _is_not_number(name, uses):
             return None
         parts = _unpacked(name, uses) or _picked(name, uses)
         if not parts and self._is_size(name, uses, info):
             return NUMBER
-        if parts and not any(_is_asked(part, info.nodes) for part in parts):
+        if parts and not any(_is_not_number(part, info.nodes) for part in parts):
             if any(self._is_size(part, info.nodes, info) for part in parts):
                 return Sequence("tuple", (NUMBER,) * len(parts), UNKNOWN)
         return self._number_elsewhere(name, uses, info, owner, depth) if depth else None
@@ -64,10 +64,10 @@ class Uses:
                 else []
             )
             if places and isinstance(call, ast.Call):
-                for function, taken, whose in self.called(call.func, info, owner):
+                for function, taken, owner_node in self.called(call.func, info, owner):
                     for place in places:
                         found = (
-                            self.number(taken[place], function, whose, depth - 1)
+                            self.number(taken[place], function, owner_node, depth - 1)
                             if place < len(taken)
                             else None
                         )
@@ -98,8 +98,8 @@ class Uses:
         if not is_named(place.value, own[0][0].arg):
             return
         with self._engine.quietly():
-            held = self._engine.member(owner, place.attr, self._engine.module_frame(info.module))
-            members = self._engine.container_members(held) if place is not function else held
+            member = self._engine.member(owner, place.attr, self._engine.module_frame(info.module))
+            members = self._engine.container_members(member) if place is not function else member
         for value in members_of(members) if isinstance(members, Sequence) else [members or UNKNOWN]:
             for module in options(value):
                 if isinstance(module, Function) and module.bound is not None:  # `self.method`
@@ -134,7 +134,7 @@ class Uses:
         of_tensors = operation.startswith("torch.Tensor.")
         readings = [[Tensor(), *given]] if of_tensors else [given, [Tensor(), *given[1:]]]
         return any(
-            value == ASKED
+            value == PARAMETER
             for reading in readings
             for value in self._engine.operations.read_as_numbers(operation, tuple(reading), {})
         )
@@ -181,10 +181,10 @@ def _reading(node: ast.expr, name: str) -> Value:
     """An argument as it would be if the parameter were a tensor and all else numbers."""
     if isinstance(node, (ast.Tuple, ast.List)):
         return Sequence("tuple", tuple(_reading(member, name) for member in node.elts), UNKNOWN)
-    return ASKED if _is_made_of(node, name) else NUMBER
+    return PARAMETER if _is_made_of(node, name) else NUMBER
 
 
-def _is_asked(name: str, uses: Iterable[ast.AST]) -> bool:
+def _is_not_number(name: str, uses: Iterable[ast.AST]) -> bool:
     """Whether something is asked of it that a number does not have."""
     return any(
         isinstance(node, (ast.Attribute, ast.Subscript))
@@ -227,8 +227,8 @@ def _unpacked(name: str, uses: Iterable[ast.AST]) -> list[str]:
 
 def _picked(name: str, uses: Iterable[ast.AST]) -> list[str]:
     """Its items that are asked for by their place: `size[0]`, `size[1]`."""
-    asked = (node for node in uses if isinstance(node, ast.Subscript) and is_named(node.value, name))
-    texts = {ast.unparse(node) for node in asked if _is_place(node.slice)}
+    items = (node for node in uses if isinstance(node, ast.Subscript) and is_named(node.value, name))
+    texts = {ast.unparse(node) for node in items if _is_place(node.slice)}
     wanted = [f"{name}[{place}]" for place in range(len(texts))]
     return wanted if {*wanted} == texts else []
 

@@ -833,11 +833,11 @@ def _with_what_is_walked_once(value: Sequence) -> Sequence:
     """An iterator outlives the call with the list, or the tuple, that holds it."""
     if not any(isinstance(member, Sequence) for member in members_of(value)):
         return value
-    items = None if value.items is None else tuple(map(_kept_in_a_row, value.items))
-    return replace(value, items=items, element=_kept_in_a_row(value.element))
+    items = None if value.items is None else tuple(map(_hold_in_sequence, value.items))
+    return replace(value, items=items, element=_hold_in_sequence(value.element))
 
 
-def _kept_in_a_row(value: Value) -> Value:
+def _hold_in_sequence(value: Value) -> Value:
     if isinstance(value, Sequence) and value.kind in LAZY:
         return outliving(value)
     return (

@@ -102,7 +102,9 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
         if name == "len":
             site = site.giving((engine.row(site.args[0]) or site.args[0],))
         if name == "bool":
-            site = site.giving((engine.asked(site.args[0], site.frame), *site.args[1:]), site.keywords)
+            site = site.giving(
+                (engine.truth_operand(site.args[0], site.frame), *site.args[1:]), site.keywords
+            )
         first = 1 if name in ("map", "filter") else 0
         if name in WALKING and len(site.args) in WALKING[name]:
             walked = tuple(engine.iterated(arg, site.frame) for arg in site.args[first:])
@@ -293,8 +295,8 @@ def filtered(engine: Engine, site: CallSite) -> Value | None:
         return None
     element = engine.element(site.args[1])
     if site.args[0] != NONE:
-        kept = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
-        engine.tell_test(site.node, "filter", kept, site.frame)
+        passed = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
+        engine.emit_test(site.node, "filter", passed, site.frame)
     return iterator(None, element)
 
 
@@ -311,9 +313,9 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
         element = engine.element(values[0]) if len(values) == 1 else join(*values)
         compared = engine.call_each(key, site.giving((element,)))
         if compared is not None and tensor_of(compared):
-            engine.tell_test(site.node, "order", compared, site.frame)
+            engine.emit_test(site.node, "order", compared, site.frame)
         elif holds_tensor(values[0]):
-            engine.tell(F.Extremum(engine.where(site.frame), site.node, values[0]))
+            engine.emit(F.Extremum(engine.where(site.frame), site.node, values[0]))
         return element
     if len(values) == 1 and isinstance(values[0], Sequence):
         values = members_of(values[0])
@@ -397,7 +399,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
         return External("torch.nn.Module")  # a class of modules, whichever it is
     value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
     if default is not None:  # Dynamo asks first whether it is there
-        engine.tell_unresolved(site.node, site.frame, value)
+        engine.emit_unresolved(site.node, site.frame, value)
         value = keep(value, lambda option: not K.is_left(option))
     engine.touch_attribute(site.args[0], value, site.node, site.frame)
     return value
@@ -442,7 +444,7 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
         owner, name = site.args[0], str(site.args[1].value)
         if isinstance(owner, Class):
-            engine.tell_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
+            engine.emit_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
         answer = engine.has_attribute(owner, name)
         if answer != Const(False) and any(map(engine.is_module, options(owner))):
             with engine.quietly():
@@ -456,11 +458,11 @@ NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 """Classes whose objects hold what they are given by name."""
 
 
-def named_values(engine: Engine, name: str, site: CallSite, held: dict[str, Value]) -> ExternalInstance:
+def named_values(engine: Engine, name: str, site: CallSite, values: dict[str, Value]) -> ExternalInstance:
     """An object of one of these classes."""
     ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
     made = ExternalInstance(name, ident)
-    for key, value in held.items():
+    for key, value in values.items():
         engine.heap[made].update(key, value, strong=True)
     return made
 
@@ -471,8 +473,8 @@ def _vars(engine: Engine, site: CallSite) -> Value | None:
     if isinstance(given, Module):
         return given
     if isinstance(given, ExternalInstance) and given.ident and given.name in NAMESPACES:
-        held = engine.heap[given]
-        return Mapping(tuple(held.attributes.items()), None, outer=held.outer)
+        thing = engine.heap[given]
+        return Mapping(tuple(thing.attributes.items()), None, outer=thing.outer)
     objects = [v for v in options(given) if isinstance(v, Instance)]
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
@@ -635,11 +637,13 @@ def got_members(engine: Engine, site: CallSite) -> Value | None:
     given = _first(site)
     if not isinstance(given, Module):
         return None
-    asked = site.first("predicate", 1)
+    predicate = site.first("predicate", 1)
     found = []
     for name, value in namespace(engine, given.info).entries:
-        kept = engine.call_each(asked, site.giving((value,))) if asked not in (None, NONE) else None
-        if kept is None or kept == Const(True):
+        accepted = (
+            engine.call_each(predicate, site.giving((value,))) if predicate not in (None, NONE) else None
+        )
+        if accepted is None or accepted == Const(True):
             found.append(row(Const(str(name)), value))
     return prefer(Sequence("list", tuple(found), UNKNOWN), Sequence("list", None, row(Plain("str"), UNKNOWN)))
 

@@ -68,8 +68,8 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
     whole = not any(table.extra for table in tables)
     for attribute in constructor.attributes:
         value = _value_of(attribute, constructor, given)
-        told = given is not None and attribute.passed in given
-        yield attribute.name, value if whole or told else prefer(value, UNKNOWN)
+        passed = given is not None and attribute.passed in given
+        yield attribute.name, value if whole or passed else prefer(value, UNKNOWN)
 
 
 def parameters(engine: Engine, made: Value, name: str) -> Value:
@@ -79,12 +79,12 @@ def parameters(engine: Engine, made: Value, name: str) -> Value:
     if constructor is None or not isinstance(made, ExternalInstance):
         return UNKNOWN
     attributes = engine.heap[made].attributes
-    held = [
+    values = [
         attributes.get(attribute.name, UNKNOWN)
         for attribute in constructor.attributes
         if "Parameter" in (attribute.value, attribute.otherwise)
     ]
-    if not held:
+    if not values:
         return UNKNOWN
 
     def one_of(*values: Value) -> Value:
@@ -95,7 +95,7 @@ def parameters(engine: Engine, made: Value, name: str) -> Value:
         ]
         return Const(True) if any(sure) else Const(False) if not any(found) else Plain("bool")
 
-    return lift(one_of, *held)
+    return lift(one_of, *values)
 
 
 def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:

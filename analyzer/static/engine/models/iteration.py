@@ -136,7 +136,7 @@ def _groupby(engine: Engine, site: CallSite) -> Value | None:
     key = site.first("key", 1)
     made = engine.call_each(key, site.giving((element,))) if key is not None and key != NONE else element
     if made is not None and tensor_of(made):
-        engine.tell_test(site.node, "members", made, site.frame)  # each with the one before
+        engine.emit_test(site.node, "members", made, site.frame)  # each with the one before
     return iterator(None, row(made or UNKNOWN, iterator(None, element)))
 
 

@@ -255,10 +255,10 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
     tensors = [tensor for value in operands if (tensor := tensor_of(value))]
     if not tensors:  # torch.div(2, 3) is a tensor
         return last in OPERATORS and len(operands) > 1 and all(map(_is_one_number, operands[:2]))
-    kept = last.removesuffix("_") in OF_ONE_ELEMENT and last not in RESHAPING
+    keepdim = last.removesuffix("_") in OF_ONE_ELEMENT and last not in RESHAPING
     if last == "where" and len(tensors) < len(operands):
         return False  # it makes a tensor of a number first
-    return kept and all(t.written for t in tensors)
+    return keepdim and all(t.written for t in tensors)
 
 
 def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
@@ -511,13 +511,15 @@ def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int |
     where = [*rest[:1], *(keywords[name] for name in ("dim", "axis") if name in keywords)]
     if not where or where == [NONE]:
         return 0 if not keywords.keys() & {"dim", "axis", "keepdim", "other"} or where == [NONE] else None
-    kept = rest[1] if len(rest) > 1 else keywords.get("keepdim", keywords.get("keepdims", Const(False)))
+    keepdim = rest[1] if len(rest) > 1 else keywords.get("keepdim", keywords.get("keepdims", Const(False)))
     gone = where[0].items if isinstance(where[0], Sequence) else (where[0],)
     if first.rank is None or gone is None or not all(isinstance(each, Const) for each in gone):
         return None
     if any(isinstance(each, Const) and type(each.value) is not int for each in gone):
         return None
-    return first.rank - len(gone) if kept == Const(False) else first.rank if kept == Const(True) else None
+    return (
+        first.rank - len(gone) if keepdim == Const(False) else first.rank if keepdim == Const(True) else None
+    )
 
 
 def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:

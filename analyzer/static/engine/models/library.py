@@ -387,7 +387,7 @@ def _checked(position: int) -> Handler:
         for option in options(NONE if message is None else likely(message)):
             made = _made_of(engine, option)
             if made is not None:
-                engine.tell(F.CheckMessage(engine.where(site.frame), site.node, made))
+                engine.emit(F.CheckMessage(engine.where(site.frame), site.node, made))
                 break
         return NONE
 
@@ -402,8 +402,8 @@ def _made_of(engine: Engine, message: Value) -> Literal["elsewhere", "of objects
     if "<locals>" not in message.info.symbol:
         return "elsewhere"
     around = engine.enclosed(message)
-    kept = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
-    return "of objects" if kept or any(map(tensor_of, around)) else None
+    objects = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
+    return "of objects" if objects or any(map(tensor_of, around)) else None
 
 
 def _is_text(value: Const | Plain) -> bool:

@@ -120,9 +120,9 @@ PRIVATE_OF_TENSORS = frozenset(
 """Of the attributes of tensors that begin with an underscore, those that models ask for; the tables have the others."""
 
 
-MOST_KEPT = 10_000
+MAX_CACHED = 10_000
 """Questions of one kind that the tables keep the answers of, from one reading to the next."""
-_Asked: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Result, ...]]"
+_Query: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Result, ...]]"
 
 
 class Operations:
@@ -136,9 +136,9 @@ class Operations:
         self._load = load
         self._later = tuple(version for version in versions if version > tables.version)
         for known in (tables.results, tables.numbers):
-            if len(known) > MOST_KEPT:
+            if len(known) > MAX_CACHED:
                 known.clear()
-        self._last: _Asked | None = None
+        self._last: _Query | None = None
         """What was asked last: of one call, several things are asked."""
         self._of_tensors: dict[str, bool] = {}
         self._recurrent: dict[str, bool] = {}
@@ -242,11 +242,11 @@ class Operations:
         results = self.results(operation, args, keywords)
         if not results or not all((r.needs_data or r.dynamic_shape) and r.gb_id for r in results):
             return "", ()
-        told_by = tuple(dict.fromkeys(name for result in results for name in result.unless))
+        specified_by = tuple(dict.fromkeys(name for result in results for name in result.unless))
         if any(result.dynamic_shape for result in results):
-            return "size", told_by
+            return "size", specified_by
         numbers = all(member.kind == "number" for result in results for member in result.members)
-        return "number" if numbers else "values", told_by
+        return "number" if numbers else "values", specified_by
 
     def reads_of_arrays(self, operation: str, args: tuple[Value, ...]) -> Reads:
         """The same of a function of numpy over arrays, which Dynamo traces as what torch has under that name. Its further
@@ -265,11 +265,11 @@ class Operations:
             return "size" if module.evaluation == SIZED_BY_VALUES else "values", ()
         for argument in self.tables.arguments_of(K.public_name(name)):
             given = args[argument.place] if len(args) > argument.place else keywords.get(argument.name, NONE)
-            asked = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
+            applies = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
             tensor, rank = tensor_of(likely(given)), OF_TWO.get(argument.name)
             if rank is not None and tensor is not None and tensor.rank not in (None, rank):
                 continue
-            if asked and not any(flag in keywords for flag in argument.spared_by):
+            if applies and not any(flag in keywords for flag in argument.spared_by):
                 return "values", argument.spared_by
         return "", ()
 
@@ -367,15 +367,15 @@ class Operations:
             skipped = call.rule == "skip" and function and not name.startswith(NOT_SKIPPED)
             return SKIPPED if skipped and self.context_of(name) is None else ""
         if root == "torch":
-            asked = function and (call.gb_id == GIVES_NO_TENSOR or not name.startswith(OF_DEVICES))
-            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or asked)
+            applies = function and (call.gb_id == GIVES_NO_TENSOR or not name.startswith(OF_DEVICES))
+            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or applies)
             return call.gb_id if anyway or (name, call.rule) in OF_ANY_ARGUMENTS else ""
         if call.rule in ("special", "polyfill"):
             return ""
         if root == "numpy":
             drawn = name.startswith("numpy.random.") and call.gb_id in (SKIPPED, "GB0156")
-            asked = function and name.count(".") == 1 and call.gb_id == GIVES_NO_TENSOR
-            return call.gb_id if call.gb_id == OF_NUMPY or drawn or asked else ""
+            applies = function and name.count(".") == 1 and call.gb_id == GIVES_NO_TENSOR
+            return call.gb_id if call.gb_id == OF_NUMPY or drawn or applies else ""
         return call.gb_id
 
     def is_method_of_tensor(self, name: str) -> bool:
@@ -553,9 +553,9 @@ def _dtype(
     result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
 ) -> DType | None:
     """The data type of a result; None if it is not known, or complex."""
-    asked = keywords.get("dtype")
-    if result.takes_dtype and asked is not None and asked != NONE:
-        return K.dtype_of(asked)
+    dtype = keywords.get("dtype")
+    if result.takes_dtype and dtype is not None and dtype != NONE:
+        return K.dtype_of(dtype)
     leading = tensors[result.leading] if result.leading < len(tensors) else None
     made: DType
     if leading is None:
