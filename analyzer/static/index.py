@@ -1,4 +1,4 @@
-"""What is where: modules, classes, functions, imports, found without executing anything.
+"""Index of definitions: modules, classes, functions, imports, found without executing anything.
 
 A Program reads a module the first time something asks for it and never twice.
 """
@@ -59,7 +59,7 @@ class Table(dict[str, _V]):
         return super().__contains__(name)
 
     def unnoted(self) -> dict[str, _V]:
-        """What it has, without remembering that somebody asked."""
+        """Return the items without recording the read."""
         return dict(super().items())
 
     def __iter__(self) -> Iterator[str]:
@@ -89,7 +89,7 @@ class FunctionInfo:
     node: AnyFunction
     owner: ClassInfo | None
     inner: dict[ast.AST, FunctionInfo | ClassInfo] = field(default_factory=dict)
-    """What is defined inside it, as far as anybody asked."""
+    """The definitions inside it, as far as they were requested."""
 
     @property
     def decorators(self) -> list[ast.expr]:
@@ -102,13 +102,13 @@ class FunctionInfo:
 
     @cached_property
     def mentions(self) -> frozenset[str]:
-        """The names and attributes that stand in it."""
+        """The names and attributes in it."""
         return mentioned(self.nodes)
 
     @cached_property
     def seen(self) -> str:
-        """What is seen of it without being called: its signature, documentation, and of a method what it assigns to
-        attributes."""
+        """The parts visible without calling it: its signature, documentation, and the attributes that a method
+        assigns."""
         lines, node = self.module.source.lines, self.node
         if isinstance(node, ast.Lambda):
             return ""
@@ -142,7 +142,7 @@ class FunctionInfo:
 
     @cached_property
     def only_looks(self) -> bool:
-        """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as its own body tells."""
+        """It has no `return` with a value, no `yield`, and assigns no attribute: by its own body, a check."""
         return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
             for node in self.nodes
@@ -197,7 +197,7 @@ class ClassInfo:
     annotated: dict[str, ast.expr] = field(default_factory=dict)
     inner: dict[str, ClassInfo] = field(default_factory=dict)
     derives: tuple[object, ...] | None = None
-    """What the names of its bases are that are variables of the function that it is defined in; None if none is one."""
+    """The values of base names that are variables of the enclosing function; None if none is one."""
 
     def tables(self) -> tuple[dict[str, Any], ...]:
         """All that it binds."""
@@ -224,7 +224,7 @@ Binding: TypeAlias = "FunctionInfo | ClassInfo | Import | ast.expr"
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """What must hold for a statement of the top level to run."""
+    """A condition for a top-level statement to run."""
 
     test: ast.expr | None
     """None: that what a `try` imports is there, or not."""
@@ -242,9 +242,9 @@ class ModuleInfo:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     """Every top-level name with what may be bound to it, in source order."""
     guards: dict[str, list[tuple[Guard, ...]]] = field(default_factory=dict)
-    """What must hold for each of `bindings`; of the last, which functions give, nothing is said."""
+    """The conditions for each of `bindings`; there are none for the last ones, bound by functions."""
     switched: dict[str, list[Binding]] = field(default_factory=dict)
-    """What a function that is there for whoever uses the module, and that nothing in it calls, gives a name."""
+    """The values that public functions which nothing in the module calls give to names."""
     stars: list[str] = field(default_factory=list)
     """Modules imported with `*`."""
     annotations: dict[str, ast.expr] = field(default_factory=dict)
@@ -254,14 +254,14 @@ class ModuleInfo:
         return self.source.path
 
     def exports(self, name: str) -> bool:
-        """Whether `from module import *` brings that name, if the module or one that it stars has it."""
+        """Return whether `from module import *` brings that name, if the module or one that it star-imports has it."""
         if self._exported is None:
             return not name.startswith("_")
         return name in self._exported
 
     @cached_property
     def _exported(self) -> frozenset[str] | None:
-        """What `__all__` lists; None if there is none, or not all of it stands there as text."""
+        """The names in `__all__`; None if there is none, or not all of it is literal."""
         found = self.bindings.get("__all__", [])
         if not found or "__all__." in self.source.text or "__all__[" in self.source.text:
             return None
@@ -276,8 +276,7 @@ class ModuleInfo:
 
     @cached_property
     def called(self) -> dict[str, list[int]]:
-        """Names with a bracket behind them, as in a call, and the lines they stand on. Where `class` stands before one
-        it is none."""
+        """The names followed by a bracket, as in a call, and their lines. A name after `class` does not count."""
         found: dict[str, list[int]] = {}
         for number, line in enumerate(self.source.lines, 1):
             if "(" in line:
@@ -324,7 +323,7 @@ _Known: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
 """By the node as it is now, what was defined before an edit already."""
 _NONE_KNOWN: _Known = {}
 _GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
-"""Where a `global` statement may stand."""
+"""A position where a `global` statement is possible."""
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
@@ -336,7 +335,7 @@ def mentioned(nodes: Iterable[ast.AST]) -> frozenset[str]:
 
 
 def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
-    """What stands in the body of a function and of none inside it."""
+    """Return the nodes in the body of a function, without those of nested functions."""
     body = function.body
     pending: list[ast.AST] = list(body) if isinstance(body, list) else [body]
     while pending:
@@ -416,14 +415,14 @@ class Outline:
     """Two texts of one file with equal outlines differ in nothing but what their functions do when they are called."""
 
     bound: Mapping[tuple[str, str], str]
-    """What the file binds, by the symbol of the class and the name; of functions all that is seen of them without being
-    called. What else stands there is under the name ""."""
+    """The bindings of the file, by the symbol of the class and the name; for functions their parts visible without a
+    call. The remaining code is under the name ""."""
     named: Mapping[FunctionInfo, frozenset[str]]
     """The attributes that methods name: of those that are methods too, it is seen without being called."""
 
 
 def outline(module: ModuleInfo) -> Outline:
-    """What is to be seen of a file."""
+    """Return the outline of a file."""
     found: dict[tuple[str, str], list[str]] = {}
     source = module.source
     infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
@@ -608,7 +607,7 @@ def _is_for_checkers(test: ast.expr) -> bool:
 
 
 def _bind_try(module: ModuleInfo, node: ast.Try, earlier: _Known, guards: tuple[Guard, ...]) -> None:
-    """A `try` whose body imports what may not be there: behind that import nothing of it runs then, but a handler."""
+    """Bind a `try` whose body imports an optional module: if it is missing, only a handler runs after that import."""
     imports: tuple[str, ...] = ()
     for statement in node.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -696,14 +695,14 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt], earlier: _Known) -> None:
 
 
 def _is_left_out(test: ast.expr, body: bool) -> bool:
-    """Whether no run comes to the body of `if TYPE_CHECKING`, or to the `else` of `if not TYPE_CHECKING`."""
+    """Return whether no run enters the body of `if TYPE_CHECKING`, or the `else` of `if not TYPE_CHECKING`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _is_left_out(test.operand, not body)
     return body and names_checkers(test)
 
 
 def _names_of_operator(source: Source, operator: str) -> Iterator[str]:
-    """What a file calls the operator `namespace::name` that it makes by `torch.library.custom_op`."""
+    """Return the names in a file of the operator `namespace::name` made by `torch.library.custom_op`."""
     if operator not in source.text or "custom_op" not in source.text:
         return
     for node in source.derive(_makers):
@@ -714,7 +713,8 @@ def _names_of_operator(source: Source, operator: str) -> Iterator[str]:
 
 
 def _makers(source: Source) -> tuple[ast.FunctionDef | ast.Assign, ...]:
-    """What may make an operator: assignments of what a call gives, and functions with decorators that are calls."""
+    """Return the statements that may make an operator: assignments of call results, and functions with decorators that
+    are calls."""
     return tuple(
         node
         for node in source.nodes
@@ -744,12 +744,12 @@ class Library:
     read."""
     _tables: dict[Version | None, torch_tables.Tables] = field(default_factory=dict)
     edited: bool = False
-    """Whether its files are edited: the index of one is then brought up to date, not made anew."""
+    """Whether its files are edited: the index of a file is then updated, not rebuilt."""
     _before: dict[tuple[Path, str], ModuleInfo] = field(default_factory=dict)
     """The last index of each file that could be read, if they are edited."""
 
     def tables(self, torch: Version | None) -> torch_tables.Tables:
-        """What that version of torch does with each name; the newest if None."""
+        """Return the tables of that version of torch; the newest if None."""
         if torch not in self._tables:
             self._tables[torch] = torch_tables.load(torch)
         return self._tables[torch]
@@ -804,7 +804,7 @@ LAZY = "attach_stub"
 
 
 class Program:
-    """The modules that one unit reads, and the way to the others.
+    """The modules that one unit reads, and access to the others.
 
     `third_party` False leaves every package that is not the user's own opaque, so that what is told of own
     code does not depend on what is installed. What lies below `folder`, which the user named, is his own.
@@ -832,10 +832,10 @@ class Program:
         self.opened: dict[Path, None] = {}
         """Every file that was read, or only searched."""
         self.lookups: dict[str, Path | None] = {}
-        """Every module that was looked for on the search path, and where it stands."""
+        """Every module that was looked up on the search path, and its file."""
         self.answers: dict[tuple[str, str], bool | tuple[str, ...]] = {}
-        """What was asked of whole texts: whether a module mentions a word, with "" whether any registers an operator,
-        with IMPORTED what a module imports."""
+        """Results of queries on whole texts: whether a module mentions a word, with "" whether any registers an operator,
+        with IMPORTED the modules that a module imports."""
         self.folders: dict[Path, tuple[str, ...]] = {}
         """The folders that were gone through, and the names of their Python files."""
         self._by_name: dict[str, ModuleInfo | None] = {}
@@ -859,7 +859,7 @@ class Program:
         return wide
 
     def shown(self, path: Path) -> str:
-        """How a file is named in every output."""
+        """Return the path of a file as shown in every output."""
         return self.library.disk.shown(str(path), self.root)
 
     def is_own(self, path: Path) -> bool:
@@ -897,7 +897,7 @@ class Program:
         return self._by_name[name]
 
     def reads(self, name: str) -> bool:
-        """Whether a module of that name would be read, found without reading it."""
+        """Return whether a module of that name would be read, without reading it."""
         return self._place(name) is not None
 
     def files_in(self, folder: Path) -> list[Path]:
@@ -907,12 +907,13 @@ class Program:
         return [folder / name for name in self.folders[folder]]
 
     def is_package(self, name: str) -> bool:
-        """Whether a dotted name is that of a package that may be read."""
+        """Return whether a dotted name is a package that may be read."""
         path = self._place(name)
         return path is not None and path.name == "__init__.py"
 
     def imports(self, name: str) -> tuple[str, ...]:
-        """What module `name` may import, by its text; of a package that imports what lies in its folder all of that."""
+        """Return the modules that module `name` may import, by its text; for a package that imports modules of its
+        folder, all of those."""
         text = self.text(name)
         if text is None:
             return ()
@@ -953,7 +954,7 @@ class Program:
         return self.library.disk.text(path)
 
     def mentions(self, name: str, identifier: str) -> bool:
-        """Whether module `name` may bind `identifier`: its text holds the word, or passes names on with a star.
+        """Return whether module `name` may bind `identifier`: its text has the word, or passes names on with a star.
 
         Cheap against parsing: a lazy package stars hundreds of files.
         """
@@ -965,7 +966,7 @@ class Program:
         return found
 
     def speaks_of(self, name: str, word: str) -> bool:
-        """Whether a word stands in the text of module `name`."""
+        """Return whether a word occurs in the text of module `name`."""
         found = re.search(rb"\b%s\b" % re.escape(word.encode()), self.text(name) or b"") is not None
         self.answers[SPEAKS + name, word] = found
         return found
@@ -1000,7 +1001,7 @@ class Program:
         return self.find(name.partition(".")[0]) or self.find(name)
 
     def is_native(self, name: str) -> bool:
-        """Whether a dotted name stands in a compiled extension module of a package that may be read."""
+        """Return whether a dotted name belongs to a compiled extension module of a package that may be read."""
         if name not in self._native:
             self._native[name] = not locate.is_opaque(name) and self._is_compiled(name.split("."))
         return self._native[name]
@@ -1035,7 +1036,7 @@ class Program:
         return module
 
     def registers_fake(self, operator: str) -> bool:
-        """Whether a module read so far registers a fake kernel of `namespace::name`."""
+        """Return whether a module read so far registers a fake kernel of `namespace::name`."""
         registration = re.compile(
             r"(?:register_fake|impl_abstract|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
         )
@@ -1044,7 +1045,7 @@ class Program:
         names = (
             [] if found else [name for m in self.modules() for name in _names_of_operator(m.source, operator)]
         )
-        if names:  # what `custom_op` makes is told of by the name of the function
+        if names:  # the name of the function identifies the result of `custom_op`
             any_name = rf"(?:{'|'.join(names)})\b"
             by_object = re.compile(
                 rf"\b{any_name}\.register_fake\b|\bregister_fake\(\s*(?:[\w.]+\.)?{any_name}"
@@ -1054,7 +1055,7 @@ class Program:
         return found
 
     def answer(self, name: str, wanted: str) -> bool | tuple[str, ...]:
-        """What `answers` has for these, asked now."""
+        """Return the current value of such an entry of `answers`."""
         if name == IMPORTED:
             return self.imports(wanted)
         if name.startswith(SPEAKS):

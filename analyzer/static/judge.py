@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 Suggest: TypeAlias = "Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]"
 """The edits of the change that each suspect's rule suggests, none if it suggests none that is safe; in their order."""
 Place: TypeAlias = "tuple[str, int, int, str]"
-"""Where a rule claims something: (file, line, byte column, rule code)."""
+"""The position of a rule's claim: (file, line, byte column, rule code)."""
 MAX_CONDITIONS = 3
-"""Of what must hold for a place to be reached, so many are told: those nearest to it."""
+"""The number of conditions shown for a place: those nearest to it."""
 DECIDED_BY: Mapping[About, str] = MappingProxyType(
     {
         "argument": "how it is called decides",
@@ -81,14 +81,14 @@ _OF_ONE_SIZE = re.compile(r"^match |^[^<>]*[!=]=[^<>]*$")
 MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 APART = (Alone, Consumed, InArguments, OfNew)
-"""Facts of what breaks as another break does, and stands in no constructor."""
+"""Facts that break if another break makes Python run their code, and that are in no constructor."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 """Effects that leave regions around them: what cannot be compiled at all leaves none."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule claims at one place, as the surest fact has it."""
+    """The claim of a rule at one place, from the fact with the highest confidence."""
 
     rule: Rule
     claim: Claim
@@ -118,8 +118,8 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgements:
-    """What rules say of each fact by itself. A fact that is found again after an edit, the same object, is judged as it
-    was: what a rule may ask of it has not changed."""
+    """The claims of rules on each single fact. A fact that is found again after an edit, as the same object, keeps its
+    result: what a rule can query of it has not changed."""
 
     settings: Settings = dataclasses.field(default_factory=Settings)
     of: dict[int, tuple[Fact, list[tuple[Rule, Claim, Confidence]]]] = dataclasses.field(default_factory=dict)
@@ -128,7 +128,7 @@ class Judgements:
 
 @dataclass(frozen=True)
 class Claims:
-    """What rules claim of one interpretation."""
+    """The claims of rules on one interpretation."""
 
     by_place: dict[Place, Judged] = dataclasses.field(default_factory=dict)
     contexts: dict[Place, dict[int, Cause]] = dataclasses.field(default_factory=dict)
@@ -143,8 +143,8 @@ def claims(
     wanted: Origin,
     before: Judgements | None = None,
 ) -> Claims:
-    """What rules claim of the facts in code of the wanted origin; `before` is what they said of each before the last
-    edit."""
+    """Return the claims of rules on the facts in code of the wanted origin; `before` are their results for each before
+    the last edit."""
     interpreter = interpretation.interpreter
     listening: dict[type, list[Rule]] = {}
     for rule in rules:
@@ -223,7 +223,7 @@ def _types_of(reach: _Reach, fact: Fact, claim: Claim, rule: Rule) -> tuple[Floa
 
 
 def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims:
-    """The claims that stand in other functions than these, which are given by file and symbol."""
+    """Return the claims outside of these functions, which are given by file and symbol."""
     others = {
         place: judged
         for place, judged in claims.by_place.items()
@@ -233,8 +233,8 @@ def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims
 
 
 def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, found: Claims) -> None:
-    """If each way through the tests of a function that nothing tells comes by a break, one of these is met: none is
-    improbable because the others may be met in its place, if its function is reached."""
+    """Raise the confidence if every path through the undecided tests of a function reaches a break: one of these runs, so
+    none is unlikely only because another may run instead, provided its function is reached."""
     by_context: dict[int, dict[Place, tuple[tuple[str, bool], ...]]] = {}
     for place, judged in found.by_place.items():
         conditions = judged.fact.where.conditions
@@ -268,8 +268,8 @@ def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, f
 def _tested_on_every_way(
     ways: frozenset[tuple[tuple[str, bool], ...]], before: tuple[tuple[str, bool], ...] = ()
 ) -> frozenset[str]:
-    """Of these places, each given by the tests before it and how they come out, the first tests behind `before` of which
-    either outcome leads to one; nothing if no test does."""
+    """Return the first tests behind `before` of which both outcomes lead to one of these places, each given by its tests
+    and their outcomes; nothing if no test does."""
     here = len(before)
     tests = {way[here][0] for way in ways if len(way) > here and way[:here] == before}
 
@@ -280,8 +280,8 @@ def _tested_on_every_way(
 
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, following: bool = False) -> None:
-    """A break that an earlier one hides in every function it stands in is told with low confidence; `following`: so is
-    what stands behind a method of a new object that cannot be handed over."""
+    """Lower the confidence of a break that an earlier one hides in every function containing it; `following`: also of
+    code after a method of a new object that cannot be handed over."""
     splitting = {
         place: judged
         for place, judged in found.by_place.items()
@@ -386,8 +386,8 @@ def _moved(value: ast.AST) -> Iterator[ast.AST]:
 
 
 def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
-    """What breaks where Python runs it alone, a constructor, a generator or a comprehension, breaks as surely as another
-    break makes Python do so, and else not."""
+    """Give code that breaks only if Python runs it alone (a constructor, a generator or a comprehension) the confidence
+    of the break that causes this; drop it if there is none."""
     following = {place: judged for place, judged in found.by_place.items() if judged.rule.follows}
     if not following:
         return
@@ -424,8 +424,8 @@ def _run_by_python(
     standing: Mapping[int, Cause],
     points: Mapping[int, Sequence[tuple[int, Cause]]],
 ) -> set[tuple[Place, int]]:
-    """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
-    are met for certain, with their lines."""
+    """Return the contexts in which Python runs these places itself, if breaks are in some: `points` are those that are
+    certainly reached, with their lines."""
     effects = interpretation.break_effects
     alone = {place for place, judged in following.items() if isinstance(judged.fact, APART)}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
@@ -462,13 +462,13 @@ def _run_by_python(
 
 
 def _attributes(fact: Fact) -> frozenset[str]:
-    """The attributes that are read for what a fact tells, in its own expression: what is read first."""
+    """Return the attributes read for a fact in its own expression, the first read first."""
     nodes = (node for node in ast.walk(fact.node) if node is not fact.node)
     return frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute))
 
 
 def _comprehension(interpretation: Interpretation, fact: Fact) -> tuple[int, int] | None:
-    """Where the innermost comprehension begins that runs a fact's expression as a function of its own."""
+    """Return the start of the innermost comprehension that runs a fact's expression as a function of its own."""
     function = interpretation.interpreter.contexts[fact.where.context].function
     if function is None or not is_apart(fact.where.enclosing):
         return None
@@ -483,8 +483,8 @@ def _comprehension(interpretation: Interpretation, fact: Fact) -> tuple[int, int
 
 
 def _targets(function: FunctionInfo | None) -> dict[ast.AST, int]:
-    """What stands in the places that a function assigns to, with the line on which the assigned value ends, if that is
-    another: a place is worked out once the value is."""
+    """Return the nodes in the targets that a function assigns to, with the last line of the assigned value if it is
+    another: a target is evaluated after the value."""
     return {
         part: node.value.end_lineno
         for node in (own_nodes(function.node) if function is not None else ())
@@ -555,7 +555,7 @@ def _is_reported(judged: Judged, options: ReadOptions) -> bool:
 
 
 def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
-    """How the place of a claim is reached; of the context that the claim is made in, if that is reached at all."""
+    """Return the call path to the place of a claim; by the context of the claim itself if that is reached at all."""
     where = judged.fact.where
     ways = (reach.way(c, where) for c in (where.context, *sorted(contexts)))
     return next((way for way in ways if way is not None), Way((), ()))
@@ -563,7 +563,7 @@ def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
 
 @dataclass(frozen=True)
 class _Spot:
-    """What a claim is shown at."""
+    """The position at which a claim is shown."""
 
     shown: str
     """The path of the file."""
@@ -623,7 +623,8 @@ def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], ori
 
 
 class _Question:
-    """What rules may ask of a fact: all but the number of its context. Half of all facts differ in that alone."""
+    """The fields of a fact that rules may query: all but the number of its context. Half of all facts differ in that
+    alone."""
 
     def __init__(self) -> None:
         self._names: dict[type, tuple[str, ...]] = {}
@@ -639,7 +640,7 @@ class _Question:
 
 
 class _Reach:
-    """How sure it is that a usual call comes by a place: the less, the more must hold that nothing in sight decides.
+    """The confidence that a usual call reaches a place: lower the more conditions nothing decides.
 
     Measured on 401 models of packages (fixtures/accuracy/unseen-sixteenth to -eighteenth, both halves), read by class: of
     the claims behind three or four such tests in installed code a run bore out 8 and came by none of the others; of those
@@ -657,8 +658,8 @@ class _Reach:
         return self._known[key]
 
     def way(self, context: int, where: Where) -> Way | None:
-        """How a context is reached for what stands there as `where` does: of the ways from several models the first that
-        is surest; None if it is not reached."""
+        """Return the call path to a context for code at `where`: of the paths from several models the first with the
+        highest confidence; None if it is not reached."""
         ways = [ways[context] for ways in self._ways if context in ways]
         return max(ways, key=lambda way: CONFIDENCES.index(self._on(way, where)), default=None)
 
@@ -706,8 +707,8 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
 
 
 def _is_of_some_calls(where: Where) -> bool:
-    """Whether a test that the source does not decide stands above, or one whether a size is this or that: who is told
-    that it is not has given another than the usual one."""
+    """Return whether the place is below a test that the source does not decide, or below one for a certain size: a user
+    for whom that is false has passed another than the usual one."""
     tests = (condition.test for condition in where.conditions if condition.about == "size")
     return where.conditional or any(map(_OF_ONE_SIZE.search, tests))
 

@@ -211,7 +211,7 @@ class Again:
             )
 
     def enter(self) -> Standing:
-        """Where things stand as a compiled call begins, for `leave`."""
+        """Return the state at the start of a compiled call, for `leave`."""
         changes = self._engine.heap.changes
         return Standing(
             self.log.marks(),
@@ -223,7 +223,7 @@ class Again:
         )
 
     def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
-        """The call is done; `stood` is what `enter` gave if it is to be found again."""
+        """End the call; `stood` is the result of `enter` if the call may be replayed."""
         engine, log = self._engine, self.log
         met = log.met[context]
         met.gave, met.switched, met.end = gave, engine.switched, len(engine.contexts)

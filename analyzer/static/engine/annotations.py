@@ -50,12 +50,13 @@ class Annotations(Room):
         self._documented: dict[tuple[FunctionInfo, str], Value] = {}
 
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
-        """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
+        """Return the value of a parameter or attribute annotated with `node`; unknown stays unknown."""
         with self.engine.quietly():
             return self._annotation(node, module, sure, 0)
 
     def documented(self, name: str, info: FunctionInfo) -> Value:
-        """What a parameter holds as the documentation of its function has it; unknown if that is not said plainly."""
+        """Return the value of a parameter according to its function's documentation; unknown if that is not stated
+        plainly."""
         key = info, name
         if key not in self._documented:
             words = info.documented.get(name)
@@ -211,12 +212,12 @@ class Annotations(Room):
         return made
 
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
+        """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
         with self.engine.quietly():
             return self.instance_of(self.engine.eval(node, frame))
 
     def instance_of(self, value: Value) -> Value | None:
-        """What an object is of this class, or one of these classes; None if one of them is not understood."""
+        """Return an object of this class, or of one of these classes; None if one of them is not understood."""
         if isinstance(value, Sequence) and value.kind == "tuple" and value.items:
             values = [self.instance_of(item) for item in value.items]
             known = [v for v in values if v is not None]

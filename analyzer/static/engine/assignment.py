@@ -52,7 +52,7 @@ class Assignment(Room):
         augmented: bool = False,
         old: Value | None = None,
     ) -> None:
-        """Binds `value` to a target; a write to what outlives the call is told as a Store."""
+        """Bind `value` to a target; emit a Store for a write to an object that outlives the call."""
         if isinstance(target, ast.Name):
             self._assign_name(target, value, frame, source, augmented, old)
         elif isinstance(target, (ast.Tuple, ast.List)):

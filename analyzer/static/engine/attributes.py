@@ -342,7 +342,7 @@ class Attributes(Room):
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
 
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
-        """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
+        """Return an attribute of an object of a class with source; `after` starts behind that class (super)."""
         if not isinstance(owner, Instance):
             return UNKNOWN
         mro = self.engine.mro(owner.cls)

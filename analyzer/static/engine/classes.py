@@ -121,7 +121,7 @@ class Classes(Room):
             self.engine.heap.changes.elsewhere += 1
 
     def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
-        """What a decorator put in the place of the method that the nearest class defines."""
+        """Return the function by which a decorator replaced the method that the nearest class defines."""
         for cls in mro.after(after):
             if name in self._patched.get(cls, {}):
                 return self._patched[cls][name]
@@ -130,7 +130,7 @@ class Classes(Room):
         return None
 
     def initialisers(self, mro: Mro) -> list[Function]:
-        """The functions that stand for `__init__`."""
+        """Return the functions that act as `__init__`."""
         replaced = self.replacement(mro, "__init__")
         if replaced is not None:
             return [replaced]

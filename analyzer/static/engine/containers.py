@@ -58,7 +58,7 @@ class Containers(Room):
     """Sequences, mappings and the containers of torch.nn: their members, and the methods that change them."""
 
     def element(self, value: Value) -> Value:
-        """What iterating over `value` yields."""
+        """Return the value that iterating over `value` yields."""
         return lift(self._element, value)
 
     def _element(self, value: Value) -> Value:
@@ -97,8 +97,8 @@ class Containers(Room):
         return self.engine.heap[value].members if mro.container or mro.is_list else self._entries(value)
 
     def walked_members(self, value: Value) -> Value | None:
-        """What a loop over a torch.nn container goes through, or None: of an nn.Sequential that was made of a dict what
-        that holds, of any other mapping its keys."""
+        """Return the values that a loop over a torch.nn container visits, or None: the modules of an nn.Sequential that
+        was made of a dict, the keys of any other mapping."""
         members = self.container_members(value)
         if not isinstance(members, Mapping):
             return members
@@ -436,7 +436,7 @@ class Containers(Room):
         return _mapping_view(receiver, name, site.args)
 
     def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """`del base[index]`, where `base` stands as `holder`."""
+        """Evaluate `del base[index]`, `holder` being the expression of `base`."""
         if isinstance(base, Mapping) and is_key(index):
             entries = tuple((key, value) for key, value in base.entries if key != key_of(index))
             self.put_back(holder, Mapping(entries, base.element, base.outer, base.extra), frame)
@@ -522,7 +522,7 @@ class Containers(Room):
                     self._put_attributes(self.engine.eval(arg, frame), value, frame)
 
     def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
-        """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
+        """Store `value` as an item of a dict, list or tuple, `holder` being the expression of `base`."""
         new: Value
         if isinstance(base, Mapping):
             if is_key(index):
@@ -559,7 +559,7 @@ class Containers(Room):
                     self.note(option, key)
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
-        """What `forward` stores is not there before it has run."""
+        """Note that `forward` stores this attribute: it does not exist before that has run."""
         if self.engine.quiet:
             self.engine.heap.note(made, name)
 

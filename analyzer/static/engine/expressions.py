@@ -1,4 +1,4 @@
-"""Expressions: from a node and the names around it to a Value, telling facts on the way."""
+"""Expressions: evaluate a node with the names around it to a Value, and emit facts on the way."""
 
 from __future__ import annotations
 
@@ -73,26 +73,26 @@ from tcready.static.source import holds_chain
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
 Round: TypeAlias = "tuple[Value, ...]"
-"""What the targets of a comprehension are given at once, one for each `for`."""
+"""The values that the targets of a comprehension get at once, one for each `for`."""
 FILLED = frozenset({"dict", "collections.OrderedDict"})
-"""What Dynamo makes by functions of its own that it traces (measured)."""
+"""Types that Dynamo builds by functions of its own that it traces (measured)."""
 COMPUTING = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Call})
 """Expressions that an operation may be traced for, if they give a tensor."""
 AFRESH = frozenset({"range", "view", "keys"})
-"""What Dynamo makes anew of a generator that has walked it to its end (measured)."""
+"""Iterables that Dynamo recreates for a generator that has been exhausted (measured)."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
 
 class Expressions(Room):
-    """Expressions: from a node and the names around it to a Value, telling facts on the way."""
+    """Evaluates expressions: from a node and the names around it to a Value, emitting facts on the way."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._expressions: dict[type, Callable[[Any, Frame], Value]] = {}
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:
-        """The value of an expression; every fact inside it is told."""
+        """Evaluate an expression; emit every fact in it."""
         kind = type(node)
         if kind not in self._expressions:
             self._expressions[kind] = getattr(self, f"_{kind.__name__.lower()}", self._other)
@@ -330,7 +330,7 @@ class Expressions(Room):
         return Sequence(kind, None, join(*items))  # type: ignore[arg-type]
 
     def _starred_walk(self, node: ast.Starred, frame: Frame) -> Value:
-        """What a star walks over."""
+        """Return the values that a starred expression unpacks."""
         value = self.eval(node.value, frame)
         self.engine.emit_unresolved(node, frame, value, walked=True)
         return self.engine.iterated(value, frame)
@@ -339,7 +339,7 @@ class Expressions(Room):
         entries: dict[object, Value] = {}
         rest: list[Value] = []
         given = True
-        """What else it holds comes of the `**kwargs` of a function alone."""
+        """Its further values come from the `**kwargs` of a function alone."""
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.eval(item, frame)
             if key is None:
@@ -447,7 +447,7 @@ class Expressions(Room):
     def _usually_collected(
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value | None:
-        """What a comprehension makes of what it walks if nothing else is said; None if nothing says that."""
+        """Return the most likely result of a comprehension; None if nothing decides it."""
         rounds = self._usual_rounds(node.generators, frame)
         if rounds is None:
             return None
@@ -456,7 +456,7 @@ class Expressions(Room):
         return _collect_rounds(kind, [(values[0], filtered) for values, filtered in made], ordered=True)
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
-        """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
+        """Return the most likely members that a comprehension iterates over, one by one; None if nothing decides them."""
         walked = self._walked(generators, frame)
         usual = likely(walked)
         return None if usual is walked else self._few(_rounds_of(usual))
@@ -480,13 +480,13 @@ class Expressions(Room):
         return every if usual is None else prefer(usual, every)
 
     def _table(self, node: ast.DictComp, rounds: tuple[Round, ...] | None, frame: Frame) -> Mapping | None:
-        """What a comprehension makes of these rounds; None without any, or if nothing tells what is kept, or by which
-        key."""
+        """Return the dict that a comprehension makes of these rounds; None without any, or if the filtered items or their
+        keys are unknown."""
         entries: dict[object, Value] = {}
         for each in rounds or ():
             (key, value), filtered = self._comprehension(node, [node.key, node.value], frame, members=each)
             if filtered.decided is None and _is_foreign(each[0]):
-                continue  # what a module has imported stands for itself in no table of the module's own
+                continue  # an imported module has no table of the module's own
             if filtered.decided is None or (filtered.decided and not is_key(key)):
                 return None
             if filtered.decided:
@@ -496,8 +496,8 @@ class Expressions(Room):
     def _rounds(
         self, generators: list[ast.comprehension], frame: Frame
     ) -> tuple[tuple[Round, ...] | None, bool]:
-        """What a comprehension walks, member by member, and whether in that order; of modules in a container each kind.
-        None if that is not known."""
+        """Return the members that a comprehension iterates over, and whether in that order; for modules in a container
+        one of each kind. None if they are unknown."""
         if len(generators) > 1:
             return self._rounds_of_several(generators, frame)
         value = self._walked(generators, frame)
@@ -514,8 +514,8 @@ class Expressions(Room):
     def _rounds_of_several(
         self, generators: list[ast.comprehension], frame: Frame
     ) -> tuple[tuple[Round, ...] | None, bool]:
-        """What several `for` walk together, if none of them walks what another gives, and whether that is all in order:
-        of what is not known one by one any member stands for all. None if no row is known."""
+        """Return the rows that several `for` iterate over together, if none depends on another, and whether they are all
+        in order; one member represents all of an unknown iterable. None if no row is known."""
         bound: set[str] = set()
         rows: list[tuple[Value, ...]] = []
         whole = 0
@@ -532,13 +532,13 @@ class Expressions(Room):
         return tuple(itertools.product(*rows)), whole == len(rows)
 
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
-        """What a comprehension walks member by member; None if that is not known."""
+        """Return the members that a comprehension iterates over, one by one; None if they are unknown."""
         value = self._walked(generators, frame)
         rounds = self._few(_rounds_of(value))
         return None if not rounds and may_change(value) else rounds
 
     def _walked(self, generators: list[ast.comprehension], frame: Frame) -> Value:
-        """What a comprehension walks; unknown of several."""
+        """Return the iterable of a comprehension; unknown if there are several."""
         if len(generators) > 1:
             return UNKNOWN
         with self.engine.quietly():
@@ -592,8 +592,9 @@ class Expressions(Room):
             return [self.eval(part, frame) for part in parts], filtered
 
     def _emit_comprehension(self, node: Comprehension, given: Value, frame: Frame) -> None:
-        """Tells a comprehension that Dynamo cannot compile by itself (measured: it walks a tuple, a tensor and a `range`
-        alone) and tries to, as it holds what Dynamo looks for. From Python 3.12 on none has a frame of its own."""
+        """Emit a comprehension that Dynamo cannot compile by itself (measured: it iterates over a tuple, a tensor and a
+        `range` alone) but tries to, as it contains something of torch. From Python 3.12 on none has a frame of its
+        own."""
         walked = node.generators[0].iter
         if not all(map(self._is_walked_alone, options(given))):
             return
@@ -607,7 +608,8 @@ class Expressions(Room):
         self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=iterates))
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
-        """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""
+        """Return whether a comprehension, as a function of its own, contains what Dynamo looks for: something of
+        torch."""
         inside = _inside(node)
         captured = [value for name in _captured_names(node) if (value := frame.lookup(name)) is not None]
         names = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
@@ -617,8 +619,8 @@ class Expressions(Room):
         )
 
     def _stays_an_iterator(self, value: Value) -> bool:
-        """Whether Python is given an iterator over this where a break stands in the comprehension that walks it: of a
-        list that the trace has met it is given a tuple's (measured)."""
+        """Return whether Python gets an iterator over this if the comprehension that iterates over it breaks: for a list
+        that the trace has met it gets a tuple's (measured)."""
         return not isinstance(value, Const) and not (isinstance(value, Sequence) and value.kind == "list")
 
     def _counts_modules(self, node: ast.expr, frame: Frame) -> bool:
@@ -632,7 +634,7 @@ class Expressions(Room):
         return any(self.engine.is_module(option) for option in options(counted))
 
     def _is_walked_alone(self, value: Value) -> bool:
-        """Whether Dynamo cannot walk what a comprehension that it compiles by itself is given an iterator over."""
+        """Return whether Dynamo cannot iterate over the iterator that a separately compiled comprehension gets."""
         if isinstance(value, Sequence):
             return value.kind != "tuple"
         if isinstance(value, Const):
@@ -643,7 +645,7 @@ class Expressions(Room):
         )
 
     def _blocks_resume(self, value: Value, node: ast.expr) -> bool:
-        """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
+        """Return whether Dynamo cannot pass an iterator over this to the code that resumes after a break (measured)."""
         passed_on = isinstance(node, ast.Call) and ast.unparse(node.func) in PASSED_ON
         for option in options(value):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
@@ -658,7 +660,7 @@ class Expressions(Room):
         return False
 
     def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
-        """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
+        """Emit the iteration; see through `enumerate`, `zip` and `reversed` to the iterated values."""
         self.engine.emit_unresolved(node, frame, value, walked=True)
         self.engine.emit_member_walk(node, value, frame)
         if (
@@ -688,7 +690,7 @@ class Expressions(Room):
         return self.engine.picked(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
-        """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
+        """Return (value, items of a tuple index, bounds of slices) of the expression in the brackets."""
         items = node.elts if isinstance(node, ast.Tuple) else [node]
         values: list[Value] = []
         bounds: list[Value] = []
@@ -747,7 +749,7 @@ class Expressions(Room):
         return made
 
     def _emit_method_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
-        """Tells the call of a method of an object that was made in this function, or by what it called."""
+        """Emit the call of a method of an object that was made in this function, or by a function that it called."""
         if self.engine.quiet or frame.function is None or frame.enclosing:
             return
         bound = {value.bound for value in options(likely(function)) if isinstance(value, Function)}
@@ -762,8 +764,8 @@ class Expressions(Room):
     def _emit_in_arguments(
         self, node: ast.Call, function: Value, made: Value, given: tuple[Value, ...], frame: Frame
     ) -> None:
-        """Tells the call of a method of a tensor, a container or a text whose arguments call functions, if what goes on
-        behind a break in one of them is given a tensor."""
+        """Emit the call of a method of a tensor, a container or a string whose arguments call functions, if the code that
+        resumes after a break in one of them gets a tensor."""
         if frame.function is None or not isinstance(function, Method):
             return
         of_tensor = tensor_of(function.receiver) is not None
@@ -780,12 +782,12 @@ class Expressions(Room):
             self.engine.emit(F.InArguments(self.engine.where(frame), node, above, called, of_tensor))
 
     def _is_tensor_read(self, node: ast.Call, info: FunctionInfo, frame: Frame) -> bool:
-        """Whether something of torch is read behind a call, or in the same statement beside it."""
+        """Return whether something of torch is read after a call, or elsewhere in the same statement."""
         beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, info))
         return any(is_of_torch(self.engine, value, vague=False) for value in beside)
 
     def _emit_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
-        """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""
+        """Emit the call that consumes a generator expression, if that holds a variable that nothing reads afterwards."""
         usual = likely(function)
         if isinstance(usual, External):
             called = self.engine.operations.tables.call_of(usual.name)
@@ -800,9 +802,9 @@ class Expressions(Room):
             self.engine.emit(F.Consumed(self.engine.where(frame), node))
 
     def _emit_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
-        """Tells a call that is given all of a generator expression and nothing else in its place, if Dynamo cannot make
-        that anew: what it has walked is used up, or nothing reads what it holds behind it. (Measured: a range and what
-        a dict or a container of modules has are walked afresh.)"""
+        """Emit a call that unpacks a generator expression as its only argument, if Dynamo cannot recreate that: its
+        iterable is exhausted, or nothing reads a variable of it afterwards. (Measured: a range and the values of a dict
+        or a container of modules are iterated anew.)"""
         if not isinstance(generator, ast.GeneratorExp) or isinstance(likely(function), External):
             return
         if frame.function is None or not {*frame.enclosing} <= {"with"}:
@@ -816,7 +818,7 @@ class Expressions(Room):
             self.engine.emit(F.Consumed(self.engine.where(frame), node, not afresh))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
-        """What is remembered of attributes that a call has set holds no more."""
+        """Forget the known values of attributes that a call has set."""
         for key in [key for key in frame.env if "." in key]:
             name, _, attribute = key.partition(".")
             for option in options(frame.lookup(name) or UNKNOWN):
@@ -825,7 +827,7 @@ class Expressions(Room):
                     break
 
     def _positional(self, node: ast.Call, frame: Frame) -> tuple[tuple[Value, ...], Value | None]:
-        """Positional arguments, and what else stands for any number of them: `*args` of unknown length."""
+        """Return the positional arguments, and the value of any number of further ones: `*args` of unknown length."""
         args: list[Value] = []
         rest: list[Value] = []
         for arg in node.args:
@@ -889,7 +891,7 @@ class Expressions(Room):
         return [arg.arg for arg, default in named if default is None]
 
     def _table_of(self, value: Value, frame: Frame) -> Mapping | None:
-        """What `**value` spreads: a mapping, or of an object with `keys()` what it holds under these."""
+        """Return the mapping that `**value` unpacks: of an object with `keys()` its items."""
         if isinstance(value, Mapping) or not isinstance(value, Instance):
             return value if isinstance(value, Mapping) else None
         members = self.engine.container_members(value)
@@ -956,7 +958,7 @@ def _is_flag(value: Value) -> bool:
 
 
 def _inside(node: Comprehension) -> list[ast.AST]:
-    """What a comprehension evaluates as a function of its own: all but what it walks first."""
+    """Return the parts that a comprehension evaluates as a function of its own: all but the first iterable."""
     before = {id(each) for each in ast.walk(node.generators[0].iter)}
     return [each for each in ast.walk(node) if id(each) not in before]
 
@@ -969,13 +971,14 @@ def _captured_names(node: Comprehension) -> list[str]:
 
 
 def _lacks(generators: list[ast.GeneratorExp], node: ast.Call, frame: Frame, function: FunctionInfo) -> bool:
-    """Whether generator expressions of a call hold a variable that nothing in its function reads behind it."""
+    """Return whether generator expressions of a call hold a variable that nothing in its function reads afterwards."""
     captured = {name for each in generators for name in _captured_names(each) if name in frame.env}
     return bool(captured - _read_later(node, function))
 
 
 def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
-    """What is walked one by one, if the source tells all of it: the members of a row, the keys of a dict."""
+    """Return the items of an iterable if the source decides all of them: the members of a sequence, the keys of a
+    dict."""
     if isinstance(walked, Mapping):
         return None if walked.element is not None else tuple(of_key(key) for key, _ in walked.entries)
     return walked.items if isinstance(walked, Sequence) else None
@@ -987,13 +990,13 @@ def _of_one(walked: tuple[Value, ...]) -> tuple[Round, ...]:
 
 
 def _is_foreign(member: Value) -> bool:
-    """What is known by an external name alone, or a row that ends with such."""
+    """Return whether a value is known by an external name alone, or is a row that ends with such."""
     last = member.items[-1] if isinstance(member, Sequence) and member.items else member
     return isinstance(last, External)
 
 
 def _collect_rounds(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
-    """What a comprehension makes of its rounds: the value of each, and whether it is kept."""
+    """Return the result of a comprehension from its rounds: the value of each, and whether the filters accept it."""
     some = [value for value, filtered in made if filtered.decided is not False]
     every = Sequence(kind, None, join(*some) if some else UNKNOWN)
     if not ordered or any(filtered.likely is None for _, filtered in made):
@@ -1001,14 +1004,14 @@ def _collect_rounds(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool)
     items = tuple(value for value, filtered in made if filtered.likely)
     if kind == "set":
         if not all(isinstance(each, Const) for each in items):
-            return every  # nothing tells which are equal
+            return every  # nothing decides which are equal
         items = tuple(dict.fromkeys(items))
     usual = Sequence(kind, items, UNKNOWN)
     return usual if all(filtered.decided is not None for _, filtered in made) else prefer(usual, every)
 
 
 def _all_of(*answers: Value) -> Value:
-    """What a chain of comparisons comes to: the first that is false, else the last."""
+    """Return the result of a chain of comparisons: the first that is false, else the last."""
     for answer in answers[:-1]:
         if answer != Const(True):
             return answer if answer == Const(False) or Const(False) not in answers else Const(False)
@@ -1052,7 +1055,7 @@ def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
 
 
 def _around(node: ast.expr, info: FunctionInfo) -> Iterator[ast.stmt]:
-    """The simple statement that an expression stands in."""
+    """Return the simple statement that contains an expression."""
     for each in info.nodes:
         if isinstance(each, (ast.Return, ast.Assign, ast.AugAssign, ast.Expr)):
             if _begin(each) <= _begin(node) and _end(node) <= _end(each):
@@ -1068,7 +1071,7 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def _is_of_builtin(value: Value) -> bool:
-    """Whether it is a list, a tuple, a set, a dict or a text, whose methods are written in C."""
+    """Return whether it is a list, a tuple, a set, a dict or a string, with methods written in C."""
     return all(is_compared_by_members(v) or is_word(v) for v in options(likely(value)))
 
 

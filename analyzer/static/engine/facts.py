@@ -1,4 +1,4 @@
-"""What the engine establishes at one place, for rules to query. All frozen; no traversal state.
+"""Facts that the engine establishes at one place, for rules to query. All frozen; no traversal state.
 
 A fact is told once for each distinct set of values that reaches its place, so a rule judges one
 situation at a time and never joins.
@@ -27,31 +27,31 @@ INLINED = (3, 12)
 
 
 About = Literal["argument", "configuration", "unknown", "size", "data"]
-"""What decides a test that the source does not: from the weakest, how the function is called, what the object was made
-with, nothing in sight, the size of a tensor, the values in one."""
+"""The origin of a test's result if the source does not decide it, from the weakest: the call's arguments, the object's
+configuration, unknown, the size of a tensor, the values in one."""
 
 
 DECIDED_OUTSIDE: tuple[About, ...] = ("argument", "configuration", "unknown")
-"""What decides a test by how things are set up, not by what is computed."""
+"""Origins that depend on the setup, not on computed values."""
 LEAKED_FLAG = "GB8985"
 """The break of a tensor made in the graph that leaves it with the flag that `requires_grad_()` gave it."""
 
 Asker: TypeAlias = "ast.If | ast.While | ast.Assert | ast.IfExp"
-"""What asks for the truth of its test."""
+"""The statement that evaluates the truth of its test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold for a place to be reached: a test that the source does not decide."""
+    """A condition for a place to be reached: a test that the source does not decide."""
 
     test: str
     """As it is written, on one line."""
     holds: bool
     about: About
     usual: bool | None
-    """Whether that is what comes of it if nothing else is said; None if nothing tells."""
+    """Whether that is the most likely result; None if nothing decides it."""
     types: tuple[FloatType, ...] = ()
-    """If it is not, for no other reason than the type that the model computes in: the types in which it is."""
+    """The types in which it holds, if it depends on nothing but the type that the model computes in."""
 
 
 def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:
@@ -62,7 +62,7 @@ def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The function and the situation a fact stands in."""
+    """The function and the situation of a fact."""
 
     path: str
     """The file, absolute."""
@@ -74,9 +74,9 @@ class Where:
     """Statements of the same function around the place that decide what a break does to the frame; outermost
     first. Loops that the source shows to be unrolled count too: a break in them skips the frame all the same."""
     confidence: Confidence = "high"
-    """How sure it is that this code runs at all: `low` below a call with several candidates."""
+    """The confidence that this code runs at all: `low` below a call with several candidates."""
     conditional: bool = False
-    """Stands below a branch that a Python value which the source does not decide takes."""
+    """Inside a branch taken by a Python value that the source does not decide."""
     conditions: tuple[Condition, ...] = ()
     """Tests of the same function that the source does not decide and that must go this way; outermost first."""
     _hash: int = field(init=False, compare=False, repr=False)
@@ -119,8 +119,8 @@ class Test:
     guards: bool = False
     """Asked by an `if` that does nothing but raise."""
     asker: Asker | None = None
-    """The statement whose test this is a part of, where it begins on a line above: Python counts the branch as that
-    line's, before 3.12 at least."""
+    """The statement whose test contains this, at its start on a line above: Python counts the branch as that line's, at
+    least before 3.12."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +141,18 @@ class Call:
     numbers: tuple[Value, ...] = ()
     """Tensors that are given where the operation of torch takes a number."""
     native: bool = False
-    """The name stands in a compiled extension module of an installed package."""
+    """The name is in a compiled extension module of an installed package."""
     gb_id: str = ""
     """The break that this torch was seen to make of such a call; empty if there is none, or what tensors hold decides."""
     traced_since: Version | None = None
     """The first torch after this one that was seen to trace what breaks here."""
     reads: Literal["", "size", "values", "number"] = ""
-    """What an operation of torch needs the values of its tensors for: the size of its result, a tensor otherwise, or the
-    number that it gives."""
+    """Why an operation of torch needs the values of its tensors: for the size of its result, a tensor otherwise, or the
+    number that it returns."""
     specified_by: tuple[str, ...] = ()
-    """Arguments by which that could be told instead."""
+    """Arguments that could specify it instead."""
     parameters: Value = UNKNOWN
-    """Of a module of torch.nn that is made: whether it gets parameters, by what its constructor is given."""
+    """For a module of torch.nn that is made: whether it gets parameters, according to its constructor's arguments."""
     constructed: str = field(init=False, compare=False, repr=False)
     """The external name of the class or function that is called itself, "" for a method or an instance."""
 
@@ -203,13 +203,13 @@ class Store:
     name: str
     value: Value
     old: Value | None
-    """What was there before, None if nothing is known."""
+    """The value before, None if nothing is known."""
     augmented: bool
-    """`+=` and its kind, or an assignment whose right side reads the old value."""
+    """`+=` and similar, or an assignment whose right side reads the old value."""
     own_module: bool = False
     """The owner is an nn.Module of the source."""
     source: ast.expr | None = None
-    """What an attribute is assigned, if one expression says so."""
+    """The expression that is assigned to an attribute, if there is one."""
     read_elsewhere: bool = True
     """Whether a function of the module reads a global in another statement."""
 
@@ -235,7 +235,7 @@ class With:
     value: Value
     name: str | None
     context: Context | None = None
-    """What this torch was seen to make of it; None if nothing is known."""
+    """How this torch handles it, as measured; None if nothing is known."""
     made_before: bool = False
     """An object of a class of the source that was there before the compiled call, whichever object it is."""
     builtin: str = ""
@@ -283,7 +283,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """An `except` clause of a `try` whose body makes tensors; `caught` are the classes it names, None for a bare one."""
+    """An `except` clause of a `try` whose body makes tensors; `caught` are its classes, None for a bare one."""
 
     where: Where
     node: ast.expr
@@ -293,8 +293,8 @@ class Handler:
 
 
 UseOfModule: TypeAlias = Literal["held", "called", "read", "inspected", "walked"]
-"""What code does with a module: keeps it or passes it on, calls it, reads an attribute of it, passes it to a built-in
-that inspects it (`isinstance`, `hasattr`), or iterates over the parts of a module that holds it."""
+"""The use of a module: store it or pass it on, call it, read an attribute of it, pass it to a built-in that inspects it
+(`isinstance`, `hasattr`), or iterate over the parts of a module that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class Recurrent:
     node: ast.expr
     value: Value
     confidence: Confidence | None
-    """How sure it is that the value is one; None if it can be nothing else."""
+    """The confidence that the value is one; None if it can be nothing else."""
     use: UseOfModule
 
 
@@ -348,10 +348,10 @@ class Initialised:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What Dynamo traces as part of the code around it, and cannot compile by itself, which it is asked to where Python
-    runs that code: a generator expression, a generator function, which the place then stands in, or a comprehension over
-    what is no tuple, that Dynamo would look into. The node is the first that Python counts to it: of a function a
-    decorator, if there is one."""
+    """Code that Dynamo traces as part of the surrounding code but cannot compile by itself, which it tries if Python runs
+    that code: a generator expression, a generator function (the place is then in it), or a comprehension that Dynamo
+    would enter, over anything but a tuple. The node is the first that Python counts to it: of a function a decorator, if
+    there is one."""
 
     where: Where
     node: ast.expr | ast.FunctionDef | ast.AsyncFunctionDef
@@ -372,8 +372,8 @@ class Consumed:
     where: Where
     node: ast.Call
     used_up: bool = False
-    """What it iterates over cannot be iterated over again. If False, the reason is another: the generator holds a
-    variable that nothing reads after the call, which Dynamo has dropped."""
+    """Its iterable cannot be iterated over again. If False, the reason is another: the generator holds a variable that
+    nothing reads after the call, which Dynamo has dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,10 +390,10 @@ class Overloaded:
 
 
 Use: TypeAlias = str
-"""What is made of a member of an enum, as the tables call it; or `attribute`, `argument`: of what Dynamo answers to
-a comparison of a tensor with one."""
+"""The use of a member of an enum, as named in the tables; or `attribute`, `argument`: of Dynamo's result for a comparison
+of a tensor with one."""
 DIFFERS = "differs"
-"""What comes out is not what eager code gives."""
+"""The result differs from that of eager code."""
 RAISES = "raises"
 """Tracing raises an error that is no break."""
 OF_ANSWERS = MappingProxyType({"attribute": "GB0088", "argument": RAISES})
@@ -529,7 +529,7 @@ Fact: TypeAlias = (
 
 
 def extent(fact: Fact) -> tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]:
-    """Where the lines of a fact begin, and where they end."""
+    """Return the first and the last line of a fact."""
     if isinstance(fact, Test) and fact.asker is not None:
         return fact.asker, fact.asker.test
     return fact.node, fact.node

@@ -187,7 +187,8 @@ class Functions(Room):
         return frame.key
 
     def enclosed(self, function: Function) -> list[Value]:
-        """What a function reads of the variables of those around it; nothing if it is defined in none."""
+        """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
+        none."""
         around = self._closures.get(function.closure)
         if self.engine.again is not None:
             self.engine.again.used(function.closure)
@@ -209,8 +210,8 @@ class Functions(Room):
         confidence: Confidence,
         rest: Value | None = None,
     ) -> Value:
-        """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
-        number of further positional arguments."""
+        """Interpret a call of a function with source; look up a situation already seen. `rest` is any number of further
+        positional arguments."""
         info = function.info
         if info.owner is not None and not function.closure:
             function = self._with_scope(function, info.owner)
@@ -329,7 +330,7 @@ class Functions(Room):
         return result
 
     def give_back(self, function: Function, site: CallSite) -> None:
-        """What the last call of a function has put into the tables that it was given is there for who called it."""
+        """Hand the caller what the last call of a function stored in the tables that it got as arguments."""
         filled = self._filled.get(self._last)
         if filled is None or len(site.node.args) != len(site.args):
             return

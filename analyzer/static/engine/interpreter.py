@@ -251,15 +251,15 @@ class Interpreter:
         self.__dict__.clear()
 
     def quietly(self) -> _Quiet:
-        """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
+        """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
         return self._quietly
 
     def is_strong(self, frame: Frame) -> bool:
-        """Whether what is stored here replaces what was there: while a model is built, on the one way that is taken."""
+        """Return whether a store replaces the old value: while a model is built, on the single path that is taken."""
         return bool(self.quiet) and not (frame.conditional or frame.parted)
 
     def where(self, frame: Frame) -> F.Where:
-        """The place where `frame` stands, for a fact."""
+        """Return the position of `frame`, for a fact."""
         known = frame.where
         if (
             known is None

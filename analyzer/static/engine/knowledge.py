@@ -1,6 +1,5 @@
-"""What names of torch, the standard library and numpy give back: the part of the world whose source is not
-read, in what the tables that were derived from torch do not tell of it.
-"""
+"""Results of names of torch, the standard library and numpy: code whose source is not read, as far as the tables derived
+from torch do not cover it."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ from tcready.static.engine.written import worked_out
 from tcready.static.versions import Version
 
 CUSTOM_OP = "torch.library.custom_op"
-"""It makes an operator of a function; one whose fake kernel is not in sight is named below it: `CUSTOM_OP.space.name`."""
+"""Makes an operator of a function; one without a visible fake kernel is named below it: `CUSTOM_OP.space.name`."""
 SHAPE_INT = Plain("int", "shape", size=True)
 SHAPE = Sequence("tuple", None, SHAPE_INT)
 
@@ -56,7 +55,7 @@ PLAIN_READS = frozenset(
     "dtype device layout memory_format Size finfo iinfo itemsize has_names can_cast promote_types get_autocast_dtype "
     "get_device_module".split()
 )
-"""What gives no tensor, and is no operation that the tables have."""
+"""Attributes and methods that return no tensor and are no operation of the tables."""
 NONE_CALLS = frozenset(
     "backward register_hook save set_default_dtype set_default_device set_num_threads set_float32_matmul_precision "
     "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
@@ -122,10 +121,10 @@ OF_PROCESS = MappingProxyType(
         "torch.is_anomaly_enabled": False,
     }
 )
-"""Calls that say what a process is or was told, and what they say of one that was told nothing."""
+"""Calls that return the configuration of the process, and their results in an unconfigured process."""
 
 MAY_TURN_GRADIENTS_ON = (".enable_grad", ".set_grad_enabled")
-"""How the names of the context managers of torch end that may turn gradients on, where they are off outside."""
+"""The endings of names of torch context managers that may turn gradients on if they are off outside."""
 TURN_GRADIENTS_OFF = (".no_grad", ".inference_mode")
 """And of those that turn them off."""
 
@@ -195,18 +194,18 @@ OWN_WORDS = frozenset(
     "backward is_tensor broadcast_shapes cond vmap compile load where full float half bfloat16 double type_as "
     "is_floating_point".split()
 )
-"""Operations whose result says where it comes from, or hangs on what torch's schemas do not tell: a number read from a
+"""Operations with results that record their origin, or that depend on more than torch's schemas: a number read from a
 tensor, one from its size, a data type given by position."""
 
 
 def has_own_words(operation: str) -> bool:
-    """Whether what the operation gives is told here, not by the tables that were derived from torch."""
+    """Return whether the result of the operation is defined here, not by the tables derived from torch."""
     last = operation.rpartition(".")[2]
     return last in OWN_WORDS or last.startswith("__") or last.endswith("_")
 
 
 def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-    """What `receiver.name(*args, **keywords)` gives."""
+    """Return the result of `receiver.name(*args, **keywords)`."""
     if name in TENSOR_ONLY_METHODS and not receiver.sure:
         receiver = Tensor(receiver.dtype)  # its use says so
     return _operation(name, receiver, args, keywords)
@@ -218,7 +217,8 @@ def dimensions_of(tensor: Tensor) -> Value:
 
 
 def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-    """A tensor operation, as a method of its first argument, in what the tables do not tell of it."""
+    """Return the result of a tensor operation, as a method of its first argument, as far as the tables do not cover
+    it."""
     sure = subject.sure
     base = name.rstrip("_") if name not in ("__len__",) and not name.startswith("__") else name
     if base in ("item", "is_nonzero") or name in ("__bool__", "__int__", "__float__", "__index__"):
@@ -274,14 +274,14 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
 
 
 def _may_be_type(value: Value) -> bool:
-    """Whether a value that is given to a cast may be a data type."""
+    """Return whether a value that is passed to a cast may be a data type."""
     return any(
         isinstance(v, Unknown) or (isinstance(v, Plain) and v.kind in (None, "dtype")) for v in options(value)
     )
 
 
 GETTER = ExternalInstance("getset_descriptor.__get__")
-"""What the `__torch_function__` of a class is given as the function where an attribute of a tensor is read."""
+"""The function that `__torch_function__` of a class receives when an attribute of a tensor is read."""
 PARTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
     {
         "torch.nn.Transformer": {"encoder": "TransformerEncoder", "decoder": "TransformerDecoder"},
@@ -305,17 +305,17 @@ PARTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
 """The modules that a module of torch.nn makes of itself, by the names it keeps them under (held against torch by a
 test)."""
 UNRESOLVED = ExternalInstance("super().attribute")
-"""What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
+"""Dynamo's placeholder for a property, a dict or a class that is read by `super().name`."""
 OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
-"""What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its methods apart."""
+"""Dynamo's placeholder for attributes of a class of `torch.autograd.Function`, except its methods."""
 OF_LOGGER = ExternalInstance("logging.Logger.attribute")
-"""What Dynamo has in place of an attribute of a logger, its methods apart."""
+"""Dynamo's placeholder for attributes of a logger, except its methods."""
 LOGGER_ATTRIBUTES = MappingProxyType(
     {name: Plain(type(value).__name__) for name, value in vars(logging.Logger("")).items()}
 )
 """The attributes of a logger, and their types."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
-"""Where a tensor lies in memory, which Dynamo has no number for."""
+"""The memory address of a tensor, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 NEW_CLASS = External("type of this call")
 """A class that `type(name, bases, dict)` makes while tracing: it may be read, not called."""
@@ -326,7 +326,7 @@ torch has none for these."""
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
 MADE_BY_INDEX = frozenset({"numpy.r_", "numpy.c_", "numpy.mgrid", "numpy.ogrid"})
-"""Objects of numpy that make arrays of what stands in their brackets; Dynamo traces none of them."""
+"""numpy objects that make arrays of the expression in their brackets; Dynamo traces none of them."""
 ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
 """Attributes of an array that say how large it is."""
 OF_EACH = frozenset("ceil floor round sqrt log log2 exp".split())
@@ -358,13 +358,13 @@ GENERATORS: MappingProxyType[str, Value] = MappingProxyType(
         )
     }
 )
-"""What makes a random number generator of numpy. Its methods have the names of the functions of `numpy.random`."""
+"""Makers of numpy random number generators. Their methods have the names of the functions of `numpy.random`."""
 SELDOM = 0.3
-"""What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
+"""A branch that a draw from 0 to 1 takes no more often than this is not the default."""
 
 
 def drawn_below(draw: Value, bound: Value) -> bool | None:
-    """Whether a draw from 0 to 1 is usually below a known number; None if it is now so, now so."""
+    """Return whether a draw from 0 to 1 is usually below a known number; None if it varies."""
     if not isinstance(draw, Plain) or (draw.kind, draw.origin) != ("float", "random"):
         return None
     if not isinstance(bound, Const) or not isinstance(bound.value, (int, float)):
@@ -380,7 +380,7 @@ def computed(origin: Origin) -> Origin:
 
 
 def drawn_before(value: Value | None) -> Value | None:
-    """What a call gives that runs before the compiled call: no draw of it is captured."""
+    """Return the result of a call that runs before the compiled call: none of its draws is captured."""
     return Plain(value.kind, "random") if isinstance(value, Plain) and value.origin == "drawn" else value
 
 
@@ -398,7 +398,7 @@ def _is_single(tensor: Tensor) -> bool:
 
 
 def _either_floats(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether one of two tensors holds floating numbers, or nothing says that it does not."""
+    """Return whether one of two tensors is floating, or may be."""
     return any(each is not None and each.dtype not in ("int", "bool") for each in (one, other))
 
 
@@ -476,7 +476,7 @@ def version_text(torch: Version) -> Value:
 
 
 def external_attribute(name: str, torch: Version) -> Value:
-    """What a dotted external name stands for when it is read and not called, with the version of torch."""
+    """Return the value of a dotted external name that is read, not called, in this version of torch."""
     if name in ("torch.inf", "torch.pi", "torch.e", "torch.nan", "math.pi", "math.inf", "math.e", "math.nan"):
         return Plain("float")
     if name in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
@@ -505,7 +505,7 @@ FOLDED_OF_MATH: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
-    """What calling the external `name` gives, or None if nothing is known of that name."""
+    """Return the result of calling the external `name`, or None if nothing is known of that name."""
     if name.endswith("()"):  # a function that an opaque decorator hides
         return TAINTED if any(map(comes_of_tensors, args)) else UNKNOWN
     if name.startswith("torch."):
@@ -571,7 +571,8 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
 
 
 def einops_call(name: str, args: tuple[Value, ...]) -> Value:
-    """einops and einx tell Dynamo of their functions, which traces none of their parsing; nor is it read here."""
+    """Return the result of a call of einops or einx: they register their functions with Dynamo, which traces none of
+    their parsing; nor is it read here."""
     if name.startswith("einops.layers.") and name.rpartition(".")[2][:1].isupper():
         return ExternalInstance(name)
     last = name.rpartition(".")[2]
@@ -616,7 +617,7 @@ KEEPING_WHOLE = frozenset(
 WHOLE = "numpy.integer"
 """The kind of a whole number that numpy made while tracing: Dynamo keeps it, and cannot make an `int` of it."""
 FRACTION = "numpy.floating"
-"""The kind of any other: `int` and `float` of it are known. Neither tells a branch which way it goes."""
+"""The kind of any other number: its `int` and `float` are known. Neither decides a branch."""
 ASKING = frozenset(
     """
     equal greater greater_equal isclose isfinite isinf isnan isneginf isposinf less less_equal logical_and logical_not
@@ -627,7 +628,7 @@ ASKING = frozenset(
 
 
 def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
-    """What a numpy call gives that ran before the compiled one: an object from outside."""
+    """Return the result of a numpy call that ran before the compiled one: an object from outside."""
     last = name.rpartition(".")[2]
     if last in ("array", "asarray"):
         return OF_TEXT if args and is_text(args[0]) else ARRAY
@@ -711,7 +712,7 @@ def is_number_of_numpy(value: Value) -> TypeGuard[Plain]:
 
 
 def method_of_number(number: Plain, name: str, wanted: Value | None) -> Value:
-    """What a method of a number of numpy gives; `astype` makes it the `wanted` kind."""
+    """Return the result of a method of a numpy number; `astype` makes it the `wanted` kind."""
     if name in ("item", "tolist"):
         return Plain("int", "tensor") if number.kind == WHOLE else Plain(None, number.origin)
     if name != "astype":
@@ -857,9 +858,9 @@ TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "Bo
 DICTIONARIES = frozenset(
     "dict collections.OrderedDict collections.UserDict collections.defaultdict typing.Dict typing.OrderedDict".split()
 )
-"""What a class derives from whose objects are dicts."""
+"""The bases of classes of dicts."""
 LISTS = frozenset("list collections.UserList typing.List".split())
-"""What a class derives from whose objects are lists."""
+"""The bases of classes of lists."""
 
 CONTAINERS = frozenset(
     f"torch.nn.{name}"
@@ -876,7 +877,7 @@ WITH_PARAMETERS = (
     "Transformer",
     "PReLU",
 )
-"""What is in the names of classes of torch.nn that have parameters."""
+"""Parts of the names of torch.nn classes that have parameters."""
 
 
 EXPORTED = (
@@ -884,7 +885,7 @@ EXPORTED = (
     ("torch.nn", "torch.nn.parameter"),
     ("torch.autograd", "torch.autograd.function"),
 )
-"""Packages of torch, and the modules inside whose classes they export under their own name."""
+"""Packages of torch, and the modules inside from which they export classes under their own name."""
 DISTRIBUTION_METHODS = frozenset(
     "sample rsample log_prob prob entropy cdf icdf expand enumerate_support perplexity sample_n".split()
 )
@@ -897,12 +898,12 @@ PROPERTY = External("property")
 
 
 def is_property(value: Value) -> TypeGuard[Partial]:
-    """Whether it is a property; what is given to the partial is its getter, and its setter behind that."""
+    """Return whether it is a property: the partial's arguments are its getter and its setter."""
     return isinstance(value, Partial) and value.function == PROPERTY
 
 
 OF_PROPERTIES = frozenset({"fget", "fset", "fdel", "__set__", "__delete__"})
-"""What a property may be asked for by name, all of which Dynamo leaves to Python (measured on torch 2.13)."""
+"""The attributes of a property, all of which Dynamo leaves to Python (measured on torch 2.13)."""
 CACHED_PROPERTY = "functools.cached_property"
 PROPERTIES = frozenset(
     {
@@ -916,7 +917,7 @@ PROPERTIES = frozenset(
 
 
 def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
-    """What an attribute of an object of torch.distributions is: mostly a parameter, or a statistic."""
+    """Return the value of an attribute of a torch.distributions object: usually a parameter, or a statistic."""
     if name in ("batch_shape", "event_shape"):
         return SHAPE
     if name == "_validate_args":
@@ -940,7 +941,7 @@ FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
 
 
 def is_left(value: Value) -> bool:
-    """Whether it is what Dynamo has in place of an attribute that it does not look up."""
+    """Return whether it is Dynamo's placeholder for an attribute that it does not look up."""
     return value is UNRESOLVED or value is OF_FUNCTION or value is OF_LOGGER
 
 
@@ -984,7 +985,7 @@ CALLED = MappingProxyType({"torch.nn.DataParallel": "module", **dict.fromkeys(ST
 
 
 def has_parameters(name: str) -> bool:
-    """Whether a module of the torch.nn class `name` has parameters of its own, as a rule."""
+    """Return whether a module of the torch.nn class `name` usually has parameters of its own."""
     return any(word in name.rpartition(".")[2] for word in WITH_PARAMETERS)
 
 
@@ -995,7 +996,7 @@ MODULE_TENSORS = frozenset(
 
 
 def module_method(name: str, module: Value) -> Value | None:
-    """What an inherited method of nn.Module gives, or None if it has no such method."""
+    """Return the result of an inherited method of nn.Module, or None if it has no such method."""
     if name in ("parameters", "buffers"):
         return Sequence("iterator", None, Tensor(leaf=True, parameter=name == "parameters"))
     if name in ("named_parameters", "named_buffers"):

@@ -131,7 +131,7 @@ class Matching(Room):
         return list(zip(parts, members, strict=False))
 
     def captured(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
-        """What the names in a pattern are where a subject fits it."""
+        """Return the values that a pattern captures if a subject fits it."""
         names = {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "name", None), str)}
         names |= {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "rest", None), str)}
         with self.engine.quietly():

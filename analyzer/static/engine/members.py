@@ -60,7 +60,7 @@ class Members(Room):
         return Const(isinstance(op, (ast.NotEq, ast.NotIn))) if sure else Plain("bool")
 
     def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
-        """Tells what is read of the answer of such a comparison as of a tensor."""
+        """Emit an attribute read as of a tensor from the result of such a comparison."""
         if (
             is_answer(owner)
             and not hasattr(bool, node.attr)
@@ -71,7 +71,7 @@ class Members(Room):
     def emit_member_call(
         self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
     ) -> None:
-        """Tells a method of a member, a conversion of one, and a bool that is given where an operation takes none."""
+        """Emit a method call on a member, a conversion of one, and a bool passed to an operation that takes none."""
         if isinstance(receiver, Const) and is_member(receiver):
             kind = "text" if isinstance(receiver.value, str) else "number"
             self._emit(site.node, f"{kind} method", site.frame)
@@ -82,7 +82,7 @@ class Members(Room):
                 self._emit(site.node, "argument", site.frame)
 
     def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """Tells a member that a row is indexed by."""
+        """Emit a sequence indexed by a member."""
         if not _is_number(index):
             return
         kind = ""
@@ -96,12 +96,12 @@ class Members(Room):
             self._emit(node, f"{kind} index", frame)
 
     def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Tells a walk through the letters of a member."""
+        """Emit an iteration over the characters of a member."""
         if _is_text(value):
             self._emit(node, "text walk", frame)
 
     def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
-        """Tells a text that is put behind a member."""
+        """Emit a string appended to a member."""
         if isinstance(node.op, ast.Add) and _is_text(left):
             self._emit(node, "text sum", frame)
 

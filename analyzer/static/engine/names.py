@@ -64,7 +64,7 @@ class Names(Room):
         self._module_frames[module] = Frame(module, None, -1, "high", {})
 
     def named(self, name: str, frame: Frame) -> Value:
-        """What a bare name stands for: a variable, a name of the module, a builtin."""
+        """Return the value of a bare name: a variable, a name of the module, a builtin."""
         env = frame.env
         found = env[name] if name in env and not frame.outside else frame.lookup(name)
         if found is None:
@@ -79,7 +79,7 @@ class Names(Room):
         return found
 
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
-        """What a top-level name of a module is; None if the module has no such name."""
+        """Return the value of a top-level name of a module; None if the module has no such name."""
         key = (module, name)
         if self.engine.again is not None:
             self.engine.again.named(module, name)
@@ -234,7 +234,7 @@ class Names(Room):
         return outliving(self.engine.eval(cast(ast.expr, binding), frame))
 
     def imported(self, item: Import, module: ModuleInfo) -> Value:
-        """What an import of `module` binds; an external name if its source is not read."""
+        """Return the value that an import of `module` binds; an external name if its source is not read."""
         found = self.engine.program.module(item.module)
         if found is None:
             self._note_missing(item.module, module)

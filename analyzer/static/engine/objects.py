@@ -519,7 +519,7 @@ class Objects(Room):
         self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
 
     def registered(self, site: CallSite) -> Value | None:
-        """What a factory makes of a configuration object if its own code does not tell."""
+        """Return the result of a factory for a configuration object if its own code does not decide it."""
         for value in site.args[:1]:
             for option in options(likely(value)):
                 if isinstance(option, Instance) and self.engine.heap[option].assumed:

@@ -34,8 +34,8 @@ class Overrides(Room):
     def overridden(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """What the `__torch_function__` that a class of the source has gives for what is done to its tensors; None if
-        none of the arguments is such a tensor."""
+        """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no
+        argument is such a tensor."""
         if self._inside or self.engine.quiet:
             return None
         given = (*args, *keywords.values())

@@ -89,7 +89,7 @@ class Protocols(Room):
         self._subscripts: dict[int, ast.Subscript] = {}
 
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
-        """What the method `name` of an object's class gives; None if nothing in sight defines it."""
+        """Call the method `name` of an object's class; None if no class with source defines it."""
         if not isinstance(owner, Instance):
             return None
         mro = self.engine.mro(owner.cls)
@@ -195,7 +195,7 @@ class Protocols(Room):
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
     def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
-        """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
+        """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
         if isinstance(op, (ast.Is, ast.IsNot)):
             return lift(partial(self._compared, op), left, right)
         if not _has_object(left) and not _has_object(right):
@@ -277,7 +277,7 @@ class Protocols(Room):
         return compared(op, one or left, other or right)
 
     def truth_operand(self, value: Value, frame: Frame) -> Value:
-        """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
+        """Return the value that Python tests for truth: the result of `__bool__` or `__len__`, else `value` itself."""
         if not _has_object(value):
             return value
         return lift(lambda v: join(*(self._truth_operand(option, frame) for option in options(v))), value)
@@ -291,7 +291,7 @@ class Protocols(Room):
         return value if row is None else row
 
     def iterated(self, value: Value, frame: Frame) -> Value:
-        """What Python walks over: what `__iter__` of an object gives, else the value itself."""
+        """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
         if isinstance(value, Class):
             return self.engine.enum_members(value.info) or value
         if not _has_object(value):
@@ -358,7 +358,7 @@ class Protocols(Room):
         return isinstance(value, Instance) and self.engine.heap[value].assumed
 
     def entered(self, manager: Value, frame: Frame) -> Value | None:
-        """What `with manager as name` binds; None if no class in sight says so."""
+        """Return the value that `with manager as name` binds; None if no class with source defines it."""
         found = [self.special(option, "__enter__", (), frame) for option in options(manager)]
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
@@ -368,7 +368,7 @@ class Protocols(Room):
             self.special(option, "__exit__", (NONE, NONE, NONE), frame)
 
     def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
-        """What the first of the methods gives that the class of an object has; None if it has none."""
+        """Call the first of these methods that the class of an object has; None if it has none."""
         for option in options(value):
             if "__repr__" in names and not self._is_own(option):
                 continue
@@ -383,7 +383,7 @@ class Protocols(Room):
         return isinstance(value, Instance) and self.engine.program.is_own(value.cls.module.path)
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
-        """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
+        """Emit the comparisons of a sort: the truth of `<` between any two members, or between their keys."""
         element = self.engine.element(walked)
         if key is not None and key != NONE:
             element = self.engine.call_each(key, site.giving((element,))) or UNKNOWN
@@ -424,7 +424,7 @@ class Protocols(Room):
         return None
 
     def index_called(self, site: CallSite) -> Value:
-        """`operator.getitem(base, index)`: the subscript that it stands for."""
+        """Evaluate `operator.getitem(base, index)` as the subscript that it is."""
         base, index = site.args
         node = self._subscripts.get(id(site.node))
         if node is None:

@@ -76,7 +76,7 @@ OF_LAYOUT = MappingProxyType(
 OFF = frozenset(
     "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
 )
-"""What somebody has to switch on around the model."""
+"""States that a user has to switch on around the model."""
 OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
     {
         "constant": "configuration",
@@ -107,7 +107,7 @@ OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyTyp
         (ast.Lt, 1): False,
     }
 )
-"""How a comparison of a count with a number comes out unless nothing is there."""
+"""The results of comparing a count with a number unless it is 0."""
 
 
 class Questions(Room):
@@ -119,7 +119,7 @@ class Questions(Room):
         """Tests as a report shows them."""
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
-        """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
+        """Return the truth of `node` as far as the source decides it, and emit a Test fact of `kind`."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self.test(node.operand, kind, frame)
         if isinstance(node, ast.BoolOp):
@@ -139,7 +139,7 @@ class Questions(Room):
         return Answer(None, usual)
 
     def _by_dtype(self, node: ast.expr, frame: Frame) -> bool | None:
-        """How a test for `x.dtype` usually comes out: by the kind of numbers that the tensor is known to hold."""
+        """Return the usual result of a test of `x.dtype`: by the kind of numbers that the tensor is known to hold."""
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not _is_dtype_read(node.left):
             return None
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
@@ -155,7 +155,7 @@ class Questions(Room):
         return (kind in kinds) == isinstance(node.ops[0], (ast.Eq, ast.Is, ast.In))
 
     def _usually(self, node: ast.expr, frame: Frame) -> bool | None:
-        """How a test usually comes out that asks whether a tensor has members, or dimensions; None for any other."""
+        """Return the usual result of a test of whether a tensor has members, or dimensions; None for any other."""
         if isinstance(node, ast.Call) and not (node.args or node.keywords):
             usual = self._usual_state(node.func, frame)
             if usual is not None:
@@ -174,7 +174,8 @@ class Questions(Room):
         return usual if usual is not None and self._counts(node.left, frame) else None
 
     def _usual_state(self, function: ast.expr, frame: Frame) -> bool | None:
-        """What a usual call finds that asks how an argument lies in memory, or what is switched on around the model."""
+        """Return the usual result of a test of an argument's memory layout, or of what is switched on around the
+        model."""
         if not isinstance(function, ast.Attribute):
             return None
         with self.engine.quietly():
@@ -251,7 +252,7 @@ class Questions(Room):
         return Answer(None, guess, _types_of_all(parts, guess, conjunction))
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
-        """The value of an operand whose truth is asked; the test inside it is told."""
+        """Evaluate an operand and its truth; emit the test in it."""
         if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (
             isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
         ):
@@ -276,7 +277,7 @@ class Questions(Room):
             self.engine.emit(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
     def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, About | None]:
-        """What a question gives that is a part of another, and what decides this part alone."""
+        """Evaluate part of a condition; return its result and what decides this part alone."""
         before, frame.decided_by = frame.decided_by, None
         given = ask()
         about = frame.decided_by
@@ -284,7 +285,7 @@ class Questions(Room):
         return given, about
 
     def follow(self, test: ast.expr, taken: bool, answer: Answer, about: About | None, frame: Frame) -> None:
-        """What stands behind a part of an expression holds only if that came out as `taken`."""
+        """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
         found = self.condition(test, taken, answer, about)
         if not found:
             return
@@ -296,9 +297,9 @@ class Questions(Room):
             frame.confidence = "medium"  # who knows what sizes it is given, and what is switched on
 
     def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
-        """Whether a test asks for an attribute of a module of torch that may be anything, where by default most switches
-        are off; for the device or the state of the process, which the machine decides; or how a tensor lies in memory.
-        """
+        """Return whether a test reads an attribute of a torch module that may have any value, where most switches are off
+        by default; the device or the state of the process, which the machine decides; or the memory layout of a
+        tensor."""
         if self.engine.quiet:
             return False
         nodes = nodes_in(test)
@@ -352,8 +353,8 @@ class Questions(Room):
     def condition(
         self, test: ast.expr, taken: bool, answer: Answer, about: About | None
     ) -> tuple[Condition, ...]:
-        """What is known to hold where a test came out as `taken`, of which `about` says what decides it; nothing if the
-        source does."""
+        """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
+        decides it."""
         if answer.decided is not None or about is None:
             return ()
         holds = taken
@@ -366,7 +367,7 @@ class Questions(Room):
         return (Condition(self._texts[test], holds, about, usual, types),)
 
     def answer(self, value: Value) -> Answer:
-        """`bool(value)`, as far as the source tells."""
+        """Return `bool(value)` as far as the source decides it."""
         decided = self._truth(value)
         if decided is not None:
             return Answer(decided, decided)
@@ -376,8 +377,8 @@ class Questions(Room):
         return Answer(None, usual, types)
 
     def _usual_truth(self, value: Value) -> bool | None:
-        """How `bool(value)` usually comes out: a `**kwargs` for which a call that was read gives something holds that. So
-        does a list, or a dict, that a constructor fills."""
+        """Return the usual `bool(value)`: a `**kwargs` is not empty if a call that was read passes something for it, nor
+        is a list, or a dict, that a constructor fills."""
         if isinstance(value, Mapping) and value.entries and (value.extra or value.element is None):
             return True
         if isinstance(value, Sequence) and value.items:
@@ -510,14 +511,14 @@ class Questions(Room):
         return join(*below) if below else option
 
     def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
-        """The kinds of number that a data type, or each of several, stands for; None among them for what is not known."""
+        """Return the kinds of number of a data type, or of several; None among them for an unknown one."""
         with self.engine.quietly():
             value = self.engine.eval(node, frame)
         return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
 
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
-        """The kind of number that a data type, or each of several, stands for: of floating types the model's own, unless
-        that is cast to another."""
+        """Return the kind of number of a data type, or of several: of floating types the model's own, unless that is cast
+        to another."""
         types = self._dtypes(node, frame)
         kinds = set(map(number_kind, types))
         kind = kinds.pop() if len(kinds) == 1 else None
@@ -553,8 +554,8 @@ class Questions(Room):
         return Plain("bool")
 
     def _is_of_python(self, value: Value, cls: type) -> Value:
-        """Whether a value is of one of Python's own classes. What is a dict may be of a class below, as an OrderedDict:
-        who asks for that has made it so, as a rule."""
+        """Return whether a value is of one of Python's own classes. A dict may be of a subclass, as an OrderedDict: code
+        that tests for it usually made it so."""
         answers = {
             self._is_below(option, cls) if isinstance(option, Instance) else is_object_of(option, cls)
             for option in options(value)
@@ -566,7 +567,7 @@ class Questions(Room):
         return agreed(answers)
 
     def _is_of_torch(self, value: Value, name: str) -> bool | None:
-        """Whether a value is a module of a class of torch.nn, or of one that derives from it."""
+        """Return whether a value is a module of a class of torch.nn, or of one that derives from it."""
         if isinstance(value, ExternalInstance) and is_module_class(value.name):
             return derives(value.name, name)
         if isinstance(value, Instance):
@@ -578,15 +579,15 @@ class Questions(Room):
         return False if isinstance(value, (Tensor, Const, Sequence, Mapping, Function, Class)) else None
 
     def _is_below(self, made: Instance, cls: type) -> bool | None:
-        """Whether the class of an object derives from one of Python's own, or has the methods that it asks for; None if
-        nothing in sight says so."""
+        """Return whether the class of an object derives from one of Python's own, or has the methods that this requires;
+        None if unknown."""
         mro = self.engine.mro(made.cls)
         if any((above := python_class(name)) is not None and issubclass(above, cls) for name in mro.external):
             return True
         return True if cls is CALLABLE and (mro.is_module or mro.functions("__call__")) else None
 
     def _answers_to_each(self, value: Value, node: ast.expr, classes: Value, frame: Frame) -> list[Value]:
-        """Whether a value is of each class of a tuple, written out or in a name; none if it is no tuple."""
+        """Return whether a value is of each class of a tuple, literal or named; none if it is no tuple."""
         if isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts):
             return [self.is_instance(value, item, frame) for item in node.elts]
         if not isinstance(classes, Sequence):
@@ -594,7 +595,7 @@ class Questions(Room):
         return [self._is_of_class(value, each) or Plain("bool") for each in _each_class(classes)]
 
     def _is_of_class(self, value: Value, cls: Value) -> Value | None:
-        """Whether a value is of a class, or of one of several; None if one of them is not understood."""
+        """Return whether a value is of a class, or of one of several; None if one of them is not understood."""
         of_python = python_class(cls.name) if isinstance(cls, External) else None
         if of_python is not None and not hasattr(builtins, of_python.__name__):
             return self._is_of_python(value, of_python)
@@ -604,7 +605,7 @@ class Questions(Room):
         return None if wanted is None else self._is_among(value, wanted)
 
     def _is_among(self, value: Value, wanted: Value) -> Value:
-        """Whether a value is of the classes that `wanted` stands for."""
+        """Return whether a value is of the classes in `wanted`."""
         answers: set[bool | None] = set()
         for option in options(value):
             if option == NONE:
@@ -635,13 +636,13 @@ class Questions(Room):
         return agreed(answers)
 
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
-        """Whether a tensor is of one of these classes; where nothing says so, it is of none of the user's own."""
+        """Return whether a tensor is of one of these classes; by default, it is of none of the user's own."""
         above = self.engine.mro(tensor.subclass).classes if tensor.subclass is not None else ()
         classes = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
         return any(cls is None or cls in above for cls in classes)
 
     def _is_of(self, made: Instance, wanted: Value) -> bool | None:
-        """Whether an object is of one of the classes that `wanted` stands for."""
+        """Return whether an object is of one of the classes in `wanted`."""
         above = self.engine.mro(made.cls).classes
         if any(isinstance(w, Instance) and w.cls in above for w in options(wanted)):
             return True
@@ -673,14 +674,14 @@ def _is_one(made: ExternalInstance, wanted: Value) -> bool:
 
 
 def _is_type(value: Value) -> bool | None:
-    """Whether a value is a class; None if that is not known."""
+    """Return whether a value is a class; None if unknown."""
     if isinstance(value, (Class, Function, Instance, Tensor, Const, Sequence, Mapping)):
         return isinstance(value, Class)
     return None
 
 
 def _is_parameter(value: Value) -> bool | None:
-    """Whether a value is an nn.Parameter; None if nothing says so: a tensor may be one."""
+    """Return whether a value is an nn.Parameter; None if unknown: a tensor may be one."""
     if isinstance(value, Tensor):
         return True if value.parameter else None
     return False if isinstance(value, (Const, Sequence, Mapping)) else None
@@ -700,7 +701,7 @@ def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bo
 
 
 def _about(value: Value) -> About:
-    """What decides the truth of one value."""
+    """Return what decides the truth of one value."""
     if isinstance(value, Tensor):
         return "data"
     if isinstance(value, Plain):
@@ -709,7 +710,7 @@ def _about(value: Value) -> About:
 
 
 def _foremost(abouts: Iterable[About | None]) -> About | None:
-    """What decides the most, of several; None if nothing was asked."""
+    """Return the strongest of several origins of a decision; None if there is none."""
     known = [each for each in abouts if each is not None]
     return max(known, key=ABOUT.index) if known else None
 
@@ -737,7 +738,7 @@ def _is_none_check(node: ast.expr) -> bool:
 
 
 def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
-    """`value` once isinstance says `assume` about what `wanted` stands for."""
+    """Return `value` narrowed by isinstance with the classes in `wanted` having the result `assume`."""
     if wanted is None:
         return value
     fits = [v for option in options(value) if (v := _fitting(option, wanted, assume)) is not None]
@@ -812,7 +813,7 @@ def _one_of(value: Value, texts: tuple[Const, ...]) -> Value:
 
 
 def _is_kind(kind: str | None, wanted: Value) -> bool | None:
-    """Whether a Python value of type `kind` (None: not known) is an instance of what `wanted` stands for."""
+    """Return whether a Python value of type `kind` (None: unknown) is an instance of the classes in `wanted`."""
     plain = [v for v in options(wanted) if isinstance(v, Plain)]
     if (
         kind is None

@@ -92,7 +92,7 @@ class Records(Room):
         return Field(name, annotation, cls, default, by_name=by_name, is_attribute=is_attribute)
 
     def fill_record(self, made: Instance, site: CallSite) -> None:
-        """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
+        """Set the fields of an object of a class without `__init__`, as given or by default."""
         thing = self.engine.heap[made]
         fields = self.record_fields(made.cls)
         spread = site.spread()
@@ -127,7 +127,7 @@ class Records(Room):
         return self.engine.call(value, site.giving(())) if field.factory else value
 
     def is_dataclass(self, cls: ClassInfo) -> bool:
-        """Whether a decorator of the class, or of one above it, is `dataclass` or its like."""
+        """Return whether a decorator of the class, or of one of its bases, is `dataclass` or similar."""
         if cls not in self._dataclasses:
             self._dataclasses[cls] = any(
                 isinstance(value, External) and value.name in DATACLASSES
@@ -158,7 +158,7 @@ class Records(Room):
         return Sequence("tuple", tuple(thing.attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
 
     def compared_fields(self, value: Value) -> Sequence | None:
-        """What `==` of a record compares: its fields in order; None if it has no such method of its own."""
+        """Return the fields that `==` of a record compares, in order; None if it has no such generated method."""
         if isinstance(value, Instance) and self.is_dataclass(value.cls):
             return self._in_order(value)
         return self.row(value)
@@ -226,7 +226,7 @@ class Records(Room):
         return tuple(field.name for field in self.record_fields(cls) if field.is_attribute)
 
     def is_enum(self, mro: Mro) -> bool:
-        """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
+        """Return whether a class is an enum: calling it looks a member up, represented by its value here."""
         return any(name.startswith("enum.") for name in mro.external)
 
     def enum_members(self, cls: ClassInfo) -> Sequence | None:

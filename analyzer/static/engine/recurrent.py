@@ -48,7 +48,7 @@ class Recurrent(Room):
         self._recurrent: dict[ClassInfo, bool] = {}
 
     def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
-        """Tells that something is asked of `value`, if that may be a recurrent module."""
+        """Emit a use of `value` if it may be a recurrent module."""
         if self.engine.quiet or not any(map(self._is_recurrent, options(value))):
             return
         usual = [self._is_recurrent(option) for option in options(likely(value)) if option != NONE]
@@ -56,7 +56,7 @@ class Recurrent(Room):
         self.engine.emit(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low", use))
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
-        """The same of `owner.name`, whose value is `value`."""
+        """Emit such a use of `owner.name`, which has the value `value`."""
         if self.engine.quiet:
             return
         objects = [v for v in options(owner) if isinstance(v, (Instance, ExternalInstance, Super))]

@@ -33,7 +33,7 @@ class Sparse(Room):
         """The first use in each situation of a function that nothing but data decides: behind it runs no graph."""
 
     def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
-        """Tells that something is asked of sparse tensors."""
+        """Emit a use of sparse tensors."""
         if not self.engine.quiet and any(map(is_sparse, values)):
             self._emit(node, frame, handed=False)
 
@@ -45,7 +45,7 @@ class Sparse(Room):
         self.engine.emit(F.Sparse(self.engine.where(frame), node, handed))
 
     def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
-        """Tells that a function with source is given a sparse tensor."""
+        """Emit a sparse tensor passed to a function with source."""
         if self.engine.quiet:
             return
         names = [arg.arg for arg, _ in positional(function.info.node.args)][function.bound is not None :]
@@ -55,7 +55,7 @@ class Sparse(Room):
             self._emit(site.node, site.frame, handed=True)
 
     def lay_out(self, info: FunctionInfo, env: Env) -> None:
-        """What comes in from outside is sparse where the function's documentation says so."""
+        """Make inputs sparse if the function's documentation says so."""
         for name in self._sparse_parameters(info):
             value = env.get(name)
             if isinstance(value, Tensor) and value.given:

@@ -1,4 +1,4 @@
-"""What the static pass knows of a Python value: the lattice that inference computes in.
+"""What the static pass knows of a Python value: the lattice used for inference.
 
 Unknown is not a tensor: no rule may treat it as one.
 """
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 NumberKind = Literal["bool", "int", "float"]
 FloatType = Literal["float32", "float16", "bfloat16", "float64"]
 FLOATS: tuple[FloatType, ...] = get_args(FloatType)
-"""The floating types that are told apart; the first is the one that a model computes in by default."""
+"""The distinguished floating types; the first is the one that a model computes in by default."""
 DType = Literal["bool", "int", "float", "float32", "float16", "bfloat16", "float64", "floating"]
-"""What a tensor holds. `float`: numbers of the type that the model computes in, as its parameters and its floating inputs
-do; `float32` and the other three: of just that type, whatever the model computes in; `floating`: of any floating type."""
+"""The data type of a tensor. `float`: the type that the model computes in, as its parameters and its floating inputs do;
+`float32` and the other three: exactly that type, whatever the model computes in; `floating`: any floating type."""
 FLOATING: frozenset[DType] = frozenset({"float", "floating", *FLOATS})
 Kind = Literal["list", "tuple", "set", "range", "iterator", "view", "keys"]
 """`range`: numbers counted out, by `itertools.count` too; `view`: of what a dict holds, `keys`: of its keys alone."""
 LAZY: frozenset[Kind] = frozenset({"iterator", "view", "keys"})
-"""What gives its members as they are asked for; a `range` is as good as the numbers themselves."""
+"""Kinds that produce their members on demand; a `range` is as good as the numbers themselves."""
 Origin = Literal["constant", "config", "call", "shape", "random", "drawn", "tensor"]
-"""From the weakest: of numbers that are joined, the strongest tells what the joined one depends on."""
+"""From the weakest: of joined numbers, the strongest origin applies."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 DATA: tuple[Origin, ...] = ("tensor", "drawn", "random", "shape")
-"""Origins that the author's configuration does not decide; of a number made of several the first is told."""
+"""Origins that the author's configuration does not decide; a number made of several has the first of theirs."""
 
 
 Layout = Literal["", "empty", "non-contiguous"]
-"""How the elements of a tensor lie: there are none, or they do not follow one another; "" where nothing says so."""
+"""The memory layout of a tensor: it has no elements, or they are not contiguous; "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Tensor:
     subclass: ClassInfo | None = None
     """The class of the user's own that it is of; None for torch's, and where nothing says."""
     sparse: bool = False
-    """Of a sparse layout, which no graph takes in; False where nothing says so."""
+    """It has a sparse layout, which no graph accepts; False if unknown."""
     rank: int | None = None
     """Its number of dimensions, up to five; None where nothing says so, and for all above."""
     parameter: bool = False
@@ -67,11 +67,11 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A Python constant whose value the source decides; `1`, `1.0` and `True` are three."""
+    """A Python constant with a value that the source decides; `1`, `1.0` and `True` are three."""
 
     value: bool | int | float | complex | str | bytes | EllipsisType | None
     member: str = ""
-    """Of a member of an enum, which stands for its value, the name; it makes no other constant of it."""
+    """The name of the enum member that this value represents; it is no part of the constant's identity."""
     enum: Class | None = None
     """The enum, if it is a member of one."""
 
@@ -83,7 +83,7 @@ class Const:
         )
 
     def defines(self, method: str) -> bool:
-        """Whether it is a member of an enum that defines a method."""
+        """Return whether it is a member of an enum that defines a method."""
         return self.enum is not None and method in self.enum.info.functions
 
     def __eq__(self, other: object) -> bool:
@@ -97,7 +97,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A Python value that is no tensor: `kind` is its type's name if known, `origin` where it came from.
+    """A Python value that is no tensor: `kind` is the name of its type if known, `origin` its source.
 
     `constant`: one of several that the source gives.
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
@@ -111,10 +111,10 @@ class Plain:
     size: bool = False
     """A size of a tensor as it has it, and nothing worked out of one: a usual call gives no tensor without members."""
     types: tuple[FloatType, ...] = ()
-    """Of a data type, or of the limits of one (`finfo`): what the model may compute in, the usual type first. Of a truth:
-    the types in which it is true. Empty where that does not decide it."""
+    """For a data type, or its limits (`finfo`): the types that the model may compute in, the usual one first. For a truth
+    value: the types in which it is true. Empty if the type does not decide it."""
     limit: str = ""
-    """Of a number that is a limit of one of `types`: the attribute of `torch.finfo` that gives it."""
+    """The attribute of `torch.finfo` with this number, if it is a limit of one of `types`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Sequence:
     outer: bool = False
     """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
     constant: bool = False
-    """What a method of text gave while Dynamo traces: a constant to it, list or not."""
+    """The result of a string method while Dynamo traces: a constant to it, list or not."""
     depth: int = field(init=False, compare=False, repr=False)
     """Containers inside one another down from here; beyond MAX_NESTING the members are unknown."""
     _hash: int = field(init=False, compare=False, repr=False)
@@ -149,13 +149,13 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict: `entries` by `key_of` of their keys; `element` stands for every other value, None if there is none."""
+    """A dict: `entries` by `key_of` of their keys; `element` is any other value, None if there is none."""
 
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
     outer: bool = False
     extra: bool = False
-    """What else it may hold is not given as a rule: the `**kwargs` of a function."""
+    """Its further entries are not passed as a rule: the `**kwargs` of a function."""
     depth: int = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -175,7 +175,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An object of a class whose source is known; its attributes live in the interpreter's heap."""
+    """An object of a class with source; its attributes are in the interpreter's heap."""
 
     ident: int
     cls: ClassInfo
@@ -183,7 +183,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A name of a package whose source is not read: `torch.nn.functional.relu`, `print`, `numpy.mean`."""
+    """A name of a package that is not read: `torch.nn.functional.relu`, `print`, `numpy.mean`."""
 
     name: str
 
@@ -194,12 +194,12 @@ class ExternalInstance:
 
     name: str
     ident: int = 0
-    """Tells module instances apart; 0 if it does not matter."""
+    """Distinguishes module instances; 0 if it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A class whose source is read."""
+    """A class with source."""
 
     info: ClassInfo
     closure: int = 0
@@ -208,7 +208,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function whose source is read, bound or not."""
+    """A function with source, bound or not."""
 
     info: FunctionInfo
     bound: Value | None = None
@@ -245,7 +245,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Python module whose source is known."""
+    """A Python module with source."""
 
     info: ModuleInfo
 
@@ -273,7 +273,7 @@ class Unknown:
 
     tainted: bool = False
     alone: bool = False
-    """It stands for more values than are told apart: nothing that it is joined with is kept beside it."""
+    """It represents more values than are distinguished: a join keeps no other option beside it."""
 
 
 Value: TypeAlias = (
@@ -303,7 +303,7 @@ MAX_OPTIONS = 8
 
 
 MAX_ENTRIES = 64
-"""Of a mapping, that a view of it keeps apart."""
+"""The entries of a mapping that a view of it distinguishes."""
 UNROLL = 8
 """Known members of a sequence that inference keeps apart, walking a `for` over them one by one."""
 MAX_ITEMS = 32
@@ -311,12 +311,12 @@ MAX_ITEMS = 32
 MAX_PLACES = 16
 """Sequences of known length that are longer lose their places when they are joined with another."""
 MAX_NESTING = 6
-"""Of containers in containers: a program that wraps a value in a loop or by recursion has no deepest one, and
-every comparison walks all of it."""
+"""The nesting of containers: a program that wraps a value in a loop or by recursion has no deepest one, and every
+comparison visits all of it."""
 
 
 WHOLE = frozenset({Plain, Tensor, Mapping, Unknown})
-"""Classes whose values all join to one."""
+"""Classes of which all values join to one."""
 
 
 def _depth(value: Value) -> int:
@@ -336,7 +336,7 @@ def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> V
 
 
 def is_key(value: Value) -> bool:
-    """Whether the source tells which entry of a dict it picks: a constant, a class, or a function as it is named, or a
+    """Return whether the source decides which entry of a dict it selects: a constant, a class, a named function, or a
     tuple of such."""
     if isinstance(value, Sequence):
         return value.kind == "tuple" and value.items is not None and all(map(is_key, value.items))
@@ -346,7 +346,7 @@ def is_key(value: Value) -> bool:
 
 
 def key_of(value: Value) -> object:
-    """What a dict keeps the entry of a key by that the source tells."""
+    """Return the key under which a dict stores the entry of a known key."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, value.items, UNKNOWN)
     return value.value if isinstance(value, Const) else value
@@ -363,7 +363,7 @@ def options(value: Value) -> tuple[Value, ...]:
 
 
 def join(*values: Value) -> Value:
-    """What is known of a value that is one of `values`."""
+    """Return what is known of a value that is one of `values`."""
     if len(values) == 1:
         return values[0]
     preferred = same = bool(values)
@@ -428,7 +428,7 @@ def _sort(value: Value) -> object:
 
 
 def _shorten(found: dict[object, Value], kind: str) -> None:
-    """A sequence of unknown length may be any of those whose length is known."""
+    """Return a sequence of unknown length without the alternatives of known length that it covers."""
     whole: tuple[object, ...] = (Sequence, kind, None)
     for sort in [key for key in found if isinstance(key, tuple) and key[1] == kind and key != whole]:
         found[whole] = _merged(found[whole], found.pop(sort))
@@ -444,7 +444,7 @@ def prefer(first: Value, other: Value) -> Value:
 
 
 def likely(value: Value) -> Value:
-    """What a value is if nothing else is said: the defaults of parameters and of configuration."""
+    """Return the most likely value: with the defaults of parameters and of configuration."""
     if not isinstance(value, Choice) or not value.likely:
         return value
     return value.options[0] if value.likely == 1 else Choice(value.options[: value.likely])
@@ -486,7 +486,7 @@ def number_kind(dtype: DType | None) -> NumberKind | None:
 
 
 def join_dtypes(one: DType | None, other: DType | None) -> DType | None:
-    """What is known of a tensor that is of one of two types."""
+    """Return the type of a tensor that is of one of two types."""
     if one == other:
         return one
     return "floating" if one in FLOATING and other in FLOATING else None
@@ -581,7 +581,7 @@ def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
 
 
 def one_of(values: Iterable[Value]) -> Value:
-    """What a look-up under a key that the source does not tell gives: unknown if tensors and others mix."""
+    """Return the result of a look-up with an unknown key: unknown if tensors and others mix."""
     found = list(values)
     tensors = sum(any(isinstance(v, Tensor) for v in options(value)) for value in found)
     if 0 < tensors < len(found):
@@ -590,8 +590,8 @@ def one_of(values: Iterable[Value]) -> Value:
 
 
 def join_members(*values: Value) -> Value:
-    """The join of what a container holds. Of more objects than a value has alternatives one of each class stands for all:
-    what is held side by side is alike."""
+    """Return the join of the members of a container. If there are more objects than a value has alternatives, one of each
+    class represents all: members of one container are alike."""
     found = join(*values)
     if not (isinstance(found, Unknown) and found.alone):
         return found
@@ -749,13 +749,13 @@ def without_none(value: Value) -> Value:
 
 
 class Answer(NamedTuple):
-    """What the source says of a test: `decided` for good, or only `likely` if nothing else is said."""
+    """The result of a test: `decided` for certain, or only the most `likely` one."""
 
     decided: bool | None
     likely: bool | None
     types: tuple[FloatType, ...] = ()
-    """If nothing but the type that the model computes in keeps it from coming out other than is `likely`: the types in
-    which it may."""
+    """The types in which it may differ from `likely`, if it depends on nothing but the type that the model computes
+    in."""
 
     def __invert__(self) -> Answer:
         decided, usual = (None if part is None else not part for part in self[:2])
@@ -763,7 +763,7 @@ class Answer(NamedTuple):
 
 
 def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
-    """What `any` or `all` comes to for the answers of their members, of which one that is `decides` is enough."""
+    """Return `any` or `all` of answers; one member that is `decides` is enough."""
     found = {*answers}
     if decides in found:
         return decides
@@ -771,13 +771,13 @@ def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
 
 
 def may_change(value: Value) -> bool:
-    """Whether a row or a dict is held by what outlives the call: something may be added to it before."""
+    """Return whether an object that outlives the call holds a row or a dict: items may be added to it before."""
     is_tuple = isinstance(value, Sequence) and value.kind == "tuple"
     return isinstance(value, (Sequence, Mapping)) and value.outer and not is_tuple
 
 
 def agreed(answers: set[bool | None]) -> Value:
-    """What the answers for all alternatives come to: one that they share, else either."""
+    """Return the common answer of all alternatives, else an undecided one."""
     (answer,) = answers if len(answers) == 1 else (None,)
     return Plain("bool", "call") if answer is None else Const(answer)
 
