@@ -1,4 +1,4 @@
-"""What a unit names to what gets compiled, interpreted: the entries, and one interpretation of them over a program."""
+"""From a unit's names to the interpreted code: the compiled entries, and one interpretation of them over a program."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Analysis:
     entry: int
     root: Instance | None
     is_read: bool = True
-    """Whether the source of what is compiled was found."""
+    """Whether the source of the compiled code was found."""
 
 
 def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
@@ -127,7 +127,7 @@ def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]
 
 
 def uses_third_party(program: Program) -> bool:
-    """Whether what has been read imports a package that is installed, not the user's own, and can be followed."""
+    """Return whether the code imports an installed package, not the user's own, that can be followed."""
     imported = {
         name
         for module in program.modules()
@@ -163,7 +163,7 @@ class Interpretation:
 
     @cached_property
     def settings(self) -> Settings:
-        """What the files that were read set of Dynamo."""
+        """Return the Dynamo settings of the files that were read."""
         return settings_of(self.interpreter, [analysis.root for analysis in self.analyses])
 
     @cached_property
@@ -177,7 +177,7 @@ class Interpretation:
         return tuple(self.graph.ways(analysis.entry) for analysis in self.analyses)
 
     def unmet(self, sites: Iterable[Site]) -> Unmet:
-        """Which of these breaks Dynamo does not come by."""
+        """Return those of these breaks that Dynamo does not reach."""
         return Unmet(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
 
     def concrete(self, path: str) -> Concrete:
@@ -251,7 +251,7 @@ class Interpretation:
         return cases_in(self._called_bare(by.module, by.convention.inputs, of), self.interpreter)
 
     def _called_bare(self, module: ModuleInfo, name: str, root: Instance | None = None) -> Value:
-        """What a name of a module, or an attribute of an object, gives that is called without arguments if it is a
+        """Return the value of a name of a module, or an attribute of an object, called without arguments if it is a
         function."""
         interpreter = self.interpreter
         if root is None:
@@ -296,12 +296,12 @@ class Interpretation:
             yield Analysis(target, entry or 0, None)
 
     def _called(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
-        """A module of torch.nn, which calls what it holds, or a model whose source is not there."""
+        """Return a torch.nn module, which calls its members, or a model without source."""
         entry = self.interpreter.run_called(model, at or module.source.tree, module)
         return Analysis(target, entry, None, not isinstance(model, Unknown))
 
     def _given(self, value: Function) -> Value:
-        """What a callable gives that is called without arguments."""
+        """Return the result of calling a callable without arguments."""
         interpreter = self.interpreter
         # what a module makes at import is followed less deep than a model that was asked for
         frame = replace(interpreter.module_frame(value.info.module), depth=0)
@@ -350,8 +350,8 @@ class Interpretation:
         yield from self._compiled(entry.module, entry.target)
 
     def _compiled(self, module: ModuleInfo, place: str, owner: ClassInfo | None = None) -> Iterator[Analysis]:
-        """What the code of a file, or of one of its classes, compiles and was not reached: functions, methods, and models
-        of other files. `place` is how targets name the file."""
+        """Return the functions, methods, and models of other files that a file, or one of its classes, compiles and that
+        were not reached. `place` is the file's name in targets."""
         interpreter = self.interpreter
         reached = {context.function for context in interpreter.contexts}
         for value in compiled_values(interpreter, module, owner):
@@ -394,7 +394,7 @@ class Interpretation:
 
 
 def _required(takes: ast.arguments) -> bool:
-    """Whether a call has to give an argument."""
+    """Return whether a call has to pass an argument."""
     positional = len(takes.posonlyargs) + len(takes.args)
     return positional > len(takes.defaults) or any(default is None for default in takes.kw_defaults)
 

@@ -1,4 +1,4 @@
-"""What was found in a unit, kept on disk until something it depends on changes.
+"""The cache of unit results on disk, each valid until something it depends on changes.
 
 An entry is named after what was asked: the unit, the options, tcready's own code, the Python. It tells every file
 that was opened and every module that was looked for. It holds as long as each file has the contents it had, and
@@ -50,19 +50,19 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tcready; it may be
 
 @dataclass(frozen=True)
 class Reading:
-    """What a unit's result depends on besides what was asked."""
+    """The inputs of a unit's result besides its key."""
 
     files: tuple[Path, ...]
     lookups: Mapping[str, Path | None]
-    """Modules looked for on the search path, and where they stand."""
+    """The modules looked up on the search path, and their files."""
     search_path: tuple[Path, ...]
     folders: Mapping[Path, tuple[str, ...]]
-    """Folders whose Python files were gone through, and the names of these."""
+    """The folders whose Python files were listed, and the names of these."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What the result of a unit rests on: it holds as long as all of that is as it was."""
+    """The inputs of a unit's result: it is valid as long as all of them are unchanged."""
 
     home: Sequence[str]
     files: tuple[tuple[Path, Stamp], ...]
@@ -80,7 +80,7 @@ class Ground:
         return cls(_home(unit), known, reading.lookups, reading.search_path, reading.folders)
 
     def holds(self, unit: Unit, disk: Disk, but: Path | None = None) -> bool:
-        """Whether all of it is still so on `disk`, `but` for what one file holds."""
+        """Return whether all of it is unchanged on `disk`, `but` for the contents of one file."""
         but = Path(os.path.realpath(but)) if but is not None else None
         if list(self.home) != _home(unit):
             return False
@@ -92,7 +92,7 @@ class Ground:
 
 
 def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
-    """All that results depend on apart from the units and the files, in one digest.
+    """Return one digest of all that results depend on apart from the units and the files.
 
     `packages` are the packages whose code judges. Of the options only `exclude` is left out: it decides which units
     there are.
@@ -140,7 +140,7 @@ class Cache:
         self._write("about", {"rules": as_json(rules), "tool": as_json(tool)})
 
     def part(self, unit: Unit) -> Part | None:
-        """What was found in a unit, None if that is not kept or holds no longer."""
+        """Return the result of a unit, None if it is not stored or not valid any more."""
         entry = self._read(_question(unit))
         try:
             return from_json(Part, entry["part"]) if entry and self._is_valid(unit, entry) else None
@@ -215,7 +215,7 @@ class Cache:
         partial = place.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
         with contextlib.suppress(OSError):
             make_folder(self._top)
-            # Never into what stands there: others may write to the folder too.
+            # Never into an existing file: others may write to the folder too.
             opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             try:
                 with os.fdopen(opened, "wb") as file:
@@ -272,7 +272,7 @@ def _question(unit: Unit) -> str:
 
 
 def _home(unit: Unit) -> list[str]:
-    """What tells how a file is imported: where it really lies, and the packages around it."""
+    """Return the path that decides how a file is imported: the real one, and the packages around it."""
     if unit.path is None:
         return []
     path = Path(os.path.realpath(unit.path))

@@ -140,7 +140,7 @@ def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozense
 
 
 def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
-    """Whether an expression is `functools.partial(torch.compile, ...)`."""
+    """Return whether an expression is `functools.partial(torch.compile, ...)`."""
     if not (
         isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])
     ):
@@ -151,7 +151,7 @@ def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) ->
 
 
 def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
-    """Whether an expression is `torch.compile`, by whatever name, or a call of it as a decorator with options."""
+    """Return whether an expression is `torch.compile`, by whatever name, or a call of it as a decorator with options."""
     if isinstance(node, ast.Call):
         return not node.args and _is_torch_compile(interpreter, module, node.func)
     if isinstance(node, ast.Name):

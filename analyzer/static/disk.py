@@ -1,4 +1,4 @@
-"""What one process has seen of the disk: the contents of files, and where modules stand. Each is asked once."""
+"""The disk as seen by one process: the contents of files, and the locations of modules. Each is read once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcready.schema.words import Origin
 from tcready.static import locate
 
 SETTLED = 2_000_000_000
-"""Nanoseconds: a file changed later than so long ago may change again without another time; its contents tell."""
+"""Nanoseconds: a file changed more recently may change again with the same time; its contents decide."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Disk:
     """Answers stay as they were first given: a run sees one state of each file."""
 
     unsaved: Mapping[Path, bytes] = field(default_factory=dict)
-    """What stands in the place of files, by their real paths: an editor's text. These files are not looked at."""
+    """Replacements for files, by their real paths: an editor's text. These files are not read."""
     before: Disk | None = None
     """An earlier state: what it read is not read again where neither time nor size of the file are others."""
     _texts: dict[Path, bytes] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Disk:
         return Stamp(modified, stat.st_size, hashlib.sha256(data).hexdigest()), data
 
     def _unmoved(self, path: Path) -> tuple[Stamp, bytes] | None:
-        """What an earlier state read of a file that has not been touched since."""
+        """Return the contents that an earlier state read of a file that has not been touched since."""
         stamp = self.before._stamps.get(path) if self.before is not None else None
         if self.before is None or stamp is None or stamp.modified is None:
             return None
@@ -94,7 +94,7 @@ class Disk:
         return (stamp, self.before._texts[path]) if same else None
 
     def is_file(self, path: Path) -> bool:
-        """Whether a module may be read there."""
+        """Return whether a module may be read there."""
         if os.path.isfile(path):
             return True
         # a link alone has another name than what it leads to: real paths are asked of the disk folder by folder
@@ -130,7 +130,7 @@ class Disk:
         return self._stamps[path]
 
     def is_still(self, path: Path, stamp: Stamp) -> bool:
-        """Whether a file holds what it held: by its time and size, or if those differ by its contents."""
+        """Return whether a file is unchanged: by its time and size, or if those differ by its contents."""
         key = path, stamp
         if key not in self._same:
             self._same[key] = self._compared(path, stamp)
@@ -160,7 +160,8 @@ class Disk:
         return None
 
     def _has(self, folder: Path, name: str) -> bool:
-        """Whether a folder has something of a name: most packages that are asked of a working folder are not there."""
+        """Return whether a folder has an entry of that name: most packages looked up in a working folder are not
+        there."""
         key = name, folder
         if key not in self._tops:
             self._tops[key] = os.path.exists(folder / name)

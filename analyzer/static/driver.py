@@ -48,22 +48,22 @@ MAX_JOBS = 8
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Where rules and edits come from. They are handed in: the static half imports neither. All can be pickled."""
+    """The sources of rules and edits. They are passed in: the static half imports neither. All can be pickled."""
 
     load: Callable[[], tuple[Rule, ...]]
     """Every rule, by code."""
     tool: Callable[[], Tool]
     suggest: Suggest | None = None
     suggesting: Callable[[Path | None], AbstractContextManager[Suggest]] | None = None
-    """What suggests the same in a process of its own, which loads what that takes before anything is read: given a file
+    """Returns the same suggestions from a separate process, which loads its modules before anything is read: given a file
     that will be read, if one is known."""
     packages: tuple[str, ...] = ()
-    """Packages whose code decides results: a change there makes every cache entry void."""
+    """Packages whose code decides results: a change there makes every cache entry invalid."""
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """What the sources say, the rules that were applied, and who applied them."""
+    """The static result, the rules that were applied, and the tool."""
 
     result: StaticResult
     rules: tuple[RuleText, ...]
@@ -135,13 +135,13 @@ def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], d
 
 
 def _why_missing(target: str, error: TcreadyError) -> str:
-    """The message, without the name that stands in front of it: of the target, or of its file."""
+    """Return the message without the name of the target, or of its file, in front."""
     named = (f"{target}: ", f"{Target.parse(target).place}: ")
     return next((str(error).removeprefix(each) for each in named if str(error).startswith(each)), str(error))
 
 
 class _ProgressCounter:
-    """How many units are read, told whenever that changes."""
+    """Counts the units that are read, and reports each change."""
 
     def __init__(self, progress: Callable[[Progress], None], of: int, done: int) -> None:
         self._progress, self._of, self._done = progress, of, done
@@ -152,7 +152,7 @@ class _ProgressCounter:
 
 
 class Question:
-    """What is asked of the parts, worked out before anything is read: Raises TcreadyError for a code of no rule."""
+    """The report's options, resolved before anything is read. Raises TcreadyError for an unknown rule code."""
 
     def __init__(self, texts: tuple[RuleText, ...], tool: Tool, report: ReportOptions, root: Path) -> None:
         self._texts, self._tool = texts, tool
@@ -220,12 +220,13 @@ def _examined(
 
 
 def _processors() -> int:
-    """Those that this process may use, if the system tells."""
+    """Return the number of processors that this process may use, if the system reports it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _has_idle_processor() -> bool:
-    """Whether a second process would not take this one's time, as far as the system tells: Linux counts what runs."""
+    """Return whether a second process would not take this one's time, as far as the system reports it: Linux counts
+    running processes."""
     if _processors() < 2:
         return False
     try:
@@ -273,7 +274,7 @@ def _examine(
     last: bool = False,
     shown: _ProgressCounter | None = None,
 ) -> list[Part | TcreadyError]:
-    """What is found in some units, over one reading of what they share; kept if there is a cache.
+    """Analyze some units, over one library of shared sources; store the results if there is a cache.
 
     Garbage is collected once there is much of it, and not if these units are the last: all that is read is held to the
     end, and walking it again and again took a third of the time.

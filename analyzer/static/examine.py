@@ -32,7 +32,7 @@ Interpreted: TypeAlias = "tuple[Mode | None, int]"
 
 @dataclass(frozen=True)
 class Left:
-    """What the reading of a unit whose files are edited has left for the one after the next edit."""
+    """The state that the reading of an edited unit leaves for the one after the next edit."""
 
     recorded: dict[Interpreted, Recorded] = field(default_factory=dict)
     judged: dict[tuple[Interpreted, Origin], judge.Judgements] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Edited:
-    """A unit whose files are edited: what the reading before the last edit left, and what this one leaves."""
+    """A unit whose files are edited: the state from before the last edit, and the new one."""
 
     before: Left = field(default_factory=Left)
     now: Left = field(default_factory=Left)
@@ -55,7 +55,7 @@ def examine(
     library: Library,
     edited: Edited | None = None,
 ) -> tuple[Part, Reading]:
-    """What is found in one unit, and what that depends on. With `edited` what an edit has not touched is not read anew.
+    """Return the result of one unit, and its inputs. With `edited`, code that an edit has not touched is not read anew.
 
     A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
     StoppedError if the library's `stop` says so.
@@ -66,7 +66,7 @@ def examine(
 
 @dataclass(frozen=True)
 class _Examination:
-    """What is asked about one unit."""
+    """The analysis of one unit."""
 
     unit: Unit
     rules: Sequence[Rule]
@@ -121,7 +121,7 @@ class _Examination:
         mode: Mode | None,
         skipped: Mapping[Path, str],
     ) -> Part:
-        """What is found in one mode: by a reading of the user's code alone, and of what is installed."""
+        """Return the result in one mode: by a reading of the user's code alone, and of installed packages."""
         unit, options = self.unit, self.options
         passes = [self.interpreted(each, entries, mode, number) for number, each in enumerate(programs)]
         own, last = passes[0], passes[-1]
@@ -181,7 +181,7 @@ class _Examination:
     def claims(
         self, interpretation: Interpretation, origin: Origin, interpreted: Interpreted
     ) -> judge.Claims:
-        """What rules claim; what they say of each fact is kept for the reading after an edit."""
+        """Return the claims of rules; their results for each fact are stored for the reading after an edit."""
         if self.edited is None:
             return judge.claims(interpretation, self.rules, origin)
         known = self.edited.before.judged.get((interpreted, origin))
@@ -214,8 +214,8 @@ class _Examination:
         return display_path(str(path), str(self.options.root))
 
     def is_left_out(self, path: Path) -> bool:
-        """Whether a file that cannot be parsed is no reason to fail: a template, a file of another Python. It was not
-        named itself, and holds no model since it does not name torch."""
+        """Return whether a file that cannot be parsed is no reason to fail: a template, a file of another Python. It was
+        not named itself, and has no model as it does not mention torch."""
         unit = self.unit
         was_named = unit.name is not None or (unit.folder is None and not self.options.lenient)
         return not was_named and not _names_torch(path, self.library)
@@ -229,7 +229,7 @@ def _functions_read(interpreter: Interpreter) -> frozenset[tuple[str, str]]:
 
 
 def _names_torch(path: Path, library: Library) -> bool:
-    """Whether the word stands anywhere in the file; a file that cannot be opened may."""
+    """Return whether the word occurs anywhere in the file, or the file cannot be opened."""
     if library.disk.stamp(path) is None:
         return True
     return b"torch" in library.disk.text(path).replace(b"\0", b"")  # UTF-16 has them in between

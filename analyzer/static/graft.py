@@ -27,7 +27,7 @@ class Text:
 
 
 def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
-    """Puts statements of `old`, which is of no use any more, in the place of those of `new` that are written like them.
+    """Replace statements of `new` by the equal ones of `old`, which is not needed any more.
 
     Looks at what stands at the top, in classes, and in functions that were edited. Gives, for each class and function of
     `new` as it now is, the one of `old` that it is or has come of; of what a function defines that was edited, functions
@@ -39,20 +39,20 @@ def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
 
 
 def first_line(statement: ast.stmt) -> int:
-    """Of its decorators, if it has any."""
+    """Return its first line, that of its decorators if it has any."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
 def last_of_head(node: Definition, lines: Sequence[str]) -> int:
-    """The last line of what stands before the body of a definition, of a body too that begins on it."""
+    """Return the last line before the body of a definition, also if the body begins on it."""
     first = node.body[0]
     begins = lines[first_line(first) - 1][: first.col_offset]
     return max(first_line(first) - (0 if begins.strip() else 1), node.lineno)
 
 
 def written(statement: ast.stmt, lines: Sequence[str]) -> str:
-    """The lines that a statement stands on, whole."""
+    """Return the whole lines of a statement."""
     return "\n".join(lines[first_line(statement) - 1 : statement.end_lineno])
 
 
@@ -110,7 +110,7 @@ def _graft_block(
 
 
 def _known_by(statement: ast.stmt, lines: Sequence[str], in_function: bool) -> object:
-    """What a statement has in common with the one that it has come of; None for one that is no other's."""
+    """Return the key that a statement shares with the one it came from; None if it has none."""
     if isinstance(statement, FUNCTIONS):
         return type(statement), statement.name, *(seen(statement, lines) if in_function else ())
     if isinstance(statement, ast.ClassDef):

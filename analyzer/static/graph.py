@@ -13,7 +13,7 @@ from tcready.static.engine.interpreter import Interpreter
 
 @dataclass(frozen=True)
 class Way:
-    """How a context is reached: the symbols on the way, outermost first, and what must hold at the calls."""
+    """A call path to a context: the symbols on it, outermost first, and the conditions of the calls."""
 
     symbols: tuple[str, ...]
     conditions: tuple[Condition, ...]

@@ -1,4 +1,4 @@
-"""What a module imports, read off its text: nothing is parsed, and nothing imported."""
+"""The imports of a module, by its text: nothing is parsed, and nothing imported."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def with_packages(name: str) -> Iterator[str]:
 
 
 def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> Iterator[str]:
-    """The dotted names that a module of a package may import, wherever that stands: of `from x import y` also `x.y`, if
-    `x` is a package."""
+    """Return the dotted names that a module of a package may import, anywhere: of `from x import y` also `x.y`, if `x` is
+    a package."""
     text = text.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
     for modules in _IMPORT.findall(text):
         for each in modules.split(b","):
@@ -47,10 +47,10 @@ def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> 
 
 
 def _dotted(written: bytes) -> str:
-    """A name as it is written, without the blanks that may stand in it."""
+    """Return a name without blanks."""
     return "".join(written.decode("utf-8", "replace").split())
 
 
 def imports_its_files(text: bytes) -> bool:
-    """Whether a package goes through its folder and imports what it finds."""
+    """Return whether a package iterates over its folder and imports what it finds."""
     return b"import_module" in text and _LISTING.search(text) is not None

@@ -1,4 +1,4 @@
-"""Where the source of a dotted module name stands, found without importing anything.
+"""Finds the source of a dotted module name without importing anything.
 
 `importlib.util.find_spec` would import parents; this walks path segments, `.pth` files and the mappings of
 editable installs.
@@ -19,7 +19,7 @@ OPAQUE = frozenset(
     "torch functorch torchgen packaging numpy scipy sympy pandas mpmath sklearn triton einops einx "
     "hypothesis networkx onnx onnxruntime tabulate tensorflow tensorrt tqdm tree tvm xarray".split()
 )
-"""Packages whose source is never read: what they do to Dynamo is known by name, or it never goes into them."""
+"""Packages whose source is never read: their effect on Dynamo is known by name, or it never enters them."""
 
 
 def is_opaque(name: str) -> bool:
@@ -138,7 +138,7 @@ def _file(base: Path, is_file: Callable[[Path], bool]) -> Path | None:
 
 
 def is_native(folder: Path, parts: list[str]) -> bool:
-    """Whether what is so named below a package's folder stands in a compiled extension module."""
+    """Return whether a name below a package's folder is in a compiled extension module."""
     for part in parts:
         if any(found.suffix in (".so", ".pyd") for found in folder.glob(f"{part}.*")):
             return True

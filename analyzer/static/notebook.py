@@ -20,7 +20,7 @@ EXTRA = "reading notebooks needs nbformat: pip install 'tcready[notebook]'"
 PYTHON_CELLS = frozenset(
     {"capture", "debug", "prun", "pypy", "python", "python3", "tcready", "time", "timeit"}
 )
-"""Cell magics whose cell holds Python, as ruff has them."""
+"""Cell magics with Python in the cell, as in ruff."""
 
 _SCANNED = re.compile(
     r"""(?P<comment>\#.*)|(?P<open>[rbfut]*(?:'''|\"\"\"))|(?P<text>'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?)"""
@@ -33,7 +33,7 @@ _PROMPTS = (
     (re.compile(r">>>(?: |$)"), re.compile(r"(?:>>>|\.\.\.)(?: |$)")),
     (re.compile(r"In \[\d+\]: ?"), re.compile(r"(?:In \[\d+\]:|\s*\.{3,}:) ?")),
 )
-"""What the first line of a session that was pasted begins with, and what any line of it does."""
+"""The prefixes of the first line, and of any line, of a pasted session."""
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
@@ -45,12 +45,12 @@ class NotebookError(Exception):
         self.cell = cell
         """The cell that is no Python, over cells of every kind; None if the reason is another."""
         self.error = error
-        """What Python says of that cell."""
+        """Python's error for that cell."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a notebook's code cells hold, one after the other."""
+    """The contents of a notebook's code cells, one after the other."""
 
     text: str
     cells: tuple[Cell, ...]
@@ -100,7 +100,7 @@ def read(data: bytes) -> Program:
 
 
 def _language(metadata: Any) -> str:
-    """What the cells are written in; Python where the notebook does not say."""
+    """Return the language of the cells; Python if the notebook does not say."""
     for about, name in (("language_info", "name"), ("kernelspec", "language")):
         known = metadata.get(about) if isinstance(metadata, dict) else None
         if isinstance(known, dict) and known.get(name):
@@ -167,7 +167,7 @@ def _dedented(lines: list[str]) -> list[str]:
 
 
 class _Inside:
-    """Whether the next line goes on with a statement: in brackets, in a long string, behind a backslash."""
+    """Tracks whether the next line continues a statement: in brackets, in a long string, after a backslash."""
 
     def __init__(self) -> None:
         self._quotes = ""
@@ -198,7 +198,7 @@ class _Inside:
 
 
 def _file_lines(text: str) -> dict[int, tuple[int, ...]]:
-    """For each cell, from 1, the line of the file that each line of its source stands on: nbformat does not tell."""
+    """Return, for each cell, from 1, the line in the file of each line of its source: nbformat does not record it."""
     found: dict[int, list[int]] = {}
     begun: dict[int, bool] = {}
     for keys, string, file_line in _strings(text):
@@ -218,7 +218,7 @@ def _file_lines(text: str) -> dict[int, tuple[int, ...]]:
 
 
 def _strings(text: str) -> Iterator[tuple[list[str | int | None], str, int]]:
-    """Each string of a JSON text with the keys and positions that lead to it, and the line it stands on."""
+    """Return each string of a JSON text with the keys and positions that lead to it, and its line."""
     line, counted = 1, 0
     keys: list[str | int | None] = []
     for match in _JSON.finditer(text):

@@ -1,4 +1,4 @@
-"""What was found in each unit, and how the parts make one StaticResult. Plain values, no syntax."""
+"""Results of single units, and how they combine to one StaticResult. Plain values, no syntax."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Key = tuple[str, int, int, str]
 
 @dataclass(frozen=True)
 class Part:
-    """What was found in one unit. `select` and `ignore` have not been asked yet."""
+    """The result of one unit, before `select` and `ignore` are applied."""
 
     findings: tuple[Finding, ...]
     """In order of place; fingerprints of equals are numbered in that order."""
@@ -44,13 +44,13 @@ class Part:
     """Positions of findings that a comment hides; what they say of regions holds all the same."""
     targets: tuple[StaticTarget, ...]
     sources: tuple[SourceText, ...]
-    """Of the files with findings, and of the unit's own."""
+    """The texts of the files with findings, and of the unit's own."""
     named: str
     """The unit's own file, as it is shown."""
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     files: tuple[str, ...]
-    """What was read."""
+    """The files that were read."""
     reached: tuple[str, ...]
     """`path::symbol` of every function that is compiled."""
     calls: Mapping[str, Any]
@@ -60,9 +60,9 @@ class Part:
     gaps: Mapping[str, Any] = field(default_factory=dict)
     """For each file the places, `line:column`, of what else was not understood, in words."""
     idle: tuple[Noqa, ...] = ()
-    """Of the unit's own file, if all of it was judged: what hides nothing that this unit finds."""
+    """Comments in the unit's own file, if all of it was judged, that hide nothing this unit finds."""
     hiding: tuple[Noqa, ...] = ()
-    """Of the user's files: what stands where a rule claims something, whatever its confidence."""
+    """Comments in the user's files at places with a claim, whatever its confidence."""
 
 
 def key_of(finding: Finding) -> Key:
@@ -79,9 +79,9 @@ def codes(prefixes: Iterable[str], rules: Collection[str]) -> tuple[str, ...]:
 
 
 def ignoring(options: ReportOptions, rules: Collection[str], root: Path) -> Callable[[str], tuple[str, ...]]:
-    """What `per_file_ignores` of the options says of a file, for `combine`. Raises TcreadyError as `codes`."""
+    """Return the `per_file_ignores` of the options for a file, for `combine`. Raises TcreadyError as `codes`."""
     per_file = [(glob, codes(prefixes, rules)) for glob, prefixes in options.per_file_ignores]
-    ignored_in("", per_file, root)  # a glob that cannot be read is told though nothing is found
+    ignored_in("", per_file, root)  # report an unreadable glob even if there are no findings
     return lambda path: ignored_in(path, per_file, root)
 
 
@@ -92,7 +92,7 @@ def combine(
     rules: Collection[str] = (),
     ignored: Callable[[str], tuple[str, ...]] = lambda _path: (),
 ) -> StaticResult:
-    """One result of several parts: what several of them found is told once, as the surest of them says.
+    """Combine the results of several units: a finding of several is reported once, with the highest confidence.
 
     `rules` are the codes there are; `ignored` gives the codes, or prefixes, that are not asked of a file.
     """
@@ -131,7 +131,7 @@ def combine(
 
 
 def _idle(parts: Sequence[Part]) -> list[Noqa]:
-    """What hides nothing in its own file, nor for another that reaches it; in order of place."""
+    """Return the comments that hide nothing in their own file, nor for another that reaches it; in order of place."""
     hiding = {noqa for part in parts for noqa in part.hiding}
     found = {noqa for part in parts for noqa in part.idle} - hiding
     return sorted(found, key=lambda noqa: (noqa.path, noqa.line, noqa.code))
@@ -153,7 +153,7 @@ def _one(first: Finding, second: Finding) -> Finding:
 
 
 def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakEffect | None:
-    """The shape over the ways of two; ways that both tell, function by function, count once."""
+    """Return the combined effect over the call paths of two; a path that both have, function by function, counts once."""
     if first is None or second is None or first == second:
         return first or second
     fates = worst_fates((*first.above, first.frame, *second.above, second.frame))
@@ -177,7 +177,7 @@ def _with_mode(finding: Finding) -> Finding:
 
 
 def in_both_modes(infer: Part, train: Part) -> Part:
-    """What was found in a unit in inference mode and in training mode as one, each finding with its modes."""
+    """Combine the results of a unit in inference mode and in training mode, each finding with its modes."""
     found: dict[Key, Finding] = {}
     known = [{key_of(finding): finding for finding in part.findings} for part in (infer, train)]
     for key in known[0] | known[1]:
@@ -293,7 +293,7 @@ def _places(each: Iterable[Mapping[str, Mapping[str, str]]]) -> dict[str, dict[s
 
 
 def _constructs(*places: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
-    """What was not understood, most frequent first, and where it stands first."""
+    """Return the constructs that were not understood, most frequent first, and the first place of each."""
     found: dict[str, list[tuple[str, int, int]]] = {}
     for files in places:
         for path, sites in files.items():

@@ -1,4 +1,4 @@
-"""Globs of files, read as ruff reads them.
+"""File globs with ruff's syntax.
 
 `*` and `?` match across folders, `**/` stands for any number of folders, `{a,b}` for either, `[ab]` for one of a
 set. A glob is relative to the working folder; one without a slash is the name of a file or folder anywhere.
@@ -18,13 +18,13 @@ _PART = re.compile(r"\*\*/|\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def matches(pattern: str, path: Path, root: Path) -> bool:
-    """Whether an absolute path, or its last part, is what `pattern` says."""
+    """Return whether an absolute path, or its last part, matches `pattern`."""
     whole = _compiled(pattern, str(root))
     return bool(whole.fullmatch(path.as_posix()) or _compiled(pattern, "").fullmatch(path.name))
 
 
 def is_excluded(path: Path, exclude: Sequence[str], root: Path) -> bool:
-    """Whether an absolute path, or a folder around it below `root`, matches one of the globs."""
+    """Return whether an absolute path, or a folder around it below `root`, matches one of the globs."""
     if not exclude:
         return False
     around = [folder for folder in path.parents if folder != root and folder.is_relative_to(root)]
@@ -60,7 +60,7 @@ def _compiled(pattern: str, base: str) -> re.Pattern[str]:
 
 
 def _translated(glob: str) -> str:
-    """The glob as a regular expression; a brace that is not closed stands for itself."""
+    """Return the glob as a regular expression; an unclosed brace is literal."""
     braces = glob.count("{") == glob.count("}")
     depth, made = 0, []
     for part in _PART.findall(glob):

@@ -1,4 +1,4 @@
-"""What reading asks of Python itself: its settings, which all threads of a process share, and room for its frames.
+"""Settings of Python that reading needs, which all threads of a process share, and memory for its frames.
 
 The settings are the process's, not ours, so who changes them has to be counted for the whole process: the first reading
 sets them, the last one puts them back, and none takes them away from another.
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def deep(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose calls may nest deeply and go up and down often.
+    """Return a function whose calls may nest deeply and go up and down often.
 
     CPython keeps the frames of calls in chunks of 16 KB, and gives a chunk back to the system as soon as its first frame
     ends. Who calls up and down around the end of one asks for memory and gives it back each time: 50,000 times while 35
@@ -72,7 +72,7 @@ class _Shared:
 
     @contextmanager
     def without_warnings(self) -> Iterator[None]:
-        """Inside, Python warns of nothing: what it finds odd in somebody's source is not ours to tell."""
+        """Ignore warnings in this context: those of Python about a user's source are not ours to report."""
         with self._warnings, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield

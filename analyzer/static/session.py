@@ -30,7 +30,7 @@ EDITED = 4
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found in a unit, and what that rests on."""
+    """The result of a unit, and its inputs."""
 
     part: Part
     ground: Ground
@@ -50,7 +50,7 @@ class Session:
         self._library = Library(edited=True)
         self._known: dict[Unit, _Known] = {}
         self._edited: dict[Unit, Left] = {}
-        """What the interpretations of the units that were read last have left for the next."""
+        """The state that the last interpretations of units leave for the next."""
         self._asking = threading.Lock()
 
     def check(
@@ -60,7 +60,7 @@ class Session:
         stop: Stop = never,
         report: ReportOptions | None = None,
     ) -> ReadResult:
-        """What `driver.read` would give if `texts` were saved: the files that they are of need not exist yet.
+        """Return the result of `driver.read` if `texts` were saved: their files need not exist yet.
 
         Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` says so: the session can be
         asked again, and what had been read whole by then is kept. A Unit names what no text of a target does: a file

@@ -23,7 +23,7 @@ from tcready.target import NOTEBOOK
 _T = TypeVar("_T")
 
 _STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
-"""What statements stand in: no class is defined within an expression."""
+"""The kinds of nodes that contain statements: no class is defined within an expression."""
 
 
 class UnreadableError(Exception):
@@ -34,14 +34,14 @@ class UnreadableError(Exception):
     ) -> None:
         super().__init__(reason)
         self.cell = cell
-        """The cell of a notebook whose lines `span` counts, over cells of every kind; None if it is about no cell."""
+        """The cell of a notebook whose lines `span` counts, over cells of every kind; None if there is none."""
         self.span = span
-        """Where Python could not go on: first line and column, last line and the column one past the end, 1-based; None
-        if the reason is none of the syntax."""
+        """The range where Python could not go on: first line and column, last line and the column one past the end,
+        1-based; None if it is no syntax error."""
 
 
 def names_checkers(node: ast.AST) -> bool:
-    """Whether a node is `TYPE_CHECKING`, which no run finds true."""
+    """Return whether a node is `TYPE_CHECKING`, which is false in every run."""
     return bool(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING")
 
 
@@ -64,7 +64,7 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
 
 
 def holds_chain(node: ast.expr) -> bool:
-    """Whether `node` is a chain of `and` or `or`, negated or not, of which a part is one as well."""
+    """Return whether `node` is a chain of `and` or `or`, negated or not, with such a chain as a part."""
     chain = _not_negated(node)
     return isinstance(chain, ast.BoolOp) and any(
         isinstance(_not_negated(v), ast.BoolOp) for v in chain.values
@@ -86,7 +86,7 @@ class Source:
     tree: ast.Module = field(repr=False)
     sha256: str
     cells: tuple[Cell, ...] = ()
-    """Of a notebook, whose `text` is what its code cells hold."""
+    """The cells of a notebook, which has the contents of its code cells as `text`."""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -102,19 +102,19 @@ class Source:
         return {}
 
     def derive(self, work: Callable[[Source], _T]) -> _T:
-        """What a function makes of the source, worked out once."""
+        """Return the result of a function for this source, computed once."""
         if work not in self._derived:
             self._derived[work] = work(self)
         return cast("_T", self._derived[work])
 
     @cached_property
     def has_yield(self) -> bool:
-        """Whether a generator may stand in it."""
+        """Return whether it may contain a generator."""
         return "yield" in self.text
 
     @cached_property
     def has_walrus(self) -> bool:
-        """Whether `:=` may stand in it."""
+        """Return whether it may contain `:=`."""
         return ":=" in self.text
 
     @cached_property
@@ -131,7 +131,7 @@ class Source:
 
     @cached_property
     def tried(self) -> frozenset[str]:
-        """What is called below a `try` or a `suppress`, by its last name."""
+        """The last names of the functions called below a `try` or a `suppress`."""
         found: set[str] = set()
         for node in self.nodes:
             if isinstance(node, ast.With):
@@ -155,7 +155,7 @@ class Source:
         return self._starts[line - 1] + column - 1
 
     def line_end(self, line: int) -> str:
-        """What ends a 1-based line; of the last one, what ends the line before it."""
+        """Return the line ending of a 1-based line; for the last one, that of the line before it."""
         after = self._starts[min(line, len(self._starts) - 1)]
         before = self.text[max(after - 2, 0) : after]
         return "\r\n" if before == "\r\n" else "\r" if before.endswith("\r") else "\n"
@@ -166,7 +166,7 @@ class Source:
 
 
 def encoded(text: str) -> bytes:
-    """What an editor writes that saves `text`: in the encoding that it declares, else in UTF-8."""
+    """Return the bytes that an editor writes when it saves `text`: in its declared encoding, else in UTF-8."""
     try:
         return text.encode(declared(text))
     except (LookupError, UnicodeError):
@@ -246,7 +246,7 @@ def check_compiles(source: Source) -> None:
 
 
 def _span(error: SyntaxError) -> tuple[int, int, int, int]:
-    """What Python marks; one character if it marks no end."""
+    """Return the range that Python marks; one character if it marks no end."""
     begin = error.lineno or 1, max(error.offset or 1, 1)
     end = error.end_lineno or 0, error.end_offset or 0
     return (*begin, *(end if end > begin else (begin[0], begin[1] + 1)))

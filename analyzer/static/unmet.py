@@ -1,4 +1,4 @@
-"""Claims that Dynamo does not come by, as an earlier break has ended its trace.
+"""Claims that Dynamo does not reach, as an earlier break has ended its trace.
 
 A break that sends the function it stands in to eager (a recurrent module is called) ends the trace of all that follows
 in that function; what it calls from there is compiled by itself.
@@ -26,30 +26,29 @@ from tcready.static.engine.interpreter import Interpreter
 
 @dataclass(frozen=True)
 class Site:
-    """A break that is claimed: where it stands, what must hold in its function for it to be met, and whether it is sure
-    that it is one."""
+    """A claimed break: its position, its conditions within the function, and whether it is certain."""
 
     context: int
     line: tuple[int, int]
-    """That on which it runs: of a place that is assigned to, (last line of the value, 1); of any other, (its own, 0)."""
+    """The line on which it runs: for an assignment target, (last line of the value, 1); for any other, (its own, 0)."""
     conditions: frozenset[Condition]
     sure: bool
     skips: bool = False
     """The rest of its function runs eagerly, whatever that is."""
     around: int = 0
-    """So many loops, comprehensions and the like stand around it."""
+    """The number of loops, comprehensions and similar around it."""
     reads: frozenset[str] = frozenset()
     """Attributes that are read for it: on its line, and before it."""
     read: str = ""
-    """Of a property that breaks, its name; `__getattr__`, which finds attributes of many names."""
+    """The name of a property that breaks; `__getattr__`, which finds attributes of many names."""
     comprehension: tuple[int, int] | None = None
     """Line and column of the innermost comprehension around it, if that is a function of its own."""
     compiled: bool = False
     """Dynamo compiles that comprehension by itself, too."""
 
     def is_behind(self, end: Site) -> bool:
-        """Whether it comes after another place of its function: the first `for` of a comprehension is walked before what
-        the comprehension makes of its members."""
+        """Return whether it comes after another place of its function: the first iterable of a comprehension is evaluated
+        before its elements."""
         if self.line != end.line:
             return self.line > end.line
         if self.around > end.around or end.read in self.reads:
@@ -58,7 +57,7 @@ class Site:
 
 
 class Unmet:
-    """Which of the claimed breaks are not met, by context."""
+    """Finds the claimed breaks that are not met, by context."""
 
     def __init__(
         self,
@@ -87,13 +86,13 @@ class Unmet:
         self._reached = self._walk(entries)
 
     def __call__(self, site: Site) -> bool:
-        """Whether a break is not met."""
+        """Return whether a break is not met."""
         if site.context not in self._reached:
             return True
         return self._is_eager(site) or self._is_behind(site)
 
     def _is_eager(self, site: Site) -> bool:
-        """Whether its function runs eagerly from an earlier place on."""
+        """Return whether its function runs eagerly from an earlier place on."""
         return any(
             site.is_behind(end) and _unusual(end.conditions) <= site.conditions
             for end in self._skipping(site.context)
@@ -101,7 +100,7 @@ class Unmet:
         )
 
     def _is_behind(self, site: Site) -> bool:
-        """Whether the trace of its function has ended before it, whenever that is come by."""
+        """Return whether the trace of its function has always ended before it is reached."""
         if self._is_compiled(site.context):
             return False
         resumed = self._effects.is_resumed_with_caller(site.context)
@@ -112,7 +111,7 @@ class Unmet:
         )
 
     def _skipping(self, context: int) -> tuple[Site, ...]:
-        """What sends a function to eager as a whole: its own breaks, and properties that break for certain."""
+        """Return the breaks that make a whole function eager: its own, and properties that break for certain."""
         if context not in self._eager:
             found = list(self._skips.get(context, ()))
             for callee in self._calls.get(context, ()):
@@ -131,12 +130,13 @@ class Unmet:
         )
 
     def _is_compiled(self, context: int) -> bool:
-        """Whether Dynamo compiles it by itself, too: what follows a break in it is traced."""
+        """Return whether Dynamo compiles it by itself, too: the trace continues after a break in it."""
         function = self._contexts[context].function
         return function is None or (not function.is_generator and self._effects.holds_tensor(context))
 
     def _ends(self, context: int, above: frozenset[int] = frozenset()) -> tuple[Site, ...]:
-        """Where the trace of a function ends: at its own breaks, and where it calls what breaks for certain."""
+        """Return the places where the trace of a function ends: its own breaks, and calls of functions that break for
+        certain."""
         if context not in self._known:
             inner = above | {context}
             found = list(self._sure.get(context, ()))

@@ -33,8 +33,8 @@ def installed(search_path: tuple[Path, ...]) -> Version | None:
 
 
 def predicted_by(version: Version | None, known: tuple[Version, ...]) -> Version:
-    """The version whose tables stand for `version`: the newest of the `known` ones that is no newer, else the oldest; the
-    newest if none is named."""
+    """Return the version with the tables for `version`: the newest of the `known` ones that is no newer, else the oldest;
+    the newest if none is named."""
     fitting = [each for each in known if version is None or each <= version]
     return fitting[-1] if fitting else known[0]
 

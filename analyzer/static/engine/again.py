@@ -1,4 +1,4 @@
-"""What compiled calls were found to do when a file was read before its last edit, found again without interpreting them.
+"""Incremental replay: results of compiled calls from before the last edit, without interpreting them again.
 
 A reading that has met the very situations that the one before it met, in order, and had the same of each, is where that
 one was. If it comes to a call then of which nothing was edited, neither the functions that it runs nor the objects that
@@ -37,12 +37,12 @@ from tcready.static.source import Source
 WORD = re.compile(r"\w+")
 Edge: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[FunctionInfo, int, int, str]"
-"""In a function: the line, from where it begins, the column, and what became of what stands there."""
+"""A position in a function: the line, relative to its start, the column, and the outcome of the code there."""
 
 
 @dataclass
 class Log:
-    """What one reading met and told, in order."""
+    """The contexts that one interpretation met and the facts it emitted, in order."""
 
     met: list[Met] = field(default_factory=list)
     steps: dict[int, Step] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Log:
     """Situations that were taken into one with others, before and after."""
 
     def marks(self) -> Marks:
-        """Where it stands."""
+        """Return the current lengths of the lists."""
         return Marks(*(len(getattr(self, name)) for name in Marks.__slots__))
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a reading has left for the one after the next edit."""
+    """The state that an interpretation leaves for the one after the next edit."""
 
     log: Log
     contexts: Sequence[Context]
@@ -83,13 +83,13 @@ class Recorded:
     unknown_callees: Mapping[int, dict[ast.expr, None]]
     computing: Collection[int]
     odd: Mapping[FunctionInfo, Mapping[ast.AST, tuple[int, int]]]
-    """Nodes that were made for what stands in a function, told of and no part of its tree: their first and last line,
-    counted from where it begins."""
+    """Nodes that were made for code of a function, used by facts but not in its tree: their first and last line, relative
+    to its start."""
     read: Mapping[FunctionInfo, ast.AST]
     """Functions that were not only called but read, and their trees then."""
     outlines: Mapping[ModuleInfo, tuple[Source, Outline]]
     answers: Mapping[tuple[str, str], bool | tuple[str, ...]]
-    """What was asked of whole texts."""
+    """The results of queries on whole texts."""
 
 
 class Again:
@@ -99,7 +99,7 @@ class Again:
         self._engine = engine
         self.log = Log()
         self.outside = 0
-        """Counts what happened that is told of no compiled call alone: what was met then cannot be found again."""
+        """Counts events that belong to no single compiled call: contexts entered since cannot be replayed."""
         self._read: dict[FunctionInfo, ast.AST] = {}
         self._outlines: dict[ModuleInfo, tuple[Source, Outline]] = {}
         self._before = before if before is not None and self._is_of_use(before) else None
@@ -120,7 +120,7 @@ class Again:
                     vars(node).update(lineno=begins + first, end_lineno=begins + last)
 
     def _is_of_use(self, before: Recorded) -> bool:
-        """Whether the edits since then are in bodies of functions alone, or in what nobody has asked for."""
+        """Return whether the edits since then are only in bodies of functions, or in code that nobody has read."""
         if any(info.node is not node for info, node in before.read.items()):
             return False
         methods: set[str] = set()
@@ -239,7 +239,7 @@ class Again:
             self._keep(context, stood)
 
     def _is_stale(self, met: Met) -> bool:
-        """Whether a function was edited, or one around it, whose variables it has."""
+        """Return whether a function, or one that encloses it, was edited."""
         if met.function in self._stale_functions:
             return True
         closure = met.situation_key[1] if met.function is not None else 0
@@ -331,7 +331,7 @@ class Again:
         return step
 
     def take(self, step: Step) -> Sequence[Met]:
-        """All that the step told is told again, but for what functions know of their calls; the contexts that it met."""
+        """Replay all that the step recorded, except call results cached by functions; return the contexts that it met."""
         assert self._before is not None
         engine, before, log = self._engine, self._before, self.log
         then, since, until = before.log, step.since, step.until
@@ -383,7 +383,7 @@ class Again:
         return then.met[step.first : step.end]
 
     def recorded(self) -> Recorded:
-        """What the next reading is given."""
+        """Return the state for the next interpretation."""
         engine = self._engine
         lines = {}
         for edge, line in engine.lines.items():
@@ -447,7 +447,7 @@ def _moved(step: Step, offset: tuple[int, ...]) -> Step:
 
 
 def _was_requested(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...]) -> bool:
-    """Whether anybody has asked for what a file or a class of it binds to a name."""
+    """Return whether anybody has read what a file or a class of it binds to a name."""
     symbol, name = key
     if not name:
         return True

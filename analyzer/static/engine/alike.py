@@ -1,4 +1,4 @@
-"""Modules of several models that were made alike: one object, so that what each runs is interpreted once.
+"""Shared modules: modules that several models build alike become one object, so that their code is interpreted once.
 
 The models of one file build the same encoder, each its own. What differs between two of them is their identity alone,
 and interpreting the second tells nothing that the first did not. So before a model runs, what it holds and an earlier
@@ -34,7 +34,7 @@ Given: TypeAlias = "tuple[tuple[str | int, Value], ...]"
 
 @dataclass(frozen=True)
 class _Request:
-    """A module that is to be made, and where things stand before."""
+    """A module to be made, and the state before."""
 
     question: object
     depth: int
@@ -54,7 +54,7 @@ class _Making:
     idents: tuple[int, ...]
     """The identities of all that."""
     stamps: list[tuple[object, ...]]
-    """Of these objects, when it was done."""
+    """The stamps of these objects after the making."""
     levels: int
     """Levels of calls that its making took: where fewer are left, it would come to something else."""
 
@@ -65,13 +65,13 @@ class _Lent:
 
     making: _Making
     before: list[Object]
-    """How all of it was then."""
+    """The state of all of it before."""
     depth: int
-    """Where it would have been made."""
+    """The call depth at which it would have been made."""
 
 
 class Alike:
-    """What the models hold that were built so far."""
+    """The modules of the models built so far."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -81,14 +81,14 @@ class Alike:
         self._makings: dict[object, list[_Making]] = {}
         self._lending = False
         self._new: list[tuple[object, _Making]] = []
-        """What the model made that is being built."""
+        """The modules that the current model has made."""
         self._lent: list[_Lent] = []
-        """What was lent to it."""
+        """The modules that were shared with it."""
 
     @contextmanager
     def building(self) -> Iterator[Callable[[], bool]]:
-        """While it is entered, a model is built: what earlier models had made is lent to it. Then tells whether all of
-        that is as it was; what this model has changed is put back, and it must be built without."""
+        """Build a model in this context and share modules of earlier models with it. Afterwards, return whether all of
+        these are unchanged; if not, the changes are undone, and the model must be built without sharing."""
         self._lending, self._new = True, []
         lent: list[_Lent] = []
         self._lent = lent
@@ -111,12 +111,12 @@ class Alike:
         return self._heap.known(making.idents)
 
     def _holds(self, making: _Making) -> bool:
-        """Whether what was made is as it was then."""
+        """Return whether the made object is unchanged."""
         return [thing.stamp() for thing in self._objects_of(making)] == making.stamps
 
     def request(self, cls: ClassInfo, site: CallSite) -> _Request | None:
-        """What decides how an object is made, and where things stand; None if no model is built, or if an object is
-        given that was made for this one."""
+        """Return the inputs of an object's construction, and the state before; None if no model is built, or if an
+        argument was made for this one."""
         given = (*site.args, *site.keywords.values(), *(() if site.rest is None else (site.rest,)))
         outside = [*_objects_in(given)] if self._lending else []
         if not self._lending or not all(self._heap[each].assumed for each in outside):
@@ -131,7 +131,7 @@ class Alike:
         return _Request(question, frame.depth, contexts, self._heap.count, len(self._lent), *before)
 
     def lent(self, request: _Request) -> Instance | None:
-        """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
+        """Return an equal module of an earlier model, if it is unchanged and not yet shared with this one."""
         known = self._makings.get(request.question)
         if known is None:
             return None
@@ -145,8 +145,8 @@ class Alike:
         return None
 
     def keep(self, request: _Request, made: Instance, stored: Way) -> None:
-        """What was made can be lent to later models if its making has put nothing into what was there before, and was
-        followed to its end."""
+        """Make a new module available to later models if its construction changed no existing object, and was followed to
+        its end."""
         changes = self._heap.changes
         span = range(request.count + 1, self._heap.count + 1)
         if made.ident != span.start or any(ident != made.ident for ident, _ in stored):
@@ -195,14 +195,14 @@ class Alike:
             self._makings.setdefault(question, []).append(making)
 
     def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
-        """What was made, some of which another now stands for."""
+        """Return the made objects, some of which are replaced by shared ones."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
         idents = tuple(i for i, member in self._below(made).items() if not self._heap[member].assumed)
         stamps = [thing.stamp() for thing in self._heap.known(idents)]
         return _Making(made, idents, stamps, making.levels)
 
     def _below(self, root: Instance) -> dict[int, Thing]:
-        """What an object leads to, itself included, in the order of its attributes."""
+        """Return the objects reachable from an object, itself included, in the order of its attributes."""
         found: dict[int, Thing] = {}
         pending: list[Value] = [root]
         while pending:
@@ -215,7 +215,7 @@ class Alike:
         return found
 
     def _is_like(self, new: Instance, old: Instance, pairs: _Pairs) -> bool:
-        """Whether all that two modules lead to differs in identity alone; if so, `pairs` has it."""
+        """Return whether all objects reachable from two modules differ in identity alone; if so, `pairs` has them."""
         known = pairs.count
         pending: list[tuple[Value, Value]] = [(new, old)]
         while pending:
@@ -249,7 +249,7 @@ class _Pairs:
         return len(self.old_of)
 
     def add(self, new: int, old: int) -> bool:
-        """Whether the two can be a pair."""
+        """Return whether the two can be a pair."""
         if new in self.old_of or old in self._old:
             return self.old_of.get(new) == old
         self.old_of[new] = old
@@ -272,7 +272,7 @@ def _values_of(thing: Object) -> list[Value]:
 
 
 def _alike_objects(one: Object, other: Object) -> list[tuple[Value, Value]] | None:
-    """What of two objects must be alike for them to be; None if they are not whatever that is."""
+    """Return the parts of two objects that must be alike for them to be; None if they cannot be alike."""
     if (
         (one.outer, one.assumed, one.made, one.uncounted, one.stored)
         != (other.outer, other.assumed, other.made, other.uncounted, other.stored)

@@ -36,7 +36,7 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 OF_SPARSE = "torch.sparse."
-"""Where torch has its classes of sparse tensors."""
+"""The module with torch's classes of sparse tensors."""
 ROWS: frozenset[type] = frozenset({list, tuple, Sequential, MutableSequence})
 MAPPINGS: frozenset[type] = frozenset({dict, OrderedDict, defaultdict, Table, MutableMapping})
 TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
@@ -66,7 +66,7 @@ class Annotations(Room):
         return self._documented[key]
 
     def _meant(self, node: ast.expr, module: ModuleInfo) -> Value:
-        """What a type stands for as people write it: `Tensor` is torch's, whatever the file binds."""
+        """Return the usual meaning of a type name: `Tensor` is torch's, whatever the file binds."""
         if isinstance(node, ast.BinOp):
             return _either(self._meant(node.left, module), self._meant(node.right, module))
         if isinstance(node, (ast.Name, ast.Attribute)) and _last(node).lower() == "tensor":
@@ -156,7 +156,7 @@ class Annotations(Room):
         return bool(self.engine.mro(cls).functions("forward"))
 
     def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
-        """The type that a name such as `Adj = Union[Tensor, SparseTensor]` stands for, and where it is written."""
+        """Return the type of a name such as `Adj = Union[Tensor, SparseTensor]`, and the module that defines it."""
         for binding in module.bindings.get(name, ()):
             if isinstance(binding, (ast.Subscript, ast.BinOp)):
                 return binding, module

@@ -154,7 +154,7 @@ class Assignment(Room):
             self.assign(element, value if isinstance(element, ast.Starred) else member, frame)
 
     def _members(self, value: Value) -> Value:
-        """What a container of torch.nn holds, and anything else as it is."""
+        """Return the members of a torch.nn container, and anything else unchanged."""
         members = [(option, self.engine.walked_members(option)) for option in options(value)]
         return join(*(v if isinstance(v, Sequence) else option for option, v in members))
 
@@ -334,7 +334,7 @@ def _as_load(node: ast.expr) -> ast.expr:
 
 
 def _is_read_elsewhere(target: ast.Name, frame: Frame) -> bool:
-    """Whether a function of the module reads a global on another line than the one that assigns it."""
+    """Return whether a function of the module reads a global on another line than the one that assigns it."""
     functions = (
         node
         for node in frame.module.source.nodes

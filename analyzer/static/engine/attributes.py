@@ -51,14 +51,14 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo
 
 OF_CLASSES = frozenset({"__name__", "__qualname__", "__module__"})
-"""What a class tells of itself in text."""
+"""The attributes with the name of a class."""
 VIEWS = frozenset({"keys", "values", "items"})
 """Methods that a dict alone has: they give views of what it holds."""
 ABSTRACT = frozenset({"abstractmethod", "abstractproperty"})
 PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module"})
 """Bases that give a class no attribute that could be meant."""
 MAX_DERIVING = 4
-"""Of the classes that derive from the one an argument is typed with, more say nothing."""
+"""The number of classes deriving from an argument's annotated one beyond which they decide nothing."""
 
 
 class Attributes(Room):
@@ -67,7 +67,7 @@ class Attributes(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._later: dict[tuple[ClassInfo, str], Value] = {}
-        """What methods give attributes of a class that are None once it is made."""
+        """The values that methods give to attributes of a class that are None after construction."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
@@ -262,7 +262,7 @@ class Attributes(Room):
         return UNKNOWN
 
     def _statistic(self, owner: Value, name: str, found: Value) -> Value | None:
-        """What a distribution of torch gives for an attribute that no class of the source has: it is a property there."""
+        """Return the value of a distribution attribute that no class with source has: it is a property of torch."""
         if not isinstance(owner, Instance) or not isinstance(found, Method):
             return None
         if name in K.DISTRIBUTION_METHODS or (name.startswith("_") and name != "_validate_args"):
@@ -273,7 +273,7 @@ class Attributes(Room):
         return None if given == UNKNOWN else given
 
     def _is_left_unresolved(self, owner: Super, name: str, found: Value) -> bool:
-        """Whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
+        """Return whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
         if not isinstance(owner.instance, Instance):
             return False
         mro = self.engine.mro(owner.instance.cls)
@@ -283,7 +283,8 @@ class Attributes(Room):
         return mro.holder(name, owner.after) is not None and isinstance(found, (Mapping, Class))
 
     def _is_left_of_function(self, owner: Class, name: str) -> bool:
-        """Whether Dynamo does not look up what is read from a class of `torch.autograd.Function`: all but methods."""
+        """Return whether Dynamo does not look up a value read from a class of `torch.autograd.Function`: all but
+        methods."""
         mro = self.engine.mro(owner.info)
         if "torch.autograd.Function" not in mro.external:
             return False
@@ -292,7 +293,7 @@ class Attributes(Room):
     def _of_subclass(
         self, owner: Tensor, name: str, frame: Frame, after: ClassInfo | None = None
     ) -> Value | None:
-        """What a class of the user's own gives its tensors; None if that is what any tensor has."""
+        """Return the attribute that a user-defined tensor class adds; None if any tensor has it."""
         if owner.subclass is None:
             return None
         mro = self.engine.mro(owner.subclass)
@@ -444,15 +445,15 @@ class Attributes(Room):
         if PLAIN_BASES.issuperset(mro.external) and any(
             isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
         ):
-            return unnamed  # what is set under names that the source does not tell
+            return unnamed  # values set under names that the source does not decide
         if mro.external and mro.external != ("object",):
             statistic = self._statistic(owner, name, Method(owner, name))
             return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
 
     def read_by(self, owner: Instance, name: str) -> str:
-        """What finds the attribute by code of Python's: the method that a class of dicts has for `__getattr__`, or a
-        cached property that has no value yet."""
+        """Return the Python code that finds the attribute: the method that a class of dicts has for `__getattr__`, or a
+        cached property without a value yet."""
         mro = self.engine.mro(owner.cls)
         if self._is_cached(mro, name):
             return "" if name in self.engine.heap[owner].attributes else K.CACHED_PROPERTY
@@ -465,7 +466,7 @@ class Attributes(Room):
         return found.name if isinstance(found, External) else ""
 
     def _is_cached(self, mro: Mro, name: str) -> bool:
-        """Whether the attribute is a cached property."""
+        """Return whether the attribute is a cached property."""
         for info in mro.functions(name)[:1]:
             for decorator in info.decorators:
                 if ast.unparse(decorator).endswith("cached_property"):
@@ -475,7 +476,8 @@ class Attributes(Room):
         return False
 
     def _set_later(self, owner: Instance, mro: Mro, name: str, value: Const) -> Value:
-        """What may stand where a constant is only the default: of None, what the methods make that set the attribute."""
+        """Return the possible values if a constant is only the default: of None, the results of the methods that set the
+        attribute."""
         if value != NONE:
             return _vague(value)
         key = owner.cls, name
@@ -505,8 +507,8 @@ class Attributes(Room):
         return join(*found) if found else UNKNOWN
 
     def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
-        """What the classes that derive from the one an argument is typed with give for a name that it leaves to them;
-        None if it does not, or if they are many."""
+        """Return the value of a name in the classes that derive from an argument's annotated one, if it leaves the name
+        to them; None if it does not, or if they are many."""
         mro = self.engine.mro(owner.cls)
         defined = mro.functions(name)
         left = all(map(_is_left_to_others, defined)) if defined else self._lacks(owner, mro, name)
@@ -519,13 +521,13 @@ class Attributes(Room):
         return join(*(self.member(self.engine.assumed(c), name, frame) for c in found))
 
     def _lacks(self, owner: Instance, mro: Mro, name: str) -> bool:
-        """Whether nothing in a class says what an attribute is that no method gives."""
+        """Return whether nothing in a class says what an attribute is that no method sets."""
         inherited = hasattr(object, name) or not PLAIN_BASES.issuperset(mro.external)
         of_modules = mro.is_module and name != "forward" and K.module_method(name, owner) is not None
         return not (inherited or of_modules or name.startswith("__") or mro.holder(name) is not None)
 
     def _gives(self, cls: ClassInfo, name: str) -> bool:
-        """Whether a class has a method or an attribute of that name, and leaves it to no other."""
+        """Return whether a class has a method or an attribute of that name, and leaves it to no other."""
         mro = self.engine.mro(cls)
         defined = mro.functions(name)
         if defined:
@@ -553,8 +555,8 @@ class Attributes(Room):
                     self.engine.invoke(Function(info, owner), (), given, frame, "high")
 
     def _needed(self, info: FunctionInfo) -> dict[str, Value]:
-        """What a method must be given, as far as annotations tell. An object that compiled code asks first came in
-        with what it computes with; what is asked while things are built holds settings."""
+        """Return the arguments that a method needs, as far as annotations say. An object that compiled code uses first
+        came in with the inputs; one used during construction holds settings."""
         spec = info.node.args
         needed = [arg for arg, default in positional(spec)[1:] if default is None]
         needed += [a for a, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
@@ -563,8 +565,8 @@ class Attributes(Room):
         return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
     def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
-        """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`, or what the
-        table names it by: `{"vision": Part(kind="vit")}` beside a class with `kind = "vit"`."""
+        """Return an attribute whose class is in a table of the class body: `parts = {"vision": VisionConfig}`, or is
+        named in the table: `{"vision": Part(kind="vit")}` beside a class with `kind = "vit"`."""
         for cls in mro.classes:
             for table in cls.assigned.values():
                 if not isinstance(table, ast.Dict):
@@ -641,7 +643,7 @@ class Attributes(Room):
             return Plain("str")
         if name == "__subclasses__":
             return Method(owner, name)
-        if name == "value":  # it is a member of an enum, which stands for its value here
+        if name == "value":  # it is a member of an enum, represented by its value here
             return owner
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
@@ -701,7 +703,7 @@ class Attributes(Room):
 
 
 def _is_always_set(mro: Mro, name: str) -> bool:
-    """Whether a constructor sets the attribute whatever it is given, as its source says."""
+    """Return whether the source of a constructor sets the attribute for all arguments."""
     for info in mro.functions("__init__"):
         for statement in [] if isinstance(info.node, ast.Lambda) else info.node.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -718,7 +720,7 @@ def _is_attribute(node: ast.expr, owner: str, name: str) -> bool:
 
 
 def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
-    """What stands behind a name that a function assigns once; anything else as it is."""
+    """Return the expression assigned to a name that a function assigns once; anything else unchanged."""
     if not isinstance(value, ast.Name):
         return value
     given = [
@@ -774,7 +776,7 @@ def _method_kind(info: FunctionInfo) -> str:
 
 
 def _vague(value: Const) -> Value:
-    """What may stand where a constant is only the default."""
+    """Return the possible values if a constant is only the default."""
     return UNKNOWN if value == NONE else Plain(type(value.value).__name__)
 
 

@@ -64,7 +64,7 @@ OF_REGISTERED = MappingProxyType(
 )
 """Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
 CONTEXT = "torch.autograd.function.FunctionCtx"
-"""What an autograd function keeps for its backward in."""
+"""The class in which an autograd function stores values for its backward."""
 TAKE_UNRESOLVED = frozenset(
     {
         "callable",
@@ -84,7 +84,7 @@ TAKE_UNRESOLVED = frozenset(
 TENSOR_COPIED = "GB4198"
 """The break of a deep copy of what holds a tensor."""
 TENSOR_CALLED = "GB0147"
-"""The break of a call of a tensor whose class has a `__call__`."""
+"""The break of a call of a tensor with a `__call__` in its class."""
 RECURRENT = "torch.nn.LSTM"
 OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
 """Keywords that no other class takes together, of those that somebody passes."""
@@ -98,7 +98,7 @@ OF_RECURRENT_OF_TORCH = (
 MANY = 4
 """Candidates of a call; of more, each is unlikely."""
 FACTORIES = ("from_", "build", "create", "make")
-"""How names of class methods begin that make an object."""
+"""The prefixes of class methods that make an object."""
 
 
 class Calls(Room):
@@ -155,14 +155,14 @@ class Calls(Room):
         return join(*results)
 
     def _is_supposed(self, candidate: Value, candidates: list[Value]) -> bool:
-        """Whether a recurrent module may as well be something else."""
+        """Return whether a recurrent module may as well be something else."""
         recurrent = isinstance(candidate, ExternalInstance) and self.engine.operations.is_recurrent(
             candidate.name
         )
         return recurrent and any(isinstance(other, Unknown) for other in candidates)
 
     def _note(self, site: CallSite, became: str) -> None:
-        """What became of a call; of several situations what was not understood counts."""
+        """Record the outcome of a call; of several situations one that was not understood wins."""
         key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
         if self.engine.calls.get(key) in (None, *RESOLVED):
             self.engine.calls[key] = became
@@ -242,7 +242,7 @@ class Calls(Room):
         return result
 
     def _overridden(self, function: Value, site: CallSite) -> Value | None:
-        """What the `__torch_function__` of a class of the source gives for an operation of torch, if there is one."""
+        """Return the result of a `__torch_function__` with source for an operation of torch, if there is one."""
         if isinstance(function, Method) and isinstance(function.receiver, Tensor):
             operation, args = f"torch.Tensor.{function.name}", (function.receiver, *site.args)
         elif isinstance(function, External) and function.name.startswith("torch."):
@@ -348,8 +348,8 @@ class Calls(Room):
         return False
 
     def _leaks_nothing(self, tensor: Value | None, frame: Frame) -> bool:
-        """Whether a flag set on a tensor concerns that tensor alone: a torch that traces it breaks only if what comes of
-        the tensor leaves the graph with gradients, and without them nothing but the tensor itself would."""
+        """Return whether a flag set on a tensor affects that tensor alone: a torch that traces it breaks only if results
+        of the tensor leave the graph with gradients, and without them nothing but the tensor itself would."""
         made_here = isinstance(tensor, Tensor) and not tensor.given and not tensor.leaf
         off = self.engine.training is False and not frame.gradients
         return made_here and off and F.LEAKED_FLAG in self.engine.operations.tables.registry
@@ -475,7 +475,7 @@ class Calls(Room):
     def _hooked(
         self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
     ) -> Value | None:
-        """What a call of a module gives once its hooks have seen it."""
+        """Return the result of a module call after its hooks."""
         for hook in self._registered_hooks(made, HOOKS):
             given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             changed = self.call_each(hook, site.giving(given))
@@ -495,7 +495,7 @@ class Calls(Room):
         return site
 
     def _registered_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
-        """What a module calls beside its forward."""
+        """Return the hooks that a module calls beside its forward."""
         if not made.ident or self.engine.quiet:
             return ()
         hooks = self.engine.heap[made].attributes.get(where)
@@ -528,7 +528,7 @@ class Calls(Room):
         return K.module_method(name, made)
 
     def _submodule(self, made: Instance | ExternalInstance, path: Value | None) -> Value:
-        """The module at the end of a dotted path, if the source tells it."""
+        """Return the module at the end of a dotted path, if the source decides it."""
         found: Value = made
         if not isinstance(path, Const) or not isinstance(path.value, str):
             return UNKNOWN
@@ -726,7 +726,7 @@ class Calls(Room):
         return all(isinstance(v, Instance) and cls in self.engine.mro(v.cls).classes for v in options(value))
 
     def _operation_called(self, site: CallSite) -> Value | None:
-        """What `torch.Tensor.__torch_function__(func, types, args, kwargs)` gives: what the operation does."""
+        """Return the result of `torch.Tensor.__torch_function__(func, types, args, kwargs)`: that of the operation."""
         given = site.args[2] if len(site.args) > 2 else site.keywords.get("args")
         named = site.args[3] if len(site.args) > 3 else site.keywords.get("kwargs")
         if not site.args or not isinstance(given, Sequence) or given.items is None:
@@ -739,8 +739,8 @@ class Calls(Room):
         return result
 
     def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
-        """What `apply` of an autograd function gives: what its forward does. One that prepares for the backward pass by
-        itself has a forward without a context, and is prepared only where gradients are wanted."""
+        """Return the result of `apply` of an autograd function: that of its forward. One that prepares for the backward
+        pass by itself has a forward without a context, and prepares only if gradients are wanted."""
         ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, outer=False)
         context = ExternalInstance(CONTEXT, ident)
         forward = self.engine.class_member(cls, "forward", site.frame)
@@ -776,7 +776,8 @@ class Calls(Room):
 
 
 def _makes_recurrent(function: Value, site: CallSite) -> bool:
-    """Whether a class that somebody passes, or names to `getattr(nn, name)`, is given what makes a recurrent module."""
+    """Return whether a class that is passed, or named in `getattr(nn, name)`, gets the arguments of a recurrent
+    module."""
     if function == External("torch.nn.Module"):
         return any(site.keywords.keys() >= names for names in OF_RECURRENT_OF_TORCH)
     unknown = isinstance(function, Unknown) or (isinstance(function, Plain) and function.kind is None)
@@ -784,20 +785,20 @@ def _makes_recurrent(function: Value, site: CallSite) -> bool:
 
 
 def _modules_last(site: CallSite) -> tuple[Value, ...]:
-    """What a method of a container of modules is given, in order: `add_module(module=part, name="part")`."""
+    """Return the arguments of a method of a module container, in order: `add_module(module=part, name="part")`."""
     by_name = sorted(site.keywords.items(), key=lambda given: given[0] in ("module", "modules"))
     return (*site.args, *(value for _, value in by_name))
 
 
 def _looks_at_arguments(function: Value) -> bool:
-    """Whether a call of what is no code of the source needs to know what its arguments are: a container takes all."""
+    """Return whether a call of code without source depends on its arguments: a container takes all."""
     if isinstance(function, External):
         return function.name not in TAKE_UNRESOLVED
     return isinstance(function, Method) and isinstance(function.receiver, (Tensor, ExternalInstance))
 
 
 def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]) -> Value | None:
-    """What a method gives of a tensor whose class is the user's own: one of the same class, or of the one asked for."""
+    """Return the result of a method of a user-defined tensor class: one of the same class, or of the requested one."""
     subclass = receiver.subclass
     if name == "as_subclass":
         subclass = next((v.info for value in args for v in options(value) if isinstance(v, Class)), None)
@@ -807,7 +808,7 @@ def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Val
 
 
 def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
-    """What a function of torch gives of tensors of the user's own class: one of that class."""
+    """Return the result of a torch function on tensors of a user-defined class: one of that class."""
     tensors = (tensor_of(value) for value in operands)
     subclass = next((t.subclass for t in tensors if t is not None and t.subclass is not None), None)
     if subclass is None or not isinstance(result, Tensor) or result.subclass is not None:
@@ -816,7 +817,7 @@ def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | N
 
 
 def _is_enabled(site: CallSite) -> Value:
-    """Whether a logger writes messages of a level: of DEBUG and INFO not, unless somebody has set it so."""
+    """Return whether a logger writes messages of a level: not for DEBUG and INFO, unless it is configured."""
     level = site.first("level")
     if level in (External("logging.DEBUG"), External("logging.INFO")) or level in (Const(10), Const(20)):
         return prefer(Const(False), Plain("bool"))

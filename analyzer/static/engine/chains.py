@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Fits(ast.expr):
-    """Whether a subject, of which the value is kept as a variable `key`, fits a pattern."""
+    """A test of whether a subject, stored in the variable `key`, fits a pattern."""
 
     _fields = ("subject", "key", "pattern")
     subject: ast.expr
@@ -25,7 +25,7 @@ def subject_key(node: ast.Match) -> str:
 
 
 def chain_of(node: ast.Match) -> list[ast.stmt]:
-    """The statements that a match statement stands for once its subject is kept."""
+    """Return the `if` chain equivalent to a match statement with a stored subject."""
     key = subject_key(node)
     chain: list[ast.stmt] = []
     for case in reversed(node.cases):
@@ -66,7 +66,7 @@ def values_test(test: Fits) -> ast.expr | None:
 
 
 def written(test: ast.expr) -> str:
-    """The text of a test; of a case, as it would be asked, or as it stands there."""
+    """Return the text of a test; for a case, that of the equivalent comparison, or its own."""
     guard = ""
     if isinstance(test, ast.BoolOp) and isinstance(test.values[0], Fits):
         guard, test = ast.unparse(test.values[1]), test.values[0]

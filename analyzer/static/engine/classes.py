@@ -44,7 +44,8 @@ STORING = frozenset({"append", "add", "insert", "setdefault"})
 
 @dataclass(frozen=True)
 class Filler:
-    """A statement that runs at import, the names whose items or members it changes, and what it calls for no value."""
+    """A statement that runs at import, the names whose items or members it changes, and the functions it calls for no
+    value."""
 
     statement: ast.stmt
     changed: frozenset[str]
@@ -66,7 +67,7 @@ class Classes(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._busy: set[tuple[ClassInfo, str]] = set()
-        """Attributes whose value is being worked out."""
+        """Attributes that are being evaluated."""
         self._patched: dict[ClassInfo, dict[str, Function]] = {}
         """Methods that decorators of their class put in the place of what it defines."""
         self._patching: dict[FunctionInfo, bool] = {}
@@ -101,7 +102,7 @@ class Classes(Room):
                     self.engine.invoke(decorator, (Class(cls),), {}, frame, "high")
 
     def _patches(self, info: FunctionInfo) -> bool:
-        """Whether a decorator, or a function inside it, assigns a method to something."""
+        """Return whether a decorator, or a function inside it, assigns a method to something."""
         if self.engine.again is not None:
             self.engine.again.read(info)
         if info not in self._patching:
@@ -246,8 +247,8 @@ class Classes(Room):
                             self._fill_from(found, name)
 
     def _is_registry(self, module: ModuleInfo, name: str, value: Value) -> bool:
-        """Whether `value` is an empty table, or holds one, in which a function of the module, or a method of the object,
-        stores what it is given."""
+        """Return whether `value` is, or holds, an empty table in which a function of the module, or a method of the
+        object, stores its arguments."""
         if isinstance(value, Instance):
             attributes = self.engine.heap[value].attributes
             tables = frozenset(each for each, found in attributes.items() if _is_empty(found))
@@ -264,14 +265,15 @@ class Classes(Room):
         return any(_stores_given(info.node, tables) for info in infos)
 
     def _along(self, module: ModuleInfo) -> list[str]:
-        """What comes along with a module and with what is read."""
+        """Return the modules imported along with a module and with those read."""
         if module not in self._with:
             entries = (each.name for each in self.engine.program.entries())
             self._with[module] = self.engine.program.come_along(*entries, module.name)
         return self._with[module]
 
     def _fillers_of(self, module: ModuleInfo, name: str) -> list[str]:
-        """What another module speaks of that fills a table: its name, or that of a function or class that does so."""
+        """Return the names in another module that mean it fills a table: of the table, or of a function or class that
+        does so."""
         words = [name]
         for word, info in _functions_of(module):
             if self._speaks(info, name):
@@ -336,7 +338,7 @@ class Classes(Room):
         return name in info.mentions
 
     def _keywords(self, cls: ClassInfo, frame: Frame) -> dict[str, Value]:
-        """What a class statement says behind its bases, but for the metaclass."""
+        """Return the keyword arguments of a class statement, except the metaclass."""
         given = {k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None}
         given.pop("metaclass", None)
         return given
@@ -409,8 +411,8 @@ class Classes(Room):
         return dataclasses.replace(frame, env=env) if env else frame
 
     def _made_by_body(self, holder: ClassInfo, name: str) -> Value | None:
-        """What the body of a class makes of a name where it takes more than one statement: one that speaks of other names
-        of the body, `sizes["large"] = 3`, `parts.append(...)`, a loop. None if it takes one."""
+        """Return the value of a name that a class body sets in several statements: one that uses other names of the body,
+        `sizes["large"] = 3`, `parts.append(...)`, a loop. None if one statement is enough."""
         key = holder, name
         if holder not in self._parts:
             self._parts[holder] = _parts_of(holder)
@@ -495,8 +497,8 @@ def _functions_of(module: ModuleInfo) -> Iterator[tuple[str, FunctionInfo]]:
 
 
 def _stores_given(function: ast.AST, tables: frozenset[str]) -> bool:
-    """Whether a function, or one in it, stores what it is given in one of these tables, which it calls so or reads off
-    something."""
+    """Return whether a function, or a nested one, stores its arguments in one of these tables, which it uses by that name
+    or as an attribute."""
     given = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
 
     def is_table(node: ast.expr) -> bool:

@@ -113,8 +113,8 @@ class Containers(Room):
         return Sequence("list", None, join_members(*items, members.element), members.outer)
 
     def _entries(self, made: Instance) -> Mapping | None:
-        """What an object of a class of dicts holds by key; None for any other. A record that is one holds its fields;
-        of one that comes from outside nothing is known."""
+        """Return the items of an object of a class of dicts by key; None for any other. A record that is one has its
+        fields; of one from outside nothing is known."""
         if not self.engine.mro(made.cls).is_dictionary:
             return None
         thing = self.engine.heap[made]
@@ -174,7 +174,7 @@ class Containers(Room):
         modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
         loose = self.engine.heap[made].loose.values() if isinstance(made, Instance) else ()
         others = [v for v in loose if any(map(self.engine.is_module, options(v)))]
-        if others:  # those whose names are made up while it is built
+        if others:  # those with names that are generated while it is built
             return Mapping(modules, join_members(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
 
@@ -305,7 +305,7 @@ class Containers(Room):
         return K.module_method(name, made)
 
     def _with_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
-        """What a mapping of modules holds after `update(given)`, or once `new` stands under `key`."""
+        """Return a mapping of modules after `update(given)`, or with `new` under `key`."""
         entries, element = dict(members.entries), members.element
         added: dict[object, Value] = {}
         if name in ("update", "extend"):
@@ -457,7 +457,7 @@ class Containers(Room):
         self._put(node, value, frame)
 
     def _same_object(self, node: ast.expr, frame: Frame) -> list[ast.expr]:
-        """Other names and attributes under which what stands as `node` is found before it is changed."""
+        """Return the other names and attributes of the object in `node`, before it is changed."""
         key = narrowing_key(node)
         if frame.function is None or key is None:
             return []
@@ -468,7 +468,7 @@ class Containers(Room):
         return [each for each in others if self._found_as(each, frame) == before]
 
     def _found_as(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What a name or an attribute of one holds."""
+        """Return the value of a name or an attribute of one."""
         value = frame.env.get(narrowing_key(node) or "")
         if value is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = frame.env.get(node.value.id)
@@ -546,7 +546,7 @@ class Containers(Room):
         self.put_back(holder, new, frame)
 
     def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
-        """What an object holds once its `__dict__` is `value`."""
+        """Set the attributes of an object after `__dict__` is assigned `value`."""
         entries = value.entries if isinstance(value, Mapping) else ()
         strong = self.engine.is_strong(frame)
         for option in options(owner):
@@ -565,7 +565,7 @@ class Containers(Room):
 
 
 def _stored(value: Value) -> Value:
-    """What is stored as a member: torch raises for a class, or anything else that is no module."""
+    """Return the value stored as a member: torch raises for a class, or anything else that is no module."""
     return keep(value, lambda v: not isinstance(v, (Class, Function)))
 
 
@@ -630,7 +630,7 @@ def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
 
 
 def _spread(value: Value) -> Mapping:
-    """What `table.update(value)` puts there."""
+    """Return the items that `table.update(value)` stores."""
     usual = likely(value)
     if isinstance(value, Mapping) or not isinstance(usual, Mapping):
         return value if isinstance(value, Mapping) else Mapping((), UNKNOWN)

@@ -48,7 +48,7 @@ OF_COPIES = frozenset({"dict", "OrderedDict"})
 WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
 DYNAMIC = ("__getattr__", "__getattribute__", "__setattr__")
 FOLLOWED = 3
-"""How many modules deep a parameter is followed that is passed on."""
+"""The depth of modules through which a parameter is followed that is passed on."""
 
 
 class Entries(Room):
@@ -76,7 +76,7 @@ class Entries(Room):
         return self.run_function(called, defined[0], 1, root, cases)
 
     def _run_set(self, root: Instance, cases: tuple[Case, ...]) -> int | None:
-        """A module whose `forward` its constructor or its class assigns."""
+        """Run a module whose `forward` its constructor or its class assigns."""
         set_to = self.engine.member(root, "forward", self.engine.module_frame(root.cls.module))
         for option in options(set_to):
             if isinstance(option, Function):
@@ -84,8 +84,8 @@ class Entries(Room):
         return None
 
     def _run_inherited(self, root: Instance, mro: Mro) -> int | None:
-        """A module whose `forward` is that of a class of torch.nn: what runs of the user's code are the members of a
-        Sequential, and properties in the place of its tensors."""
+        """Run a module that inherits the `forward` of a torch.nn class: the user's code in it are the members of a
+        Sequential, and properties that replace its tensors."""
         base = next((name for name in mro.external if K.is_module_class(name)), "torch.nn.Module")
         if base == "torch.nn.Module" or (mro.container and mro.container != "torch.nn.Sequential"):
             return None
@@ -99,7 +99,7 @@ class Entries(Room):
         return frame.context
 
     def run_called(self, model: Value, at: ast.AST, module: ModuleInfo) -> int:
-        """Interprets a call, with a tensor, of a module of torch.nn (a Sequential) as the compiled entry; its context.
+        """Interpret a call, with a tensor, of a torch.nn module (a Sequential) as the compiled entry; return its context.
 
         `at` is the code that makes it. Of a model whose source is not read nothing is found.
         """
@@ -125,7 +125,7 @@ class Entries(Room):
         root: Instance | None = None,
         cases: tuple[Case, ...] = (),
     ) -> int | None:
-        """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
+        """Interpret a function as the compiled entry; `parameters` has its signature."""
         if cases and all(_fits(case, parameters.node.args, skip) for case in cases):
             args, keywords = self._arguments_given(parameters, skip, root, cases)
         else:
@@ -142,7 +142,7 @@ class Entries(Room):
         return frame.context
 
     def _run_hooks(self, root: Instance | None, kind: str, given: tuple[Value, ...], frame: Frame) -> None:
-        """What the model itself calls beside its forward."""
+        """Call the hooks of the model itself."""
         hooks = None if root is None else self.engine.heap[root].attributes.get(kind)
         if root is None or not isinstance(hooks, Sequence):
             return
@@ -153,7 +153,8 @@ class Entries(Room):
     def _entry_arguments(
         self, info: FunctionInfo, skip: int, root: Instance | None
     ) -> tuple[tuple[Value, ...], dict[str, Value]]:
-        """What a user passes: by position what has no default, by name what has one, as calls are written."""
+        """Return the arguments that a user passes: by position those without a default, by name those with one, as calls
+        are written."""
         node = info.node
         pairs = positional(node.args)[skip:]
         names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
@@ -176,8 +177,8 @@ class Entries(Room):
     def _arguments_given(
         self, info: FunctionInfo, skip: int, root: Instance | None, cases: tuple[Case, ...]
     ) -> tuple[tuple[Value, ...], dict[str, Value]]:
-        """What the calls pass that the file gives: what one leaves out has its default, and what is not known of an
-        argument is taken for what any call passes."""
+        """Return the arguments of the calls in the file: an omitted one has its default, and an unknown property of an
+        argument is assumed as for any call."""
         takes = info.node.args
         pairs = positional(takes)[skip:]
         names = [arg.arg for arg, _ in pairs]
@@ -298,7 +299,7 @@ class Entries(Room):
             if not written and not self._object_attributes(arg.arg, info):
                 return join(value, self._taken_for(arg.arg, info, root))
             return join(value, _of_tensors(without_none(declared)))
-        # an optional tensor as often as not: what is done with it tells
+        # an optional tensor as often as not: its use decides
         declared = without_none(declared) if written else TAINTED
         optional = arg.arg not in usual
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
@@ -314,8 +315,8 @@ class Entries(Room):
         return named in OF_ANYTHING
 
     def _documented(self, name: str, info: FunctionInfo) -> Value:
-        """What documentation says of a parameter that nothing else does; that it is a tensor is taken for granted
-        anyway, and what a dict holds is taken for tensors."""
+        """Return the documented value of a parameter that is not known otherwise; it is assumed to be a tensor anyway,
+        and the values of a dict are assumed to be tensors."""
         found = self.engine.documented(name, info)
         if isinstance(found, Tensor) and found.subclass is None:
             return UNKNOWN
@@ -330,7 +331,8 @@ class Entries(Room):
         )
 
     def _taken_for(self, name: str, info: FunctionInfo, owner: Value | None) -> Value:
-        """What a parameter without annotation and default holds: a tensor, unless it is used like a dict or a list."""
+        """Return the value of a parameter without annotation and default: a tensor, unless it is used like a dict or a
+        list."""
         if _is_used_like_a_dict(name, info) or self._is_handed_as_a_dict(name, info, owner, FOLLOWED - 1):
             return Mapping((), Tensor(sure=False, given=True))
         if _is_used_like_a_list(name, info):
@@ -338,7 +340,7 @@ class Entries(Room):
         return Tensor(sure=False, given=True)
 
     def _is_handed_as_a_dict(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> bool:
-        """Whether what it is handed to uses it like a dict, and does not ask what it is."""
+        """Return whether its callees use it like a dict, and do not test its type."""
         return any(
             not _is_isinstance_check(parameter, function)
             and (
@@ -351,7 +353,7 @@ class Entries(Room):
     def _handed(
         self, name: str, info: FunctionInfo, owner: Value | None
     ) -> Iterator[tuple[str, FunctionInfo, Value | None]]:
-        """The parameters of functions, methods and parts that are given this one, with whose these are."""
+        """Return the parameters of functions, methods and parts that receive this one, with their owners."""
         for call in (node for node in info.nodes if isinstance(node, ast.Call)):
             for place in (n for n, arg in enumerate(call.args) if is_named(arg, name)):
                 for function, taken, owner_node in self._uses.called(call.func, info, owner, imported=True):
@@ -359,7 +361,7 @@ class Entries(Room):
                         yield taken[place], function, owner_node
 
     def _object_attributes(self, name: str, info: FunctionInfo) -> set[str]:
-        """What a parameter that keeps its name is asked for that neither a tensor nor a dict or a list has."""
+        """Return the attributes read of a parameter that no tensor, dict or list has, if its name is not rebound."""
         found: set[str] = set()
         for node in info.nodes:
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
@@ -370,8 +372,8 @@ class Entries(Room):
         return found
 
     def _is_flag(self, name: str, info: FunctionInfo, owner: Instance | None, depth: int) -> bool:
-        """Whether nothing but the truth of a parameter is ever asked, or whether it is this or that constant, here or in
-        the modules that it is passed on to: nobody passes a tensor for that."""
+        """Return whether a parameter is only tested for truth, or compared with constants, here or in the modules that it
+        is passed on to: nobody passes a tensor for that."""
         covered: set[ast.expr] = set()
         for node in info.nodes:
             if isinstance(node, (ast.If, ast.While, ast.IfExp)):
@@ -385,7 +387,7 @@ class Entries(Room):
         return bool(uses) and covered.issuperset(uses)
 
     def _compares_with_constant(self, test: ast.Compare, info: FunctionInfo) -> bool:
-        """Whether something is this or that constant."""
+        """Return whether a value is compared with a constant."""
         which = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
         return all(isinstance(op, which) for op in test.ops) and all(
             self._is_constant(node, info) for node in test.comparators
@@ -434,8 +436,8 @@ class Entries(Room):
         return found
 
     def _object_with(self, names: set[str], info: FunctionInfo) -> Value | None:
-        """A tensor of a class of the package's own that has these attributes, if one alone has; another object, if more
-        than one attribute tells it, or one that is a method."""
+        """Return a tensor of the package's only tensor class with these attributes; another object, if it has more than
+        one of the attributes, or one that is a method."""
         found = self.engine.imported_with(info.module, names)
         if len(found) == 1 and self.engine.mro(found[0]).is_tensor:
             return Tensor(sure=False, given=True, subclass=found[0])
@@ -447,7 +449,7 @@ class Entries(Room):
 
 
 def _truth_operands(test: ast.expr) -> list[ast.expr]:
-    """The parts of a test whose truth it asks."""
+    """Return the parts of a test that are evaluated for truth."""
     if isinstance(test, ast.BoolOp):
         return [part for value in test.values for part in _truth_operands(value)]
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -526,7 +528,7 @@ def _is_isinstance_check(name: str, info: FunctionInfo) -> bool:
 
 
 def _of_tensors(value: Value) -> Value:
-    """What a model is to predict: tensors, in whatever container."""
+    """Return the targets that a model predicts: tensors, in whatever container."""
     if isinstance(value, Unknown):
         return TAINTED
     if isinstance(value, Sequence):
@@ -544,8 +546,8 @@ def _placed(
     *,
     by_position: bool = False,
 ) -> tuple[tuple[Value, ...], dict[str, Value]]:
-    """What `parameter` gives for each parameter: by position what has no default, by name what has one, as calls are
-    written, or all that may be `by_position`."""
+    """Return the result of `parameter` for each parameter: by position those without a default, by name those with one,
+    as calls are written, or all that may be `by_position`."""
     args: list[Value] = []
     keywords: dict[str, Value] = {}
     only_position = len(takes.posonlyargs) - skip
@@ -560,7 +562,7 @@ def _placed(
 
 
 def _fits(case: Case, takes: ast.arguments, skip: int) -> bool:
-    """Whether a function can be called like that; else the inputs are meant for another one."""
+    """Return whether a function can be called like that; else the inputs are meant for another one."""
     pairs = positional(takes)[skip:]
     only_position = {arg.arg for arg in takes.posonlyargs}
     named = [arg.arg for arg, _ in pairs]

@@ -48,8 +48,8 @@ from tcready.static.index import ClassInfo, FunctionInfo, build_class
 MAX_CONTEXTS = 12
 """Situations in which one function is interpreted before its arguments are generalised."""
 SHORT_CONTEXTS = 4 * MAX_CONTEXTS
-"""Of one that does no more than return: what all of a program asks (`exists(x)`, `divisible_by(a, b)`) soon means
-nothing, and costs little."""
+"""The limit for a function that does no more than return: a helper that all of a program calls (`exists(x)`,
+`divisible_by(a, b)`) soon means nothing, and costs little."""
 MAX_DEPTH = 48
 MAX_DERIVED = 8
 """Classes that one `class` statement in a function defines, one for each tuple of bases."""
@@ -61,7 +61,7 @@ FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, SHORT_CONTEXTS))
 and all of it is still met."""
 MAX_CALLS = 60_000
 LOCAL = ".<locals>."
-"""Stands in the dotted name of what is defined inside a function."""
+"""Part of the dotted name of a definition inside a function."""
 CONSTANT_MARK = "_dynamo_marked_constant"
 """The attribute of a function that `torch.compiler.assume_constant_result` decorates."""
 INNER = "_defined"
@@ -75,27 +75,28 @@ class Functions(Room):
         super().__init__(engine)
         self._decorated: dict[FunctionInfo, Value] = {}
         self._calls: dict[ast.expr, ast.Call] = {}
-        """The calls that decorators stand for which are classes."""
+        """The calls represented by decorators that are classes."""
         self._closures = engine.closures
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
         """Situations of each function, what runs before the compiled call apart."""
         self._again: dict[tuple[FunctionInfo, bool], int] = {}
-        """Situations that would have been met again in modules that others stand for."""
+        """Situations that would have been met again in modules replaced by shared ones."""
         self._situations: dict[tuple[object, ...], int] = {}
-        """A function, what it is given and what stands around it, by number: these values are long to hash."""
+        """Situations by number (the function, its arguments, and the enclosing scope): these values are slow to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
         self._filled: dict[int, dict[str, tuple[Value, Value]]] = {}
-        """What calls have put into the tables that they were given: by the parameter, what it was and what it is."""
+        """The changes that calls made to tables among their arguments: by the parameter, the value before and after."""
         self._last = -1
         """The situation of the call that ended last."""
         self._given: dict[int, Value] = {}
-        """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
+        """The results of compiled calls, with any confidence that they run: a repeated query gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
         """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
         self._generic = engine.generic
-        """What further situations of a function are taken for, those of each object apart, and of each model with it."""
+        """The merged environment for further situations of a function, separate for each object and for each model with
+        it."""
 
     def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""
@@ -116,7 +117,7 @@ class Functions(Room):
         return value
 
     def _emit_decorator(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Tells what a decorator does to a function that is defined while tracing, if it has no source in sight."""
+        """Emit the effect of a decorator on a function that is defined while tracing, if it has no source."""
         inner = node.func if isinstance(node, ast.Call) else node
         with self.engine.quietly():
             decorator = self.engine.eval(inner, frame)
@@ -128,7 +129,7 @@ class Functions(Room):
     def _decorate(
         self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame
     ) -> Value:
-        """What `decorator`, which is written as `node`, makes of a function."""
+        """Return the function after `decorator`, the value of the expression `node`, is applied to it."""
         if isinstance(decorator, External) and decorator.name in K.PROPERTIES:
             return partial_of(K.PROPERTY, ((0, value),))
         if isinstance(decorator, (External, ExternalInstance)):
@@ -359,7 +360,7 @@ class Functions(Room):
         return dataclasses.replace(function, closure=closure)
 
     def _found_again(self, step: Step, frame: Frame) -> Value:
-        """What a call gives of which all is as it was."""
+        """Return the result of a call in an unchanged situation."""
         assert self.engine.again is not None
         met = self.engine.again.take(step)
         for number, each in enumerate(met, step.first):
@@ -379,8 +380,8 @@ class Functions(Room):
         return first.gave
 
     def count_again(self, modules: Collection[int], *, making: bool) -> None:
-        """What the methods of these modules ran counts once more, with what their `making` ran: each stands for one that
-        is not interpreted. So all models of a file are followed as far as if each were read by itself."""
+        """Count once more what the methods of these modules ran, and their `making`: each is shared with one that is not
+        interpreted. So all models of a file are followed as far as if each were read by itself."""
         for context in self.engine.contexts:
             if context.module in modules and context.function is not None and (making or context.compiled):
                 counted = context.function, not context.compiled
@@ -396,7 +397,7 @@ class Functions(Room):
         return frame.context >= 0 and self.engine.contexts[frame.context].compiled
 
     def _link(self, frame: Frame, callee: int) -> None:
-        """Notes a call, what stands around it, and what must hold for it."""
+        """Record a call, the blocks around it, and its conditions."""
         edge = frame.context, callee
         if self.engine.again is not None and edge not in self.engine.edges:
             self.engine.again.linked(*edge)
@@ -481,7 +482,7 @@ class Functions(Room):
     def _further(
         self, info: FunctionInfo, vararg: ast.arg, extra: tuple[Value, ...], rest: Value | None, named: int
     ) -> Value:
-        """What `*args` holds: the arguments that no other parameter takes."""
+        """Return the value of `*args`: the arguments that no other parameter takes."""
         declared = self.engine.annotation(vararg.annotation, info.module, sure=True)
         extra = tuple(
             declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
@@ -576,7 +577,8 @@ def _operator_made(decorator: str, node: ast.expr) -> str:
 
 
 def _wraps_for_scripting(info: FunctionInfo) -> bool:
-    """Whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls what it wraps."""
+    """Return whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls the wrapped
+    function."""
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "__script_if_tracing_wrapper"
@@ -586,7 +588,7 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
 
 
 def _marks_as_constant(info: FunctionInfo) -> bool:
-    """Whether a decorator marks what it is given as `torch.compiler.assume_constant_result` does."""
+    """Return whether a decorator marks its argument as `torch.compiler.assume_constant_result` does."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == CONSTANT_MARK and isinstance(node.ctx, ast.Store))
         or (
@@ -617,7 +619,7 @@ def _completed(value: Value, declared: Value) -> Value:
 
 
 def _joined(returned: list[Returned]) -> Value:
-    """What a function gives that has returned this or that: preferably what it gives a usual call."""
+    """Return the joined result of several returns: preferably that of a usual call."""
     if not returned:
         return UNKNOWN
     every = join(*(each.value for each in returned))
@@ -636,7 +638,7 @@ def _tables(info: FunctionInfo, env: Env) -> tuple[str, ...]:
 
 
 def _filled(env: Env, ends: list[Env]) -> dict[str, tuple[Value, Value]]:
-    """What tables are at the ends of a function, if that is not what they were."""
+    """Return the tables at the ends of a function that have changed."""
     names = ends[0] if ends else {}
     after = {name: join(*(end[name] for end in ends if name in end)) for name in names}
     return {name: (env[name], value) for name, value in after.items() if value != env[name]}

@@ -19,41 +19,40 @@ class Changes:
     attributes: list[tuple[int, str]] = field(default_factory=list)
     """The attributes among them, one after the other: the `id` of what is known of the object, and the name."""
     loose: int = 0
-    """Counts the attributes that were put of whose names the source gives a part at most; no others count these."""
+    """The number of attributes set under names that the source decides only in part; no other counter includes these."""
     elsewhere: int = 0
     """Counts those that went into no object: a class, a table, a name of the file or of a function around."""
 
 
 @dataclass
 class Object:
-    """What is known of one object: its attributes so far. `outer`: it outlives the compiled call."""
+    """The known state of one object: its attributes so far. `outer`: it outlives the compiled call."""
 
     outer: bool
     attributes: dict[str, Value] = field(default_factory=dict)
     loose: dict[str, Value] = field(default_factory=dict)
-    """Attributes of whose names the source gives a part at most: by a regular expression."""
+    """Attributes with names that the source decides only in part: by a regular expression."""
     assumed: bool = False
     """It comes from outside: what its class gives it are defaults."""
     made: bool = True
-    """Whether what its class does on making one has been looked at."""
+    """Whether the code that its class runs on construction has been read."""
     members: Value | None = None
-    """What a ModuleList, Sequential, ModuleDict or ParameterList holds."""
+    """The members of a ModuleList, Sequential, ModuleDict or ParameterList."""
 
     uncounted: bool = False
-    """The source does not tell how many members there are: it shows some of those that `members` lists in a branch or
-    a loop, or with `*`."""
+    """The number of members is unknown: the source adds some of those in `members` in a branch or a loop, or with `*`."""
     sure: set[str] = field(default_factory=set)
     """Modules that it holds whichever way its making went, by attribute."""
     stored: bool = False
-    """Whether its making has been looked at."""
+    """Whether its construction has been read."""
     closure: int = 0
-    """Of an object of a class that is defined in a function: the key of the scope around that class."""
+    """For an object of a class defined in a function: the key of the scope around that class."""
     of_process: bool = False
     """It is made as its file is imported, so that all models share it."""
     version: int = 0
     """Counts what was put."""
     changes: Changes = field(default_factory=Changes)
-    """Of all objects together."""
+    """The changes of all objects together."""
 
     def stamp(self) -> tuple[object, ...]:
         """Another value once something was put here."""
@@ -69,7 +68,7 @@ class Object:
         vars(self).update(vars(before))
 
     def is_like(self, other: Object) -> bool:
-        """Whether the same is known of both, in the same order."""
+        """Return whether the same is known of both, in the same order."""
         return (
             self.attributes == other.attributes
             and [*self.attributes] == [*other.attributes]
@@ -103,13 +102,13 @@ class Object:
             self.attributes[name] = (prefer if unusual else join)(self.attributes[name], value)
 
     def put_loose(self, pattern: str, value: Value) -> None:
-        """Stores an attribute whose name only fits a pattern."""
+        """Store an attribute with a name that only fits a pattern."""
         self.version += 1
         self.changes.loose += 1
         self.loose[pattern] = join(self.loose[pattern], value) if pattern in self.loose else value
 
     def named_like(self, pattern: str) -> list[Value]:
-        """The attributes of whose names a part is known, if a name may fit both that and `pattern`."""
+        """Return the attributes with partly known names, if a name may fit both these and `pattern`."""
         return [
             value
             for known, value in self.loose.items()
@@ -118,12 +117,12 @@ class Object:
 
 
 def _example(pattern: str) -> str:
-    """A name that fits a pattern in which nothing but `\\w*` stands for more than itself."""
+    r"""Return a name that fits a pattern in which only `\w*` is variable."""
     return re.sub(r"\\(.)", r"\1", pattern.replace(r"\w*", "0"))
 
 
 Way: TypeAlias = "set[tuple[int, str | None]]"
-"""What one way through a branch stores: (object, attribute); None for an attribute: a member of a container."""
+"""The stores in one branch: (object, attribute); None for an attribute: a member of a container."""
 
 
 class Heap:
@@ -162,7 +161,7 @@ class Heap:
         self._objects[ident] = replace(thing, changes=self.changes)
 
     def at(self, ident: int) -> Object:
-        """What is known of the object with this identity."""
+        """Return the state of the object with this identity."""
         if ident not in self._objects:
             self._objects[ident] = Object(True, changes=self.changes)
         return self._objects[ident]
@@ -191,7 +190,7 @@ class Heap:
 
     @contextmanager
     def way(self) -> Iterator[Way]:
-        """What is stored inside is told to the caller, who says with `join` what of it is certain."""
+        """Collect the stores in this context for the caller, who passes the certain ones to `join`."""
         self._ways.append(set())
         try:
             yield self._ways[-1]
@@ -200,7 +199,7 @@ class Heap:
 
     @contextmanager
     def making(self) -> Iterator[Way]:
-        """An object is made inside; what is certain there is told to the caller, who says `made` of it."""
+        """Collect the certain stores while an object is made, for the caller, who passes them to `made`."""
         outside, self._ways = self._ways, []
         try:
             with self.way() as stored:

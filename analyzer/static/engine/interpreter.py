@@ -59,8 +59,8 @@ class _Quiet:
 
 
 class Interpreter:
-    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` hold what it found. What its attributes
-    say stands in `contract.Engine`."""
+    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` are its results. The attributes are
+    documented in `contract.Engine`."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class Interpreter:
         edited: bool = False,
         before: Recorded | None = None,
     ) -> None:
-        """The model is cast to `dtype` and runs under `autocast`, if these are given. `torch` is the version that runs
-        the code; None for the newest that is known. Of a program whose files are
-        `edited` it is noted what is found, for the reading after the next edit; `before` is what the last one left."""
+        """Cast the model to `dtype` and run it under `autocast`, if these are given. `torch` is the version that runs the
+        code; None for the newest known one. For a program whose files are `edited`, record the results for the reading
+        after the next edit; `before` are those of the last one."""
         self.operations = Operations(
             program.library.tables(torch), program.library.tables, versions.with_tables()
         )

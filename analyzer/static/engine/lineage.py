@@ -1,4 +1,4 @@
-"""Classes and what stands above them: the method resolution order."""
+"""Classes and their bases: the method resolution order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATCHED = ("forward", "__call__", "__init__")
 WITHOUT_FORWARD = (CONTAINERS - {"torch.nn.Sequential"}) | {"torch.nn.Module"}
 """Classes of torch.nn that cannot be called as they are."""
 TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
-"""What a class derives from whose objects are tensors."""
+"""The bases of classes of tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Mro:
         )
 
     def sets(self, name: str) -> bool:
-        """Whether a method gives its own object the attribute, as in `self.forward = self.first_phase`."""
+        """Return whether a method sets the attribute on its own object, as in `self.forward = self.first_phase`."""
         methods = (each for cls in self.classes for found in cls.functions.values() for each in found)
         return any(
             isinstance(node, ast.Attribute)
@@ -67,7 +67,8 @@ class Mro:
         )
 
     def assigns(self, name: str) -> bool:
-        """Whether the nearest class that binds `name` assigns it, as in `forward = Other.forward`; None is nothing."""
+        """Return whether the nearest class that binds `name` assigns it, as in `forward = Other.forward`; None is
+        nothing."""
         cls = next((cls for cls in self.classes if name in cls.functions or name in cls.assigned), None)
         value = None if cls is None or name in cls.functions else cls.assigned[name]
         return value is not None and not (isinstance(value, ast.Constant) and value.value is None)
@@ -118,7 +119,7 @@ class Mro:
 def behind_module(
     order: list[ClassInfo], bases: dict[ClassInfo, list[ClassInfo | str]]
 ) -> frozenset[ClassInfo]:
-    """The classes of an order that stand behind nn.Module: no modules themselves, and named after one as a base."""
+    """Return the classes of an order after nn.Module: no modules themselves, and named after one as a base."""
     modules: set[ClassInfo] = set()
     for cls in reversed(order):
         if any(is_module_class(b) if isinstance(b, str) else b in modules for b in bases.get(cls, [])):

@@ -30,7 +30,7 @@ from tcready.static.engine.values import (
 OF_ITSELF = frozenset(
     {"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
 )
-"""Classes of Python's whose pattern takes one pattern without a name, for the object itself."""
+"""Python's classes whose pattern takes one positional pattern, for the object itself."""
 SINGLE = frozenset({"bool", "int", "float", "complex", "str", "bytes", "dtype", "device", "layout"})
 """Kinds of values that fit no pattern of a sequence or of a mapping: text is no sequence there."""
 FITS, DIFFERS = Const(True), Const(False)
@@ -40,7 +40,7 @@ class Matching(Room):
     """Patterns of `match`: whether a subject fits one, and what the names in it are then."""
 
     def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
-        """Whether a subject fits a pattern, as a value whose truth is asked."""
+        """Return whether a subject fits a pattern, as a value to be tested for truth."""
         if isinstance(pattern, ast.MatchAs):
             return FITS if pattern.pattern is None else self.fits(pattern.pattern, subject, frame)
         if isinstance(pattern, ast.MatchOr):
@@ -70,7 +70,7 @@ class Matching(Room):
         return _combined(all, [answer, *(self.fits(part, value, frame) for part, value in parts)])
 
     def _is_row(self, pattern: ast.MatchSequence, subject: Value) -> Value:
-        """Whether a value is a sequence with as many members as the pattern has parts."""
+        """Return whether a value is a sequence with as many members as the pattern has parts."""
         row = self.engine.row(subject) or subject
         if not isinstance(row, Sequence) or row.kind not in ("list", "tuple"):
             return _is_other(row, Mapping, Sequence)
@@ -85,7 +85,7 @@ class Matching(Room):
         return prefer(answer, Plain("bool")) if row.outer else answer
 
     def _has_keys(self, pattern: ast.MatchMapping, subject: Value, frame: Frame) -> Value:
-        """Whether a value is a mapping with the keys of the pattern."""
+        """Return whether a value is a mapping with the keys of the pattern."""
         if not isinstance(subject, Mapping):
             return _is_other(subject, Sequence)
         keys = (self.engine.eval(key, frame) for key in pattern.keys)
@@ -115,7 +115,7 @@ class Matching(Room):
         return []
 
     def _places(self, pattern: ast.MatchSequence, row: Value) -> list[tuple[ast.pattern, Value]]:
-        """The parts of a pattern of a sequence, each with the member, or the members, that it stands for."""
+        """Return the parts of a sequence pattern, each with the member, or the members, that it matches."""
         parts = pattern.patterns
         if not isinstance(row, Sequence):
             return [(part, UNKNOWN) for part in parts]
@@ -143,7 +143,7 @@ class Matching(Room):
         return join(*found) if found else UNKNOWN
 
     def _bound(self, pattern: ast.pattern, name: str, subject: Value, frame: Frame) -> list[Value]:
-        """What a name is bound to by a pattern; several for those of which one is tried after the other."""
+        """Return the value that a pattern binds to a name; several if alternatives are tried one after the other."""
         if isinstance(pattern, (ast.MatchAs, ast.MatchStar)) and pattern.name == name:
             return [subject]
         return [

@@ -1,4 +1,4 @@
-"""What is asked of a member of an enum as of the number or the text that it is besides.
+"""Enum members used as the numbers or strings that they also are.
 
 Python takes it for that. Dynamo has an object there, and what comes of that differs between versions of torch, so that
 the tables tell it (`members`, derived by `benchmarks/deriving/members.py`).
@@ -38,7 +38,8 @@ class Members(Room):
     def member_compared(
         self, op: ast.cmpop, node: ast.Compare, sides: tuple[Value, Value], frame: Frame, of: ast.expr | None
     ) -> Value | None:
-        """What a comparison with a member gives, if that is no tensor; `of` is read of the answer, and no bool has it."""
+        """Return the result of a comparison with a member, if it is no tensor; `of` is read from the result, and no bool
+        has it."""
         left, right = sides
         inside = isinstance(op, (ast.In, ast.NotIn))
         if inside and _is_text(right):
@@ -123,7 +124,7 @@ def _is_text(value: Value) -> bool:
 
 
 def _is_with_member(op: ast.cmpop, left: Value, right: Value) -> bool:
-    """Whether a tensor is compared with a member of an enum that is a number, or looked for among such members."""
+    """Return whether a tensor is compared with an enum member that is a number, or looked up among such members."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         return False
     if isinstance(op, (ast.In, ast.NotIn)):

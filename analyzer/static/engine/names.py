@@ -39,7 +39,7 @@ from tcready.static.locate import is_opaque
 
 BUILTINS = frozenset(vars(builtins))
 IMPORT_DEPTH = 8
-"""Where the count of call levels starts for what runs at import, so that few are followed there."""
+"""The call level at which code run at import starts, so that few calls are followed there."""
 
 
 class Names(Room):
@@ -50,7 +50,7 @@ class Names(Room):
         self._module_frames: dict[ModuleInfo, Frame] = {}
         self._globals: dict[tuple[ModuleInfo, str], Value] = {}
         self._busy: set[tuple[ModuleInfo, str]] = set()
-        """Names whose value is being worked out."""
+        """Names that are being evaluated."""
         self._starred: dict[tuple[ModuleInfo, str], ModuleInfo | None] = {}
         self._installed: dict[ModuleInfo, bool] = {}
 
@@ -119,7 +119,7 @@ class Names(Room):
         return self._globals[key]
 
     def _bound_to(self, module: ModuleInfo, found: list[Binding]) -> Value:
-        """What a name is that is bound to one of these."""
+        """Return the value of a name with one of these bindings."""
         values = [v for v in (self._binding(module, b) for b in found) if v is not None]
         sure = [v for v in values if not isinstance(v, Unknown)]
         callables = [v for v in sure if v != NONE]
@@ -129,8 +129,8 @@ class Names(Room):
         return value
 
     def _running(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
-        """Of what a module may bind a name to, what stands where its import comes by: not on the other side of a test
-        that is decided, nor behind the import of a package that is not there. All if nothing is left."""
+        """Return the possible bindings of a module's name that its import reaches: not those in the other branch of a
+        decided test, nor after the import of a missing package. All if none is left."""
         guards = module.guards.get(name, [])
         if len(found) < 2 or not any(guards):
             return found
@@ -204,8 +204,8 @@ class Names(Room):
         return self._starred[key]
 
     def _outside_stars(self, module: ModuleInfo, name: str) -> External | None:
-        """What `from torch.nn import *` binds, however many stars away: a name that torch's tables have. A name that no
-        star in sight binds comes of the one star over a compiled module, if there is one."""
+        """Return the value that `from torch.nn import *` binds, through any number of stars: a name in torch's tables. A
+        name that no known star binds comes from the only star over a compiled module, if there is one."""
         program = self.engine.program
         seen = {module}
         pending = list(reversed(module.stars))
@@ -246,7 +246,7 @@ class Names(Room):
             return
         if (
             self.engine.again is not None and not self._busy
-        ):  # else it is told again when that name is asked for
+        ):  # else it is emitted again when that name is read
             self.engine.again.outside += 1
         self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = reach.missing(root)
 
@@ -278,7 +278,7 @@ class Names(Room):
         return self._module_getattr(module, name) if value is None else value
 
     def _module_getattr(self, module: ModuleInfo, name: str) -> Value | None:
-        """What `__getattr__` of a module gives for a name that it does not bind."""
+        """Return the result of a module's `__getattr__` for a name that it does not bind."""
         key = (module, name)
         if "__getattr__" not in module.bindings or key in self._busy or name.startswith("__"):
             return None
@@ -298,7 +298,7 @@ class Names(Room):
         return self._globals[key]
 
     def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
-        """How sure code runs that the defaults pass by; None if it is not followed.
+        """Return the confidence that code runs which the defaults skip; None to ignore it.
 
         A project's own options are there to be used, so what they switch on is read, and shown to whom asks for it. Of
         an installed package's nobody uses most, and what they switch on says nothing of the model at hand. What runs if

@@ -49,13 +49,13 @@ from tcready.static.index import IMPORTS, ClassInfo, FunctionInfo, Import, Modul
 from tcready.static.source import nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
-"""Attributes that tell no module from another."""
+"""Attributes that do not distinguish modules."""
 MAX_IMPORTS = 100
 """Names of a file that are looked at for such a class."""
 TELLING = 2
-"""So many attributes that are read of an argument tell its class, if it is no module."""
+"""The number of attributes read from an argument that identify its class, if it is no module."""
 MAX_FITTING = 3
-"""Of the classes that fit what is read of an argument, more say nothing."""
+"""The number of classes fitting an argument's attributes beyond which they decide nothing."""
 
 
 class Objects(Room):
@@ -68,11 +68,11 @@ class Objects(Room):
         self._near: dict[Path, list[ClassInfo]] = {}
         self._deriving: dict[ClassInfo, list[ClassInfo]] = {}
         self._builders: dict[ClassInfo, Env] = {}
-        """What those who make an object of a class give its constructor."""
+        """The arguments that builders of a class pass to its constructor."""
         self._given: list[tuple[ClassInfo, list[Env]]] = []
         """The classes of which is asked what their constructors are given, and what the first call gave."""
         self._given_before: dict[ClassInfo, Env] = {}
-        """What constructors of other classes were given on the way: a function that was run once is not run again."""
+        """The arguments that other constructors received meanwhile: a function that ran once does not run again."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
         self._alike = Alike(engine)
 
@@ -123,7 +123,7 @@ class Objects(Room):
     ) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
         frame = self.engine.module_frame(info.module)
-        # `config: Config` in the class body tells what the argument of that name is, which becomes the attribute
+        # `config: Config` in the class body types the argument of that name, which becomes the attribute
         annotated: dict[str, ast.expr] = {}
         for above in reversed(self.engine.mro(cls).classes):
             if above.module is info.module:
@@ -222,8 +222,8 @@ class Objects(Room):
         return self._builders[cls]
 
     def _run_builder(self, builder: Function, cls: ClassInfo) -> None:
-        """Runs what makes an object of a class, with arguments nobody knows; a constructor for an object of its class,
-        and not if that cannot tell more than is known of its own arguments."""
+        """Run a builder of a class with unknown arguments; a constructor for an object of its class, unless it cannot
+        know more than its own arguments."""
         owner = builder.info.owner
         frame = self.engine.module_frame(builder.info.module)
         if owner is not None and builder.bound is None:
@@ -235,7 +235,7 @@ class Objects(Room):
             self.engine.invoke(builder, (), {}, frame, "high")
 
     def _may_specify(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
-        """Whether a constructor may give that of a class a module, a class or a function."""
+        """Return whether a constructor may pass that of a class a module, a class or a function."""
         handed = handed_on(cls, constructor)
         if not handed:
             return handed is None
@@ -252,7 +252,7 @@ class Objects(Room):
                 yield from builders(cls, beside)
 
     def _is_specific(self, value: Value) -> bool:
-        """Whether a value is, in any case, a module, a class or a function, or a list of such."""
+        """Return whether a value is, in any case, a module, a class or a function, or a list of such."""
         if isinstance(value, Sequence):
             return value.items != () and all(map(self._is_specific, members_of(value)))
         return all(
@@ -261,7 +261,7 @@ class Objects(Room):
         )
 
     def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
-        """What a constructor is given while somebody asks."""
+        """Record the arguments of a constructor if they are being collected."""
         if not self._given:
             return
         wanted, found = self._given[-1]
@@ -302,7 +302,7 @@ class Objects(Room):
         return self._deriving[cls]
 
     def _first(self, classes: Iterable[ClassInfo]) -> list[ClassInfo]:
-        """Of a class and one that derives from it the first."""
+        """Return the classes without those that derive from another one of them."""
         found = [*classes]
         return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
 
@@ -366,8 +366,8 @@ class Objects(Room):
         return own, any(narrowing_key(each) in {name, *names} for each in callees)
 
     def _copies(self, cls: ClassInfo, names: set[str], argument: str) -> bool:
-        """Whether the constructor of a class takes all of these from an argument of that name (`self.width =
-        config.width`): what goes by the same name elsewhere is the like of that, and no object of the class."""
+        """Return whether the constructor of a class copies all of these from an argument of that name (`self.width =
+        config.width`): an object of the same name elsewhere is like that argument, not like the class."""
         copied: set[str] = set()
         every = (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes)
         for node in (node for node in every if isinstance(node, ast.Assign)):
@@ -485,7 +485,7 @@ class Objects(Room):
         return made
 
     def _emit_no_member(self, mro: Mro, known: tuple[Value, ...], site: CallSite) -> None:
-        """Tells a call of an enum that raises where a `try` may handle it."""
+        """Emit a call of an enum that raises if a `try` may handle it."""
         value = likely(site.args[0])
         complete = bool(known) and all(isinstance(member, Const) for member in known)
         missing = isinstance(value, Const) and all(
@@ -495,8 +495,8 @@ class Objects(Room):
             self.engine.emit(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
 
     def _constants_of(self, cls: Class, site: CallSite) -> tuple[object, ...]:
-        """The constants that an object is made with, by which it is told from others that a loop makes at the same place;
-        of many such objects, nothing tells them apart."""
+        """Return the constants that an object is made with, which distinguish it from others that a loop makes at the
+        same place; nothing distinguishes them if there are many."""
         given = [(str(place), value) for place, value in enumerate(site.args)] + [*site.keywords.items()]
         constants = tuple((name, value) for name, value in sorted(given) if isinstance(value, Const))
         known = self._told_apart.setdefault((cls.info, site.node, site.frame.context), set())
@@ -506,8 +506,8 @@ class Objects(Room):
         return ()
 
     def _run_initialisers(self, made: Instance, mro: Mro, site: CallSite) -> None:
-        """Runs what stands for `__init__`, or that itself if what decorates it passes things on in a way that is not
-        understood: nothing is set then."""
+        """Run the functions that act as `__init__`, or `__init__` itself if its decorator passes arguments on in a way
+        that is not understood: nothing is set then."""
         own = mro.functions("__init__")[0]
         found = self.engine.initialisers(mro)
         for option in found:
@@ -534,9 +534,9 @@ class Objects(Room):
         return None
 
     def made_of_text(self, site: CallSite) -> Value | None:
-        """What a function makes of a text that a class is registered under beside the place of the call, if the
-        function's own code does not tell: the class; of a dict that holds such a text, an object of the class, made with
-        what else the dict holds."""
+        """Return the result of a function for a text that a class is registered under near the call, if the function's
+        own code does not decide it: the class; for a dict with such a text, an object of the class, made with the other
+        items."""
         for value in map(likely, (*site.args, *site.keywords.values())):
             if isinstance(value, Const):
                 cls = self._known_by(value, site)
@@ -590,7 +590,7 @@ class Objects(Room):
 
 
 def _says_little(declared: Value) -> bool:
-    """Whether a type leaves open what an argument, or each in a list of them, is."""
+    """Return whether a type leaves open what an argument, or each in a list of them, is."""
     declared = without_none(declared)
     if isinstance(declared, Sequence) and declared.items is None:
         declared = declared.element
@@ -598,7 +598,7 @@ def _says_little(declared: Value) -> bool:
 
 
 def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:
-    """Whether keywords give all parameters of a method that have no default."""
+    """Return whether keywords cover all parameters of a method without a default."""
     spec = info.node.args
     needed = [arg.arg for arg, default in positional(spec)[1:] if default is None]
     needed += [

@@ -51,7 +51,7 @@ from tcready.static.engine.written import worked_out
 
 ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
-"""Where `%` puts a value as it is."""
+"""The positions at which `%` inserts a value unchanged."""
 
 
 TYPES = frozenset(
@@ -102,7 +102,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
 
 
 def _is_written(value: Value) -> bool:
-    """A constant, or a row whose length is known."""
+    """Return whether it is a constant, or a row of known length."""
     return isinstance(value, Const) or (isinstance(value, Sequence) and value.items is not None)
 
 
@@ -275,7 +275,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
 
 
 def _one_member(left: Const, right: Const) -> bool:
-    """Whether two constants are the same member of an enum."""
+    """Return whether two constants are the same member of an enum."""
     return (
         left.enum is not None
         and right.enum is not None
@@ -321,7 +321,7 @@ def same(left: Value, right: Value) -> bool | None:
 
 
 def _is_type(value: Value) -> bool:
-    """A class that no other name stands for."""
+    """Return whether it is a class that no other name refers to."""
     return isinstance(value, Class) or (
         isinstance(value, External) and (value.name in TYPES or value.name == "torch.Tensor")
     )

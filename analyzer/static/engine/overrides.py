@@ -24,7 +24,7 @@ OVERRIDE = "__torch_function__"
 
 
 class Overrides(Room):
-    """Operations of torch on tensors whose class says what they do."""
+    """Operations of torch on tensors of classes that override them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -58,8 +58,8 @@ class Overrides(Room):
     def by_object(
         self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """What the `__torch_function__` of an object that is no tensor gives for an operation that is given it;
-        None if none is. Where it may be a tensor as well, that is one more alternative."""
+        """Return the result of `__torch_function__` of an object that is no tensor for an operation on it; None if there
+        is none. If it may be a tensor as well, that is one more alternative."""
         if not self.engine.operations.tables.forms_of(K.public_name(operation)):
             return None
         given = (*args, *keywords.values())
@@ -77,7 +77,7 @@ class Overrides(Room):
         return None
 
     def is_overriding(self) -> bool:
-        """Whether an override is being run: what torch gives in it is a plain tensor."""
+        """Return whether an override is running: torch returns plain tensors in it."""
         return self._inside
 
 

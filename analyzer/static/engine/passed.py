@@ -1,4 +1,5 @@
-"""What the calls that a file makes pass for a parameter: `ResNet(Block, 3)` beside `class ResNet` says what a block is.
+"""Call-site inference: arguments that the calls in a file pass for a parameter. `ResNet(Block, 3)` beside `class ResNet`
+says what a block is.
 
 Only classes and functions count: what a constructor is given besides is configuration, which anybody may choose.
 """
@@ -104,7 +105,7 @@ def _changed(function: FunctionInfo) -> set[str]:
 
 
 def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:
-    """Whether a method of the file other than a constructor calls a name: a constructor may run it."""
+    """Return whether a method of the file other than a constructor calls a name: a constructor may run it."""
     lines = module.called.get(name, ())
     methods = (
         info
@@ -125,7 +126,7 @@ def _is_specific(value: Value) -> bool:
 
 
 def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | None, ast.Call]]:
-    """The calls of a name in a file, each with the top-level function that it stands in."""
+    """Return the calls of a name in a file, each with its top-level function."""
     around: dict[int, FunctionInfo] = {}
     for found in module.bound(FUNCTIONS).values():
         for binding in found:

@@ -49,7 +49,7 @@ LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
 )
 """The values of `torch.finfo` for each of FLOATS, in their order, and the bytes of a value."""
 WHOLE = frozenset({"bits", "itemsize"})
-"""Which of LIMITS are whole numbers."""
+"""The LIMITS that are whole numbers."""
 ORDERED: MappingProxyType[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
     {
         ast.Eq: operator.eq,
@@ -65,7 +65,7 @@ POSITIVE = (ast.Eq, ast.Is, ast.In)
 
 
 def float_type(name: str | None) -> FloatType | None:
-    """The floating type that a name stands for, as torch spells it; None for any other type."""
+    """Return the floating type of a name, as torch spells it; None for any other type."""
     return None if name is None else SPELLINGS.get(name.removeprefix("torch."))
 
 
@@ -147,7 +147,7 @@ def compare(
 _TURNED: MappingProxyType[type[ast.cmpop], type[ast.cmpop]] = MappingProxyType(
     {ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 )
-"""What a comparison is if its sides change places."""
+"""The comparisons with swapped sides."""
 
 
 def _compared_limit(op: ast.cmpop, limits: Plain, bound: Value) -> Value | None:
@@ -171,7 +171,7 @@ def _usually(usual: bool, true_in: tuple[FloatType, ...]) -> Value:
 
 
 def _types_of(value: Value) -> frozenset[FloatType]:
-    """The floating types that a data type, or each of several, stands for; nothing if one of them is another type."""
+    """Return the floating types of a data type, or of several; nothing if one of them is another type."""
     members = value.items or () if isinstance(value, Sequence) else (value,)
     found = [float_type(each.name) if isinstance(each, External) else None for each in members]
     types = frozenset(name for name in found if name is not None)

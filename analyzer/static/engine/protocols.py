@@ -73,9 +73,9 @@ COMPARISONS: MappingProxyType[type[ast.cmpop], tuple[str, str]] = MappingProxyTy
 """The method of the left operand, and the one of the right that is asked if that has none."""
 UNARY = MappingProxyType({ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"})
 CONSTANTS = frozenset({"str", "bytes", "int", "float", "tuple"})
-"""Types whose subclasses give objects that Dynamo takes for constants, or may."""
+"""Types with subclasses whose objects are constants to Dynamo, or may be."""
 NUMBERS = CONSTANTS - {"tuple"}
-"""Types whose subclasses give objects that stand in a graph as the numbers or texts that they are."""
+"""Types with subclasses whose objects are in a graph as plain numbers or strings."""
 NOT_IMPLEMENTED = External("NotImplemented")
 
 
@@ -111,7 +111,7 @@ class Protocols(Room):
         return join(*found) if found else None
 
     def _implemented(self, owner: Value, name: str, other: Value, frame: Frame) -> tuple[Value | None, bool]:
-        """What a binary method gives, and whether that is all it may: False if `NotImplemented` may come of it."""
+        """Return the result of a binary method, and whether it is complete: False if it may be `NotImplemented`."""
         made = self.special(owner, name, (other,), frame)
         if made is None or made == NOT_IMPLEMENTED:
             return None, False
@@ -143,7 +143,8 @@ class Protocols(Room):
         return lift(apply, left, right)
 
     def _emit_overloaded(self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
-        """Of a tensor and an object, Dynamo puts the operator of tensors into its graph; it knows no other `@`."""
+        """Emit an operator of a tensor and an object: Dynamo puts that of tensors into its graph; it knows no other
+        `@`."""
         stem = ARITHMETIC.get(op, "")
         for owner, name, other in ((left, f"__{stem}__", right), (right, f"__r{stem}__", left)):
             usual, tensor = options(likely(owner)), tensor_of(likely(other))
@@ -156,7 +157,7 @@ class Protocols(Room):
                 return
 
     def _overloads(self, value: Instance, name: str) -> bool:
-        """Whether an object has a method of its own for an operator, and is none that Dynamo computes with."""
+        """Return whether an object has its own method for an operator, and is none that Dynamo computes with."""
         mro = self.engine.mro(value.cls)
         if not any(name in c.functions or name in c.assigned for c in mro.classes):
             return False
@@ -178,7 +179,7 @@ class Protocols(Room):
         return UNKNOWN if objects and not tensor_of(join(left, right)) else binary(op, left, right)
 
     def _first_of(self, candidates: list[tuple[Value, str, Value]], frame: Frame) -> Value | None:
-        """What the first of several methods gives that implements an operator; None if none does."""
+        """Return the result of the first of several methods that implements an operator; None if none does."""
         found: list[Value] = []
         for owner, name, other in candidates:
             made, whole = self._implemented(owner, name, other, frame)
@@ -354,7 +355,7 @@ class Protocols(Room):
         return made if made is not None else self.engine.item(row or base, index, node)
 
     def _comes_from_outside(self, value: Value) -> bool:
-        """Whether an object is known by its class alone."""
+        """Return whether an object is known by its class alone."""
         return isinstance(value, Instance) and self.engine.heap[value].assumed
 
     def entered(self, manager: Value, frame: Frame) -> Value | None:

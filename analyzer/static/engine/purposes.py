@@ -1,4 +1,4 @@
-"""Purposes: what an argument that may be left out is there for, told by what runs only with it or without it.
+"""The roles of optional arguments, according to the code that runs only with or without them.
 
 Where a loss is computed only if it is given, it is a target: a model is called without it to predict. Where a value is
 made only if it is not given, it overrides that value: mostly it is left out.
@@ -21,15 +21,15 @@ from tcready.static.source import nodes_in
 Purpose: TypeAlias = Literal["target", "override"]
 
 MAX_DEPTH = 4
-"""How many calls deep a function is read."""
+"""The depth of calls to which a function is read."""
 READ = "_purposes"
-"""The attribute of a function that holds what its source tells here."""
+"""The attribute of a function that stores the result."""
 WORDS = ("loss", "criterion")
-"""In names of what computes a loss; torch's own losses without such a name are told by the tables."""
+"""Parts of the names of functions that compute a loss; the tables list torch's own losses without them."""
 
 
 class Purposes:
-    """What the arguments of functions are there for."""
+    """The roles of the arguments of functions."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -63,7 +63,7 @@ class _Gate:
 
 @dataclass(frozen=True)
 class _Read:
-    """What the source of a function alone tells."""
+    """The roles according to a function's own source."""
 
     body: tuple[ast.AST, ...]
     optional: frozenset[str]
@@ -78,7 +78,7 @@ class _Read:
 
     @classmethod
     def of(cls, info: FunctionInfo) -> _Read:
-        """What is read of a function once, for as long as it has this tree."""
+        """Return the roles in a function, read once for each tree."""
         known = vars(info).get(READ)
         if isinstance(known, cls):
             return known
@@ -129,7 +129,7 @@ class _Body:
         return optional & found
 
     def computes_loss(self) -> bool:
-        """Whether a loss is computed anywhere in it."""
+        """Return whether a loss is computed anywhere in it."""
         return self._depth > 0 and self._have_loss(_Read.of(self._info).calls_in_body)
 
     def _have_loss(self, calls: Iterable[ast.Call]) -> bool:
@@ -146,7 +146,7 @@ class _Body:
         return body is not None and body.computes_loss()
 
     def _handed_on(self, call: ast.Call, names: frozenset[str], purpose: Purpose) -> Iterator[str]:
-        """Of these parameters, those that a call hands on as they are to what takes them for that purpose."""
+        """Return those of these parameters that a call passes unchanged to a parameter of that role."""
         given: list[tuple[int | str | None, ast.expr]] = [*enumerate(call.args)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords]
         own = [(place, n.id) for place, n in given if isinstance(n, ast.Name) and n.id in names]
@@ -157,8 +157,7 @@ class _Body:
                 yield from (name for place, name in own if places.get(place, place) in found)
 
     def _meant(self, called: ast.expr) -> Iterator[Value]:
-        """What is called, if that is written as a name or as an attribute of one; a method as it is written, whatever
-        decorates it."""
+        """Return the callee if it is a name or an attribute of one; a method by its definition, whatever decorates it."""
         root = called
         while isinstance(root, ast.Attribute):
             root = root.value

@@ -241,8 +241,8 @@ class Records(Room):
         return Sequence("iterator", tuple(apart), UNKNOWN)
 
     def enum_member(self, enum: Class, name: str, value: Value) -> Value:
-        """The member of an enum with that value: of a constant, or a class, the value itself stands for it; what the
-        class makes of others, or in its own constructor, is not known."""
+        """Return the enum member with that value: a constant, or a class, represents its member; other values, or those
+        of the enum's own constructor, are unknown."""
         if any(self.engine.mro(enum.info).functions(made) for made in ("__init__", "__new__")):
             return UNKNOWN
         if not isinstance(value, Const):
@@ -274,7 +274,7 @@ class Records(Room):
 
 
 def _pairs(fields: Value | None, node: ast.Call) -> list[tuple[str, ast.expr]] | None:
-    """The names of the fields and their annotations; None if the source does not tell."""
+    """Return the names of the fields and their annotations; None if the source does not decide them."""
     anything = ast.copy_location(ast.Name("object", ast.Load()), node)
     if isinstance(fields, Const) and isinstance(fields.value, str):
         return [(name, anything) for name in fields.value.replace(",", " ").split()]

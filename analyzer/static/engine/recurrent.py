@@ -70,7 +70,7 @@ class Recurrent(Room):
             self.touch(value, node, frame)
 
     def _found_by_python(self, owners: Collection[Value], value: Value, node: ast.expr, frame: Frame) -> bool:
-        """Whether a `__getattr__` of the source finds the recurrent module, which is wrapped in there: the parts of a
+        """Return whether a `__getattr__` with source finds the recurrent module, which is wrapped in it: the parts of a
         module are no attributes of its own."""
         owner = next(iter(owners))
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Instance) or len(owners) > 1:
@@ -115,7 +115,7 @@ class Recurrent(Room):
         return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
 
     def _parts(self, module: Value) -> list[Value]:
-        """What a module holds, in order."""
+        """Return the members of a module, in order."""
         members = self.engine.container_members(module)
         if isinstance(members, Sequence):
             return list(members_of(members))

@@ -1,4 +1,4 @@
-"""Names while a function is interpreted: its variables, what it returned, what stands around the place."""
+"""Scopes while a function is interpreted: its variables, its results, and the blocks around the current place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Situation: TypeAlias = Literal[
     "parted",
     "without_gradients",
 ]
-"""What a frame says of the place that is being interpreted."""
+"""The state of a frame at the place that is being interpreted."""
 
 
 class _Restoring:
@@ -55,7 +55,7 @@ class _Restoring:
 
 
 class _Learning(_Restoring):
-    """What is learnt and bound inside ends with an expression, but for the names that its `:=` bind."""
+    """Restores the frame after an expression, except names that its `:=` bind."""
 
     __slots__ = ("_env", "_node")
 
@@ -72,7 +72,7 @@ class _Learning(_Restoring):
 
 
 class Returned(NamedTuple):
-    """What a `return` gave, and whether a usual call comes by it."""
+    """The value of a `return`, and whether a usual call reaches it."""
 
     value: Value
     usual: bool
@@ -94,7 +94,7 @@ class Frame:
     filled: tuple[str, ...] = ()
     """Parameters that are tables of who calls: what is put into them is there for him."""
     ends: list[Env] = field(default_factory=list)
-    """What these are at each way out of the function."""
+    """Their values at each end of the function."""
     yielded: list[Value] = field(default_factory=list)
     left: list[Env] = field(default_factory=list)
     """Environments at each `return` of a function that has made others, which may be what these remember."""
@@ -102,15 +102,15 @@ class Frame:
     """Environments at `break` and `continue` of the innermost loop."""
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
-    """Below a branch that a Python value decides which the source does not tell."""
+    """Below a branch taken by a Python value that the source does not decide."""
     parted: bool = False
     """Below one of several ways that are all followed: what is assigned here may not have been."""
     caught: bool = False
     """Inside a `try` of this function behind which it goes on if something is raised."""
     decided_by: About | None = None
-    """What decides the test that is being asked; None as long as it asked nothing that the source does not decide."""
+    """The origin of the current test's result; None as long as the source decides it."""
     conditions: tuple[Condition, ...] = ()
-    """What must hold here, as far as the source does not decide it."""
+    """The conditions for this place that the source does not decide."""
     gradients: bool = False
     """Below a `with` of this function that turns gradients on."""
     without_gradients: bool = False
@@ -118,21 +118,21 @@ class Frame:
     guarding: bool = False
     """The test that is being asked belongs to an `if` that does nothing but raise."""
     asker: Asker | None = None
-    """What asks the test that is being asked."""
+    """The statement with the current test."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0
     line: int = 0
-    """Of the statement that is being interpreted."""
+    """The line of the current statement."""
     where: Where | None = None
-    """The place that was told last."""
+    """The last place returned."""
 
     @property
     def symbol(self) -> str:
         return self.function.symbol if self.function else "<module>"
 
     def inside(self, *words: Enclosing) -> _Restoring:
-        """While it is entered, what is evaluated stands in such statements too."""
+        """Evaluate in this context as inside such statements too."""
         return _Restoring(self, {"enclosing": (*self.enclosing, *words), "confidence": self.confidence})
 
     def no_surer_than(self, confidence: Confidence) -> _Restoring:

@@ -18,9 +18,9 @@ from tcready.static.engine.values import Function, Tensor, Value, is_sparse
 from tcready.static.index import FunctionInfo
 
 TYPE = re.compile(r"`*(?:torch\.sparse\b|sparse (?:\w+ )?tensor\b)", re.IGNORECASE)
-"""How the words begin that call it sparse."""
+"""The start of a description that calls it sparse."""
 OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
-"""What may be dense as well."""
+"""Words that mean it may be dense as well."""
 
 
 class Sparse(Room):

@@ -43,7 +43,7 @@ from tcready.static.index import imports_of
 from tcready.static.torch_tables import Context
 
 MAX_ROUNDS = 8
-"""Of a loop, beside one for each name that it assigns: an end for what widening does not bring to one."""
+"""The rounds of a loop, beside one for each name that it assigns: a limit if widening does not end it."""
 WIDEN_AFTER = 3
 OF_ENTRY = 1
 """The depth of calls of the function that is compiled."""
@@ -59,9 +59,9 @@ class Statements(Room):
         self._last: dict[ast.AST, frozenset[ast.If]] = {}
         """The tests of a function that come last before it raises."""
         self._chains: dict[ast.Match, list[ast.stmt]] = {}
-        """What match statements stand for."""
+        """The statements equivalent to match statements."""
         self._demanded: dict[int, frozenset[str]] = {}
-        """What a constructor asks of an object from outside: attributes that are not None."""
+        """The attributes that a constructor requires of an outside object: they are not None."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
         """Interprets statements in order; False if control does not fall out of their end."""
@@ -96,7 +96,7 @@ class Statements(Room):
         return False
 
     def _unreproducible_member(self, value: Value, depth: int = 2) -> Literal["method", "default"] | None:
-        """What an object of a class of the source holds, or one in a container, that no code can make again."""
+        """Return the kind of member of an object with source, or of one in a container, that no code can recreate."""
         chosen = likely(value)
         if isinstance(chosen, (Sequence, Mapping)):
             members = members_of(chosen) if isinstance(chosen, Sequence) else (v for _, v in chosen.entries)
@@ -118,7 +118,7 @@ class Statements(Room):
         return None
 
     def _is_default(self, function: Function, owner: Instance) -> bool:
-        """Whether a function is a lambda that stands as a default of the class's `__init__`."""
+        """Return whether a function is a lambda that is a default of the class's `__init__`."""
         inits = [info.node.args for info in self.engine.mro(owner.cls).functions("__init__")[:1]]
         return any(d is function.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
 
@@ -160,7 +160,7 @@ class Statements(Room):
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
 
     def _fills_what_is_missing(self, node: ast.If) -> bool:
-        """Whether state is made unless it is there: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
+        """Return whether state is made unless it exists: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
         if node not in self._filling:
             place = _missing(node.test)
             self._filling[node] = place is not None and any(
@@ -172,8 +172,8 @@ class Statements(Room):
         return self._filling[node]
 
     def _sets_what_is_missing(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Whether an object that is being made gets an attribute here that it has not: one of the ways that give it that
-        attribute is taken, however unlikely each is."""
+        """Return whether an object under construction gets an attribute here that it lacks: one of the branches that set
+        that attribute runs, however unlikely each is."""
         if not self.engine.quiet:
             return False
         nodes = (inner for statement in body for inner in ast.walk(statement))
@@ -191,9 +191,9 @@ class Statements(Room):
         )
 
     def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
-        """Whether a test asks for state of the whole process that is made unless it is there, below it or (if it is there
-        the function ends) behind it. Whoever asks first makes it for all models and for good, mostly while one is built
-        or called without being compiled."""
+        """Return whether a test reads state of the whole process that is made unless it exists, below the test or (if the
+        function returns when it exists) after it. The first use makes it permanently for all models, mostly while one is
+        built or called without being compiled."""
         if self.engine.quiet or node.orelse or frame.function is None:
             return False
         missing = _place_if_missing(node.test)
@@ -281,7 +281,7 @@ class Statements(Room):
         start = frame.env
         for taken, body in arms:
             if self.engine.quiet and _gives_up(body):
-                ends[taken] = None  # nothing is told of it, and nothing of it lasts
+                ends[taken] = None  # nothing is emitted for it, and none of its effects last
                 continue
             passed_by = guess is not None and guess != taken
             if passed_by and lower is None:
@@ -334,7 +334,7 @@ class Statements(Room):
         return True
 
     def _goes_on(self, node: ast.If, frame: Frame) -> bool | None:
-        """How a test comes out if the other way does nothing but raise; None if neither does, or both."""
+        """Return the result of a test if the other branch only raises; None if neither does, or both."""
         raises = _gives_up(node.body), _gives_up(node.orelse)
         if raises == (False, False) and not node.orelse and _leaves(node.body) and frame.function is not None:
             whole = frame.function.node
@@ -345,7 +345,8 @@ class Statements(Room):
         return None if raises[0] == raises[1] else raises[1]
 
     def _is_walked(self, test: ast.expr, frame: Frame) -> bool:
-        """Whether a test asks for one of the constants that a loop of this function goes through: each has its turn."""
+        """Return whether a test compares with one of the constants that a loop of this function goes through: each has
+        its turn."""
         left = test.left if isinstance(test, ast.Compare) else None
         if not isinstance(left, ast.Name) or frame.function is None:
             return False
@@ -534,7 +535,7 @@ class Statements(Room):
     do_asyncwith = do_with
 
     def _context(self, name: str, value: Value) -> Context | None:
-        """What this torch makes of a context manager."""
+        """Return how this torch handles a context manager."""
         managers = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
         outer = any(self.engine.heap[made].outer for made in managers)
         return self.engine.operations.context_of(name, made_before=outer)
@@ -575,8 +576,8 @@ class Statements(Room):
         self._take_for_granted(node.test, True, frame)
 
     def _take_for_granted(self, test: ast.expr, holds: bool, frame: Frame) -> None:
-        """What is known once a test came out as it must for the code to go on. If a constructor asks, whoever called it
-        gave what passes: an attribute of its own, or of an object from outside, is from then on as it has to be."""
+        """Narrow `frame` to the result of a test that lets the code continue. If a constructor tests, its caller passed a
+        valid value: its own attribute, or one of an outside object, is valid from then on."""
         before = frame.env
         frame.env = dict(self.engine.narrow(test, holds, frame))
         info = frame.function
@@ -650,7 +651,7 @@ class Statements(Room):
 
 
 def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> Iterator[Value | None]:
-    """What each round of a loop gets. What is learnt in a round may reach one more name only, in the next."""
+    """Return the values of each round of a loop. A name learnt in a round may affect only one more name in the next."""
     yield from itertools.repeat(member, MAX_ROUNDS)
     stored = {
         each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
@@ -720,7 +721,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _place_if_missing(test: ast.expr) -> ast.expr | None:
-    """What `not place` or `place is None` asks for."""
+    """Return the expression that `not place` or `place is None` tests."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return test.operand
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
@@ -730,7 +731,7 @@ def _place_if_missing(test: ast.expr) -> ast.expr | None:
 
 
 def _place_if_present(test: ast.expr) -> ast.expr | None:
-    """What `place` or `place is not None` asks for."""
+    """Return the expression that `place` or `place is not None` tests."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
         other = test.comparators[0]
         return test.left if isinstance(other, ast.Constant) and other.value is None else None
@@ -748,7 +749,7 @@ def _missing(test: ast.expr) -> str | None:
 
 
 def _arms_by_literal(node: ast.If) -> int:
-    """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
+    """Return the number of branches of an `if`/`elif` chain that compare with literals; 1 if it is no such chain."""
     return 1 + sum(1 for _ in itertools.takewhile(lambda each: _is_single_case(each.test), _chain(node)))
 
 

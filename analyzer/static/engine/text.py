@@ -126,7 +126,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
 
 
 def constant(value: Value) -> Value:
-    """What a method of text gives while Dynamo traces: a list among it cannot be changed."""
+    """Return the result of a string method while Dynamo traces: a list in it cannot be changed."""
     return lift(
         lambda found: join(
             *(replace(v, constant=True) if isinstance(v, Sequence) else v for v in options(found))
@@ -159,7 +159,7 @@ ANY_NAME = r"\w*"
 
 
 def name_pattern(node: ast.expr) -> str:
-    """What a name looks like, as far as the source tells its parts: a regular expression."""
+    """Return a regular expression for a name of which the source decides some parts."""
     return "".join(ANY_NAME if part is None else re.escape(part) for part in _parts_of_text(node))
 
 

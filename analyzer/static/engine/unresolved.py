@@ -18,7 +18,7 @@ from tcready.static.engine.values import Choice, Value, keep
 
 
 class Unresolved(Room):
-    """What Dynamo leaves as an attribute without looking it up."""
+    """Attributes that Dynamo does not look up."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -26,7 +26,7 @@ class Unresolved(Room):
         """The use by which the function runs as eager code, in each of its situations: nothing breaks behind it."""
 
     def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
-        """Tells that something is asked of an attribute that Dynamo has not looked up."""
+        """Emit a use of an attribute that Dynamo has not looked up."""
         left = () if self.engine.quiet else tuple(kind for value in values for kind in _left(value))
         if not left:
             return
@@ -43,11 +43,11 @@ class Unresolved(Room):
         self.engine.emit(F.Unresolved(self.engine.where(frame), node, gives_up, left[0]))
 
     def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None:
-        """Tells a test of its truth, unless it was read by `super()`."""
+        """Emit a truth test of it, unless it was read by `super()`."""
         if any(kind != K.UNRESOLVED for kind in _left(value)):
             self.emit_unresolved(node, frame, value, walked=True)
 
 
 def _left(value: Value) -> list[Value]:
-    """Which of these kinds a value may be."""
+    """Return those of these kinds that a value may be."""
     return [kind for kind in (value.options if type(value) is Choice else (value,)) if K.is_left(kind)]

@@ -1,4 +1,4 @@
-"""Uses: what a parameter is of which nothing else tells, by where its function hands it.
+"""Usage-based inference: the value of an otherwise unknown parameter, according to the calls that receive it.
 
 A size, or a bound of a slice, is a whole number: nobody passes a tensor where torch and Python would have to read it.
 """
@@ -26,14 +26,14 @@ from tcready.static.index import FunctionInfo, Import
 
 NUMBER = Plain("int", "call")
 PARAMETER = Tensor(sure=False, given=True)
-"""Stands for the parameter, as a tensor."""
+"""The parameter, as a tensor."""
 ROUNDING = frozenset({"numpy.ceil", "numpy.floor", "numpy.trunc"})
 FOLLOWED = 3
-"""How many modules deep a parameter is followed that is handed on."""
+"""The depth of modules through which a parameter is followed that is passed on."""
 
 
 class Uses:
-    """What parameters are by what is done with them."""
+    """Infers parameters from their uses."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -78,8 +78,9 @@ class Uses:
     def called(
         self, function: ast.expr, info: FunctionInfo, owner: Value | None, *, imported: bool = False
     ) -> Iterator[tuple[FunctionInfo, list[str], Value | None]]:
-        """What a call runs, what that takes by position, and whose method it is: of the module that `self.part(...)`
-        calls, or `part(...)` in a loop over `self.parts`, or a function of the file, or an `imported` one if asked."""
+        """Return the functions that a call runs, their positional parameters, and their owner: the module of
+        `self.part(...)`, or of `part(...)` in a loop over `self.parts`, or for a function of the file, or an `imported`
+        one if requested."""
         place: ast.AST = function
         if isinstance(function, ast.Name):
             for binding in info.module.bindings.get(function.id, ()):
@@ -124,7 +125,7 @@ class Uses:
         return False
 
     def _takes_number(self, call: ast.Call, name: str, info: FunctionInfo) -> bool:
-        """Whether a call of torch is given it where that takes numbers, or one of `math` or `range`."""
+        """Return whether it is an argument of a call of torch that takes numbers there, or of `math` or `range`."""
         if not any(_holds(arg, name) for arg in call.args):
             return False
         operation = self._operation(call.func, info)
@@ -185,7 +186,7 @@ def _reading(node: ast.expr, name: str) -> Value:
 
 
 def _is_not_number(name: str, uses: Iterable[ast.AST]) -> bool:
-    """Whether something is asked of it that a number does not have."""
+    """Return whether it is used in a way that a number does not allow."""
     return any(
         isinstance(node, (ast.Attribute, ast.Subscript))
         and is_named(node.value, name)

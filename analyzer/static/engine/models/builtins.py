@@ -55,7 +55,7 @@ from tcready.static.engine.written import worked_out
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
-"""What a call gives; None if nothing is known of it."""
+"""Returns the result of a call; None if nothing is known of it."""
 BY_METHOD: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
     {
         "len": ("__len__",),
@@ -83,7 +83,7 @@ WALKING: MappingProxyType[str, range] = MappingProxyType(
 )
 """Functions that walk over what they are given, and by how many arguments."""
 OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
-"""How names of builtins end whose call makes an object of no interest."""
+"""The endings of builtins that make an object of no interest."""
 
 
 OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".split())
@@ -135,7 +135,7 @@ def _worked_out(name: str, site: CallSite) -> Value | None:
 
 
 def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
-    """What a sequence, or a container of torch.nn, holds place by place; None if that is not known."""
+    """Return the items of a sequence, or of a torch.nn container, in order; None if unknown."""
     members = engine.walked_members(value)
     source = members if members is not None else value
     if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
@@ -406,7 +406,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
-    """The attributes and methods of an object whose names fit; none if there are too many to tell."""
+    """Return the attributes and methods of an object with matching names; none if there are too many."""
     found: dict[str, None] = {}
     for option in options(site.args[0]):
         if isinstance(option, Instance):
@@ -455,7 +455,7 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
 
 
 NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
-"""Classes whose objects hold what they are given by name."""
+"""Classes of objects with their keyword arguments as attributes."""
 
 
 def named_values(engine: Engine, name: str, site: CallSite, values: dict[str, Value]) -> ExternalInstance:
@@ -551,7 +551,7 @@ def _issubclass(engine: Engine, site: CallSite) -> Value:
 
 
 def _whether_below(engine: Engine, cls: Value, above: Value) -> Value:
-    """`issubclass(cls, above)`; of an object of a class of the source, its class tells."""
+    """Evaluate `issubclass(cls, above)`; an object with source by its class."""
     wanted = members_of(above) if isinstance(above, Sequence) else options(above)
     if isinstance(cls, Class):
         mro = engine.mro(cls.info)
@@ -597,7 +597,7 @@ def is_class(_engine: Engine, site: CallSite) -> Value:
 
 
 def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
-    """The answer of a question of what sort of object a value is; what stands for an external name may be of any."""
+    """Return whether a value is of a sort of object; an external name may be of any."""
 
     def open_one(v: Value) -> bool:
         vague = isinstance(v, Plain) and v.kind is None

@@ -55,7 +55,7 @@ def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
 
 
 def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str, Value]]:
-    """What the constructor of a module of torch.nn sets that is called at `site`."""
+    """Return the attributes that the torch.nn module constructor called at `site` sets."""
     constructor = engine.operations.tables.constructor_of(name)
     if constructor is None:
         return
@@ -73,8 +73,8 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
 
 
 def parameters(engine: Engine, made: Value, name: str) -> Value:
-    """Whether a module of torch.nn that was made gets parameters of its own; unknown of a class that is not known to make
-    any itself."""
+    """Return whether a torch.nn module gets parameters of its own; unknown for a class that is not known to make any
+    itself."""
     constructor = engine.operations.tables.constructor_of(name)
     if constructor is None or not isinstance(made, ExternalInstance):
         return UNKNOWN
@@ -113,7 +113,7 @@ def of_every_module(engine: Engine, name: str) -> Value | None:
 
 
 def unwrapped(engine: Engine, made: ExternalInstance) -> None:
-    """What changes a module in place may make its parameters plain tensors."""
+    """Mark that code which changes a module in place may make its parameters plain tensors."""
     thing = engine.heap[made]
     for name, value in [*thing.attributes.items()]:
         if isinstance(value, Tensor) and value.parameter:

@@ -266,7 +266,7 @@ def _named_tuple(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _fields(engine: Engine, site: CallSite) -> Value | None:
-    """`dataclasses.fields(made)`: a field stands for its name here."""
+    """Return the result of `dataclasses.fields(made)`: a field is represented by its name here."""
     given = site.args[0] if site.args else UNKNOWN
     cls = given.info if isinstance(given, Class) else given.cls if isinstance(given, Instance) else None
     if cls is None or not engine.is_dataclass(cls):

@@ -1,5 +1,5 @@
-"""The layout and the number of dimensions of what an operation gives, and whether Dynamo keeps its value: by its name,
-for no table tells of them."""
+"""The layout and the number of dimensions of an operation's result, and whether Dynamo keeps its value: by its name, as
+no table has them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OF_EITHER = frozenset("Mult Div mul multiply div".split())
 
 
 def makes_sparse(operation: str) -> bool:
-    """Whether an operation makes a sparse tensor of what is given it."""
+    """Return whether an operation makes a sparse tensor of its input."""
     last = operation.rpartition(".")[2]
     return last.startswith("to_sparse") or (
         (operation.startswith("torch.sparse_") and last.endswith("_tensor"))
@@ -49,7 +49,7 @@ def makes_sparse(operation: str) -> bool:
 
 
 MOST = 5
-"""Of more dimensions nothing is kept."""
+"""The largest number of dimensions that is recorded."""
 REDUCING = frozenset(
     "all amax amin any argmax argmin count_nonzero logsumexp max mean median min nanmean nansum prod std sum var".split()
 )
@@ -75,7 +75,7 @@ SAME = frozenset(
 )
 """Operations that keep the dimensions of their first operand, in all that they give."""
 RESHAPING = frozenset("resize_ set_ squeeze_ unsqueeze_".split())
-"""Of those that change their first operand in place, those that do not keep its dimensions."""
+"""In-place operations that change the dimensions of their first operand."""
 ROWS = frozenset(
     "arange bartlett_window bincount blackman_window hamming_window hann_window histc linspace logspace masked_select mv "
     "randperm range ravel".split()
@@ -104,13 +104,13 @@ OF_MODULES = MappingProxyType(
         ),
     }
 )
-"""Modules of torch.nn that give more or fewer dimensions than their first operand has, and how many; None of those that
-are not told. Losses are not, and all others give as many."""
+"""The torch.nn modules that return more or fewer dimensions than their first operand has, and how many; None for unknown
+ones. Losses are not listed, and all others return as many."""
 OPERATORS = frozenset(
     "Add Sub Mult Div FloorDiv Mod Pow BitAnd BitOr BitXor add sub mul div maximum minimum remainder fmod "
     "floor_divide logical_and logical_or pow eq ne lt le gt ge isclose".split()
 )
-"""What is worked out element by element."""
+"""Operators that work element by element."""
 LOSSES = frozenset("huber_loss kl_div l1_loss mse_loss smooth_l1_loss".split())
 """Losses of elements, each by itself."""
 OF_FUNCTIONS = "torch.nn.functional."
@@ -120,7 +120,7 @@ DRAWING = frozenset(
     "alpha_dropout bernoulli dropout dropout1d dropout2d dropout3d feature_alpha_dropout gumbel_softmax multinomial "
     "poisson rand_like randn_like rrelu".split()
 )
-"""Of SAME, what is drawn anew."""
+"""Operations of SAME that draw random numbers."""
 OF_ONE_ELEMENT = (
     OPERATORS
     | KEEPING
@@ -152,7 +152,8 @@ def laid_out(
     result: Value | None,
     keywords: Table[str, Value] = NO_KEYWORDS,
 ) -> Value | None:
-    """What an operation gives, with its layout and its number of dimensions; operators by their names in `ast`."""
+    """Return the result of an operation with its layout and its number of dimensions; operators by their names in
+    `ast`."""
     if isinstance(result, Sequence) and result.kind == "tuple" and result.items:
         items = tuple(laid_out(operation, operands, item, keywords) or item for item in result.items)
         return result if items == result.items else replace(result, items=items)
@@ -171,7 +172,7 @@ def laid_out(
 
 
 def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Value]) -> Layout:
-    """How the elements of the result lie."""
+    """Return the memory layout of the result."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
     given = operands[1:] if first is not None else operands
@@ -190,7 +191,7 @@ def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Va
 
 
 def _parts_rows(last: str, given: Row[Value], keywords: Table[str, Value]) -> bool:
-    """Whether an operation that puts dimensions in another order, or parts one, leaves elements of a row apart."""
+    """Return whether an operation that reorders dimensions, or splits one, leaves elements of a row apart."""
     if last in PARTING:
         dim = keywords.get("dim", given[1] if len(given) > 1 else None)
         return isinstance(dim, Const) and dim.value not in (0, None)
@@ -212,7 +213,8 @@ def _is_nothing(value: Value) -> bool:
 
 
 def sliced(base: Tensor, index: ast.expr) -> Layout:
-    """How the elements of a part of a tensor lie: behind a slice, whatever is no whole dimension leaves some out."""
+    """Return the memory layout of a part of a tensor: after a slice, any index but a whole dimension leaves elements
+    out."""
     if base.layout or base.rank == 1:
         return ""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -243,7 +245,7 @@ def _is_rest(part: ast.expr) -> bool:
 
 
 def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
-    """Whether an operation gives one element whose value Dynamo keeps.
+    """Return whether an operation returns one element with a value that Dynamo keeps.
 
     Measured: of a number that is made a tensor, and of all that is computed element by element of such; not of two that
     are put in one row, nor what a factory fills.
@@ -262,7 +264,7 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
 
 
 def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
-    """What one of OF_PYTHON makes a tensor of; None if it is told how many elements to make."""
+    """Return the value from which a function of OF_PYTHON makes a tensor; None if it takes the number of elements."""
     receives = last == "new_tensor" and len(operands) > 1 and tensor_of(operands[0]) is not None
     given = operands[1] if receives else operands[0]
     return None if last.endswith("Tensor") and not isinstance(given, Sequence) else given
@@ -280,7 +282,7 @@ def _is_one_number(value: Value) -> bool:
 
 
 def of_module(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:
-    """What a call of a module of torch.nn gives, with its number of dimensions."""
+    """Return the result of a torch.nn module call, with its number of dimensions."""
     last = name.rpartition(".")[2].removeprefix("Lazy")
     first = tensor_of(operands[0]) if operands else None
     more = OF_MODULES.get(last, 0)
@@ -494,7 +496,7 @@ OTHERS: Table[str, _Rank] = MappingProxyType(
         "diagonal": _one_less,
     }
 )
-"""How many dimensions other operations give, by their names."""
+"""The number of dimensions of other operations' results, by their names."""
 
 
 def of_elements(operands: tuple[Value, ...]) -> int | None:
@@ -507,7 +509,7 @@ def of_elements(operands: tuple[Value, ...]) -> int | None:
 
 
 def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int | None:
-    """What a reduction leaves."""
+    """Return the number of dimensions after a reduction."""
     where = [*rest[:1], *(keywords[name] for name in ("dim", "axis") if name in keywords)]
     if not where or where == [NONE]:
         return 0 if not keywords.keys() & {"dim", "axis", "keepdim", "other"} or where == [NONE] else None

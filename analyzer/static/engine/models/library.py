@@ -1,4 +1,4 @@
-"""Functions of libraries whose source is not read: which need the engine to say what they give, and the rest."""
+"""Library functions without source: those that need the engine for their result, and the rest."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OF_CHECKPOINT = frozenset({"use_reentrant", "context_fn", "preserve_rng_state"})
 SET_ANYWHERE = frozenset({"HOME", "PATH", "PWD", "USER", "SHELL", "LANG"})
 """Variables that an environment has without anybody's setting them."""
 OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.distributed.")
-"""Where functions take a module, change what it does with its weights or where it runs, and give it back."""
+"""The prefixes of functions that take a module, change how it uses its weights or where it runs, and return it."""
 
 
 def call(engine: Engine, name: str, site: CallSite) -> Value | None:
@@ -78,7 +78,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
-    """What the name alone tells."""
+    """Return the result that is known from the name alone."""
     result = engine.operations.manager(name, site.args)
     if (
         isinstance(result, ExternalInstance)
@@ -113,7 +113,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 
 def _drawn(engine: Engine, name: str) -> Value:
-    """What a function of `random` gives."""
+    """Return the result of a function of `random`."""
     if name in ("random.seed", "random.setstate", "random.shuffle"):
         return NONE
     captured = (
@@ -144,7 +144,7 @@ def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
 
 
 def _of_environment(_engine: Engine, site: CallSite) -> Value | None:
-    """What `os.environ.get` gives: the default, unless somebody has set the variable."""
+    """Return the result of `os.environ.get`: the default, as the variable is usually not set."""
     name = likely(site.args[0]) if site.args else UNKNOWN
     if isinstance(name, Const) and name.value in SET_ANYWHERE:
         return None
@@ -153,7 +153,7 @@ def _of_environment(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _spec(engine: Engine, site: CallSite) -> Value | None:
-    """What `find_spec` finds of a package: nothing of one that is not where torch is."""
+    """Return the result of `find_spec` for a package: None for one that is not installed with torch."""
     name = likely(site.args[0]) if site.args else UNKNOWN
     if not isinstance(name, Const) or not isinstance(name.value, str):
         return None
@@ -161,7 +161,7 @@ def _spec(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _of_process(usual: bool) -> Handler:
-    """What a process may have been told: an installed package asks it in passing, a project because it does tell."""
+    """Return the state of the process: an installed package checks it in passing, a project because it sets it."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
         flag = Plain("bool")
@@ -287,7 +287,7 @@ def _calls_with_primals(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _first(_engine: Engine, site: CallSite) -> Value | None:
-    """What wraps its first argument and behaves like it."""
+    """Return the first argument: these wrap it and behave like it."""
     return site.args[0] if site.args else None
 
 
@@ -353,7 +353,7 @@ def _bound_by_hand(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _import_module(engine: Engine, site: CallSite) -> Value | None:
-    """`importlib.import_module` of a name that the source tells."""
+    """Return the module of `importlib.import_module` if the source decides the name."""
     name, package = (
         likely(value) if value is not None else None
         for value in (site.first("name"), site.first("package", 1))

@@ -27,7 +27,7 @@ OF_FLAGS = MappingProxyType({"store_true": False, "store_false": True})
 
 
 def parser(engine: Engine, site: CallSite) -> Value:
-    """A parser: what it is told of options becomes its attributes, by their names."""
+    """Return a parser: its options become attributes, by their names."""
     return ExternalInstance(PARSER, engine.heap.ident(PARSER, site.node, site.frame.context, outer=True))
 
 
@@ -63,7 +63,7 @@ def _dest(site: CallSite) -> str:
 
 
 def _given(site: CallSite) -> Value:
-    """What an option holds: its default first."""
+    """Return the value of an option: its default first."""
     action = site.keywords.get("action")
     flag = OF_FLAGS.get(str(action.value)) if isinstance(action, Const) else None
     default = site.keywords.get("default", NONE if flag is None else Const(flag))
@@ -78,7 +78,7 @@ def _given(site: CallSite) -> Value:
 
 
 def _any_like(default: Value) -> Value:
-    """What somebody may pass in place of a default."""
+    """Return a value that a user may pass in place of a default."""
     if isinstance(default, Const) and default.value is not None:
         return Plain(type(default.value).__name__)
     return Plain() if isinstance(default, (Const, Plain)) else UNKNOWN

@@ -18,7 +18,7 @@ READERS = (
     "distutils.version.LooseVersion",
     "distutils.version.StrictVersion",
 )
-"""What makes of text something that compares as a version."""
+"""Functions that parse a version from text."""
 
 
 def _version(_engine: Engine, site: CallSite) -> Value | None:
