@@ -1,11 +1,11 @@
 """The effect of a break on the functions around it: which Dynamo splits, which it runs eagerly as a whole.
 
-Dynamo compiles function by function. If a break stands in straight-line code, the function is compiled up to it
-and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller
-meets the same break at the call, and so on up to the entry.
+Dynamo compiles function by function. If a break is in straight-line code, the function is compiled up to it and again
+after it; inside a loop, a `try` or a `with` of the user's, the whole function runs eagerly. Either way its caller meets
+the same break at the call, and so on up to the entry.
 
 With `torch._dynamo.config.nested_graph_breaks` a call in straight-line code is split together with its caller: the break
-is met once, and what follows it is compiled as a part of the caller, be the function compiled by itself or not.
+is met once, and the code after it is compiled as part of the caller, whether the function is compiled by itself or not.
 """
 
 from __future__ import annotations

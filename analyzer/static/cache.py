@@ -1,14 +1,13 @@
 """The cache of unit results on disk, each valid until something it depends on changes.
 
-An entry is named after what was asked: the unit, the options, tcready's own code, the Python. It tells every file
-that was opened and every module that was looked for. It holds as long as each file has the contents it had, and
-each module is found where it was found, or nowhere as before: so a new file that comes first on the search path
-shows, and another `.pth` file, and a package that is gone. Looking again costs some `stat`s and asks exactly what
-the reading asked.
+The key of an entry is the unit, the options, tcready's own code, and the Python. The entry lists every file that was
+opened and every module that was looked up. It is valid as long as each file has the same contents, and each module is
+found in the same place, or still missing. So a new file earlier on the search path invalidates it, as do another `.pth`
+file and a removed package. Validation costs some `stat`s and repeats exactly the look-ups of the reading.
 
-Entries are JSON below a checksum, never pickled: a file that a stranger put there can lie, but it runs no code.
-What cannot be read is no entry; if nothing can be written nothing is kept. Loading this module loads nothing
-that parses or interprets.
+Entries are JSON below a checksum, never pickled: a file from a stranger can be wrong, but it runs no code. An unreadable
+file is no entry; if nothing can be written, nothing is stored. Loading this module loads nothing that parses or
+interprets.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Ground:
 def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
     """Return one digest of all that results depend on apart from the units and the files.
 
-    `packages` are the packages whose code judges. Of the options only `exclude` is left out: it decides which units
+    `packages` are the packages with the rules. Of the options only `exclude` is left out: it decides which units
     there are.
     """
     search_path = options.search_path or locate.default_search_path(options.root)

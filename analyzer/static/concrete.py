@@ -1,8 +1,7 @@
 """The source text around a fix candidate: its tokens and comments; and libcst's lossless tree of it, for a rewrite.
 
-ast finds suspects fast in everything that is reachable. libcst, which takes fourteen times as long, and as long
-again to be loaded, reads what is to be written anew: only the function around a suspect whose rule suggests a
-change.
+ast finds candidates fast in all reachable code. libcst, which takes fourteen times as long, and as long again to be
+loaded, reads only the code to be rewritten: the function around a candidate for which a rule suggests a change.
 """
 
 from __future__ import annotations
@@ -255,8 +254,8 @@ class Concrete:
 def name_of_torch(tree: ast.Module) -> str | None:
     """Return the name of torch in a file that imports it at the top level, also under a condition.
 
-    An import for type checkers alone is none: the name is not bound when the code runs. Nor is one whose name the file
-    deletes.
+    An import for type checkers alone does not count: the name is not bound when the code runs. Nor does one if the file
+    deletes the name.
     """
     return _name_of_torch(tree, nodes_in(tree))
 

@@ -35,7 +35,7 @@ def types_in(text: str, names: frozenset[str]) -> dict[str, str]:
 def as_annotation(words: str) -> ast.expr | None:
     """Return the annotation for the words of a type; None if they are a sentence.
 
-    `int or str, optional` is `int | str`; what stands behind a comma outside of brackets is left out.
+    `int or str, optional` is `int | str`; text after a comma outside of brackets is left out.
     """
     if len(words) > MAX_LENGTH:
         return None

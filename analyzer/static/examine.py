@@ -58,7 +58,7 @@ def examine(
     """Return the result of one unit, and its inputs. With `edited`, code that an edit has not touched is not read anew.
 
     A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
-    StoppedError if the library's `stop` says so.
+    StoppedError if the library's `stop` requests it.
     """
     with SHARED.reading():
         return _Examination(unit, rules, options, suggest, library, edited).whole()

@@ -29,9 +29,9 @@ class Text:
 def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
     """Replace statements of `new` by the equal ones of `old`, which is not needed any more.
 
-    Looks at what stands at the top, in classes, and in functions that were edited. Gives, for each class and function of
-    `new` as it now is, the one of `old` that it is or has come of; of what a function defines that was edited, functions
-    alone that are seen as they were.
+    Looks at statements at the top level, in classes, and in edited functions. Return, for each class and function of the
+    changed `new`, the one of `old` that it is or came from; of the definitions in an edited function, only functions with
+    an unchanged outline.
     """
     came_of: dict[ast.AST, ast.AST] = {}
     _graft_block(new.tree.body, old.tree.body, new.lines, old.lines, came_of)

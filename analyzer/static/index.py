@@ -806,8 +806,8 @@ LAZY = "attach_stub"
 class Program:
     """The modules that one unit reads, and access to the others.
 
-    `third_party` False leaves every package that is not the user's own opaque, so that what is told of own
-    code does not depend on what is installed. What lies below `folder`, which the user named, is his own.
+    `third_party` False leaves every package that is not the user's own opaque, so that findings in own code do not depend
+    on the installed packages. Files below `folder`, which the user named, are own code.
     """
 
     def __init__(

@@ -643,8 +643,8 @@ class _Reach:
     """The confidence that a usual call reaches a place: lower the more conditions nothing decides.
 
     Measured on 401 models of packages (fixtures/accuracy/unseen-sixteenth to -eighteenth, both halves), read by class: of
-    the claims behind three or four such tests in installed code a run bore out 8 and came by none of the others; of those
-    behind more it came by one, which did not break. A project's own options are there to be used, those of an installed
+    the claims below three or four such tests in installed code a run confirmed 8 and reached none of the others; of those
+    below more it reached one, which did not break. A project's own options are meant to be used; those of an installed
     package mostly are not."""
 
     def __init__(self, interpretation: Interpretation) -> None:

@@ -38,9 +38,9 @@ def unused(
 ) -> tuple[Noqa, ...]:
     """Return the codes in each `# noqa` of a file that no way to read the file finds; `hiding` is known to hide.
 
-    The file is read again for that: in both modes at once, with all that is improbable, called with its targets and
-    without, for every torch that is known, and each function around such a comment as somebody else might call it.
-    Nothing is said of code that the file's models do not reach by default: another caller may.
+    The file is read again for that: in both modes at once, with all unlikely code, called with its targets and without,
+    for every known torch, and each function around such a comment as another caller might call it. Code that the file's
+    models do not reach by default is ignored: another caller may reach it.
     """
     source = entry.module.source
     if "noqa" not in source.text.lower():
@@ -73,7 +73,7 @@ def hiding_edit(source: Source, path: str, first: int, last: int, code: str) -> 
     """Return the edit by which a comment on one of the lines `first` to `last` hides a rule: a `# noqa` with other codes
     gets its code as well, else a new one ends a line. `path` is the file's name in the edit.
 
-    None if no line can end in a comment: each is inside of a text, or goes on behind a backslash.
+    None if no line can end in a comment: each is inside of a string, or continues after a backslash.
     """
     for line in range(first, _joined(Concrete(source), last) + 1):
         for edit in _edits_of_line(source.lines[line - 1], path, line, code):

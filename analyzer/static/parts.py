@@ -94,7 +94,7 @@ def combine(
 ) -> StaticResult:
     """Combine the results of several units: a finding of several is reported once, with the highest confidence.
 
-    `rules` are the codes there are; `ignored` gives the codes, or prefixes, that are not asked of a file.
+    `rules` are all codes; `ignored` returns the codes, or prefixes, that are ignored in a file.
     """
 
     def is_requested(path: str, code: str) -> bool:

@@ -1,7 +1,7 @@
 """Settings of Python that reading needs, which all threads of a process share, and memory for its frames.
 
-The settings are the process's, not ours, so who changes them has to be counted for the whole process: the first reading
-sets them, the last one puts them back, and none takes them away from another.
+The settings belong to the process, so concurrent readings are counted for the whole process: the first one changes them,
+and the last one restores them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def deep(function: Callable[P, T]) -> Callable[P, T]:
     """Return a function whose calls may nest deeply and go up and down often.
 
     CPython keeps the frames of calls in chunks of 16 KB, and gives a chunk back to the system as soon as its first frame
-    ends. Who calls up and down around the end of one asks for memory and gives it back each time: 50,000 times while 35
-    modeling files were read, a tenth of the time (3.11). A frame that asks for more gets a larger chunk, and what it does
-    not use is there for the frames behind it.
+    ends. Calls that go up and down around the end of a chunk allocate and free memory each time: 50,000 times while 35
+    modeling files were read, a tenth of the time (3.11). A frame that needs more gets a larger chunk, and later frames use
+    the rest.
     """
 
     def call(*args: P.args, **keywords: P.kwargs) -> T:

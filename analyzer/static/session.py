@@ -62,9 +62,9 @@ class Session:
     ) -> ReadResult:
         """Return the result of `driver.read` if `texts` were saved: their files need not exist yet.
 
-        Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` says so: the session can be
-        asked again, and what had been read whole by then is kept. A Unit names what no text of a target does: a file
-        of any name.
+        Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` requests it: the session can be
+        used again, and files read completely by then are stored. A Unit can name what no target text can: a file of any
+        name.
         """
         options = self._options
         question = Question(self._texts, self._tool, report or ReportOptions(), options.root)

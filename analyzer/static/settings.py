@@ -1,7 +1,7 @@
 """Dynamo settings in the files that are read: `torch._dynamo.config.capture_scalar_outputs = True` and similar.
 
-What runs before the model is compiled counts: statements of a module, the functions that these call, and the constructors
-of the model and its parts. Each setting holds for the whole process, so one file of those that are read decides for all.
+Code that runs before the model is compiled counts: statements of a module, the functions that these call, and the
+constructors of the model and its parts. Each setting applies to the whole process, so one of the files decides for all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a version of torch handles each name, read from the tables that `benchmarks/torch_tables.py` derived from it.
 
-`load` gives the tables of one version as a value; whoever asks often keeps it. A table is unpacked when it is first
-asked. A name that no table has is answered with None: nothing is known of it.
+`load` returns the tables of one version as a value, to be stored by frequent callers. A table is unpacked on first use.
+The result for a name that no table has is None: nothing is known of it.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Argument:
 class Call:
     """How Dynamo handles a call.
 
-    `rule` is the word of its rules: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
-    `builtin`, `method` (of an object of the standard library). `breaks` is what a trial showed with the first arguments
-    that fit, None if there were none or if it depends on the form of the call: then `gb_id` is there, and `results_of`
-    tells the forms apart.
+    `rule` is the name of Dynamo's own rule: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
+    `builtin`, `method` (of an object of the standard library). `breaks` is the result of a trial with the first arguments
+    that fit, None if there were none or if it depends on the form of the call: then `gb_id` is set, and `results_of`
+    distinguishes the forms.
     """
 
     rule: str
@@ -132,7 +132,7 @@ class Result:
 class Context:
     """How Dynamo handles `with`: the break on entering (none if it is traced), and the effect of a break inside.
 
-    `split`: the function is compiled up to the break and behind it. `around`: it is compiled before the block and behind
+    `split`: the function is compiled up to the break and after it. `around`: it is compiled before the block and after
     it. `before`: it is compiled up to the block, and the rest runs eagerly. `whole`: none of it is compiled.
     """
 

@@ -1,7 +1,6 @@
 """Targets split into units: each file, and each name in a file or module, is judged by itself.
 
-What is told of a unit does not depend on the units beside it, so that it can be worked out in any process and
-kept in the cache.
+The result of a unit does not depend on other units, so that any process can compute it, and the cache can store it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Claims that Dynamo does not reach, as an earlier break has ended its trace.
 
-A break that sends the function it stands in to eager (a recurrent module is called) ends the trace of all that follows
-in that function; what it calls from there is compiled by itself.
+A break that makes its whole function run eagerly (a recurrent module is called) ends the trace of all later code in that
+function; functions called from there are compiled by themselves.
 
-What a function calls once it runs eagerly is compiled by itself only if it holds a tensor: what is given to it, or what
-its code names. So is what is called by a property that breaks: Dynamo goes on behind a call, not behind an attribute.
+A function that is called from eager code is compiled by itself only if it holds a tensor, as an argument or by a name in
+its code. The same applies to callees of a property that breaks: Dynamo resumes after a call, not after an attribute read.
 
-A function that holds no tensor is compiled as part of its caller alone. The first break in it ends that: the rest of the
-function, and what it calls from there, runs eagerly and is never looked at (measured: a function of the standard library
-that Dynamo skips, called by a helper that then opens files under a lock). With nested graph breaks the rest of the
-function goes on as a part of its caller.
+A function that holds no tensor is only compiled as part of its caller. The first break in it ends that: the rest of the
+function, and its callees from there, run eagerly and are never traced (measured: a function of the standard library that
+Dynamo skips, called by a helper that then opens files under a lock). With nested graph breaks the rest of the function is
+compiled as part of its caller.
 """
 
 from __future__ import annotations

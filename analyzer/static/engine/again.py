@@ -1,8 +1,8 @@
 """Incremental replay: results of compiled calls from before the last edit, without interpreting them again.
 
-A reading that has met the very situations that the one before it met, in order, and had the same of each, is where that
-one was. If it comes to a call then of which nothing was edited, neither the functions that it runs nor the objects that
-they look at, all that is found there is what was found then. So what an edit costs is what it touches.
+An interpretation that has met the same situations as the one before it, in order and with the same results, is in the
+same state. If it then reaches a call unaffected by the edit, neither in the functions that it runs nor in the objects
+that they read, the results there are the same. So the cost of an edit depends on the code that it affects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shared modules: modules that several models build alike become one object, so that their code is interpreted once.
 
-The models of one file build the same encoder, each its own. What differs between two of them is their identity alone,
-and interpreting the second tells nothing that the first did not. So before a model runs, what it holds and an earlier
-model holds just so is put in its place. Within one model nothing becomes one: two layers stay two.
+The models of one file may each build the same encoder. Two of these differ in identity alone, so interpreting the second
+finds nothing new. Before a model runs, its modules are therefore replaced by equal ones of earlier models. Modules within
+one model are never merged: two layers stay two.
 """
 
 from __future__ import annotations

@@ -258,8 +258,9 @@ class Engine(Protocol):
         """A package that is not where torch is: its absence is to be expected."""
 
     def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
-        """Return the confidence that code runs which the defaults skip; None to ignore it. A project's own options are
-        meant to be used, so code that they enable is judged. Most options of an installed package are never used, so code
+        """Return the confidence that code runs which the defaults skip; None to ignore it.
+
+        A project's own options are meant to be used, so code that they enable is judged. Most options of an installed package are never used, so code
         that they enable says nothing about the model at hand. Code that runs if the model computes in one of `types` is
         always followed: any model may be cast."""
 

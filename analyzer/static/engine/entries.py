@@ -101,7 +101,7 @@ class Entries(Room):
     def run_called(self, model: Value, at: ast.AST, module: ModuleInfo) -> int:
         """Interpret a call, with a tensor, of a torch.nn module (a Sequential) as the compiled entry; return its context.
 
-        `at` is the code that makes it. Of a model whose source is not read nothing is found.
+        `at` is the code that makes it. Nothing is found in a model without source.
         """
         frame = self._entry_frame(module)
         if self.engine.is_module(model):

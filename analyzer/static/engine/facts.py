@@ -1,7 +1,7 @@
 """Facts that the engine establishes at one place, for rules to query. All frozen; no traversal state.
 
-A fact is told once for each distinct set of values that reaches its place, so a rule judges one
-situation at a time and never joins.
+A fact is emitted once for each distinct set of values that reaches its place, so a rule judges one situation at a time
+and never joins.
 """
 
 from __future__ import annotations

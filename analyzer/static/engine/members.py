@@ -1,7 +1,7 @@
 """Enum members used as the numbers or strings that they also are.
 
-Python takes it for that. Dynamo has an object there, and what comes of that differs between versions of torch, so that
-the tables tell it (`members`, derived by `benchmarks/deriving/members.py`).
+To Dynamo the member is an object, and the effect differs between versions of torch, so the tables have it (`members`,
+derived by `benchmarks/deriving/members.py`).
 """
 
 from __future__ import annotations

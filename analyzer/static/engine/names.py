@@ -300,9 +300,9 @@ class Names(Room):
     def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """Return the confidence that code runs which the defaults skip; None to ignore it.
 
-        A project's own options are there to be used, so what they switch on is read, and shown to whom asks for it. Of
-        an installed package's nobody uses most, and what they switch on says nothing of the model at hand. What runs if
-        the model computes in one of `types` is always followed: any model may be cast.
+        A project's own options are meant to be used, so code that they enable is read, and shown on request. Most options
+        of an installed package are never used, so code that they enable says nothing about the model at hand. Code that
+        runs if the model computes in one of `types` is always followed: any model may be cast.
         """
         if types:
             return "low"

@@ -1,7 +1,7 @@
 """The roles of optional arguments, according to the code that runs only with or without them.
 
-Where a loss is computed only if it is given, it is a target: a model is called without it to predict. Where a value is
-made only if it is not given, it overrides that value: mostly it is left out.
+An argument is a target if a loss is computed only with it: a model is called without it to predict. It is an override if
+a value is made only without it: it is usually left out.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
 def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -> ClassInfo | None:
     """Return the class that a registry knows by a text: `kind = "vit_encoder"` in the body, as `like` has another.
 
-    It stands beside `like`, or in a package beside that of `like` whose name the text begins with, the longest first.
+    It is next to `like`, or in a package next to that of `like` with a name that the text begins with, the longest first.
     """
     base, _, here = like.module.name.rpartition(".")[0].rpartition(".")
     folder = like.module.path.parent

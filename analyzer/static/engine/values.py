@@ -99,10 +99,10 @@ class Const:
 class Plain:
     """A Python value that is no tensor: `kind` is the name of its type if known, `origin` its source.
 
-    `constant`: one of several that the source gives.
+    `constant`: one of several in the source.
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
     `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `drawn`: the same, by a
-    call that Dynamo captures, so that the number stands for any; `call`: from how the function is called (whether an
+    call that Dynamo captures, so that the number is symbolic; `call`: from how the function is called (whether an
     argument is None, of which class it is).
     """
 

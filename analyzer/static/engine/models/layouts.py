@@ -247,8 +247,8 @@ def _is_rest(part: ast.expr) -> bool:
 def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
     """Return whether an operation returns one element with a value that Dynamo keeps.
 
-    Measured: of a number that is made a tensor, and of all that is computed element by element of such; not of two that
-    are put in one row, nor what a factory fills.
+    Measured: a number that is made a tensor, and all results computed element by element from such; not two that are put
+    in one row, nor a result that a factory fills.
     """
     last = operation.rpartition(".")[2]
     if last in OF_PYTHON and operands:
