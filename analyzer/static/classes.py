@@ -16,9 +16,8 @@ def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
     """Return the nn.Module classes with a `forward`, of their own or of a base, that the module of that dotted name
     defines, in the order of the file; one within a class as `Outer.Inner`.
 
-    Bases are followed through the sources of its own package and to torch.nn alone. A class that defines a `forward`, with
-    an unknown base elsewhere, counts. Raises TcreadyError for a module that is not there, or cannot
-    be read.
+    Bases are followed through the sources of its own package and to torch.nn alone. A class that defines a `forward`,
+    with an unknown base elsewhere, counts. Raises TcreadyError for a module that is not there, or cannot be read.
     """
     search_path = options.search_path or locate.default_search_path(options.root)
     with SHARED.reading():

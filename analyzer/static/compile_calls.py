@@ -32,8 +32,8 @@ def compiled_values(
 ) -> Iterator[Function | Instance]:
     """Yield the functions, methods and modules that code of a file compiles, each once; with `owner`, code of that class.
 
-    No fact is emitted for the code around the calls, which does not run in a graph. Unknown values, such as an argument of
-    the function with the call, are left out.
+    No fact is emitted for the code around the calls, which does not run in a graph. Unknown values, such as an argument
+    of the function with the call, are left out.
     """
     if COMPILE not in module.source.text:
         return

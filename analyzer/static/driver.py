@@ -276,8 +276,8 @@ def _examine(
 ) -> list[Part | TcreadyError]:
     """Analyze some units, over one library of shared sources; store the results if there is a cache.
 
-    Garbage is collected only if there is much of it, and not if these units are the last: all sources stay in memory to the
-    end, and traversing them repeatedly took a third of the time.
+    Garbage is collected only if there is much of it, and not if these units are the last: all sources stay in memory to
+    the end, and traversing them repeatedly took a third of the time.
     """
     from tcready.static.index import Library
 

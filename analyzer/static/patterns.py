@@ -1,6 +1,7 @@
 """File globs with ruff's syntax.
 
-`*` and `?` match across folders, `**/` matches any number of folders, `{a,b}` either, `[ab]` one of a set. A glob is relative to the working folder; one without a slash is the name of a file or folder anywhere.
+`*` and `?` match across folders, `**/` matches any number of folders, `{a,b}` either, `[ab]` one of a set. A glob is
+relative to the working folder; one without a slash is the name of a file or folder anywhere.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def deep(function: Callable[P, T]) -> Callable[P, T]:
 
     CPython keeps the frames of calls in chunks of 16 KB, and gives a chunk back to the system as soon as its first frame
     ends. Calls that go up and down around the end of a chunk allocate and free memory each time: 50,000 times while 35
-    modeling files were read, a tenth of the time (3.11). A frame that needs more gets a larger chunk, and later frames use
-    the rest.
+    modeling files were read, a tenth of the time (3.11). A frame that needs more gets a larger chunk, and later frames
+    use the rest.
     """
 
     def call(*args: P.args, **keywords: P.kwargs) -> T:

@@ -84,8 +84,8 @@ class Sample:
     """A model that shows a hazard (BAD) or its fix (GOOD), run under Dynamo by the tests.
 
     `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in the comment
-    `# BAD`, a line that breaks only because another did in `# FOLLOWS`, and the break that a claim follows from in
-    `# CAUSE`. `inputs` is the expression of the argument tuple; `again` that of a second call, for a claim that needs other
+    `# BAD`, a line that breaks only because another did in `# FOLLOWS`, and the break that a claim follows from in `#
+    CAUSE`. `inputs` is the expression of the argument tuple; `again` that of a second call, for a claim that needs other
     values or lengths.
     """
 

@@ -60,10 +60,10 @@ class Argument:
 class Call:
     """How Dynamo handles a call.
 
-    `rule` is the name of Dynamo's own rule: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
-    `builtin`, `method` (of an object of the standard library). `breaks` is the result of a trial with the first arguments
-    that fit, None if there were none or if it depends on the form of the call: then `gb_id` is set, and `results_of`
-    distinguishes the forms.
+    `rule` is the name of Dynamo's own rule: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its
+    own), `builtin`, `method` (of an object of the standard library). `breaks` is the result of a trial with the first
+    arguments that fit, None if there were none or if it depends on the form of the call: then `gb_id` is set, and
+    `results_of` distinguishes the forms.
     """
 
     rule: str

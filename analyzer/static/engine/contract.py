@@ -260,9 +260,9 @@ class Engine(Protocol):
     def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """Return the confidence that code runs which the defaults skip; None to ignore it.
 
-        A project's own options are meant to be used, so code that they enable is judged. Most options of an installed package are never used, so code
-        that they enable says nothing about the model at hand. Code that runs if the model computes in one of `types` is
-        always followed: any model may be cast."""
+        A project's own options are meant to be used, so code that they enable is judged. Most options of an installed
+        package are never used, so code that they enable says nothing about the model at hand. Code that runs if the model
+        computes in one of `types` is always followed: any model may be cast."""
 
     def decorate_class(self, cls: ClassInfo) -> None:
         """Runs the decorators of a class that put other functions in the place of its methods."""
