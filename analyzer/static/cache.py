@@ -147,7 +147,7 @@ class Cache:
             return None
 
     def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
-        """Keeps what was found on `disk`; not if a file that was asked for could not be opened."""
+        """Keep what was found on `disk`; not if a file that was asked for could not be opened."""
         ground = Ground.of(unit, reading, disk)
         if ground is None:
             return
@@ -162,11 +162,11 @@ class Cache:
         self._write(_question(unit), entry)
 
     def keep_last(self, report: Any, *, ran: bool = True) -> None:
-        """Keeps a report, as JSON data, in place of the one that was kept before: of a run, or of sources alone."""
+        """Keep a report, as JSON data, in place of the one that was kept before: of a run, or of sources alone."""
         self._write("last" if ran else "last read", report)
 
     def forget_last_read(self) -> None:
-        """Drops the report of sources alone that was kept, if there is one and it can be."""
+        """Drop the report of sources alone that was kept, if there is one and it can be."""
         with contextlib.suppress(OSError):
             self._place("last read").unlink(missing_ok=True)
 

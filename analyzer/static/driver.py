@@ -82,7 +82,7 @@ def read(
     jobs: int | None = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReadResult:
-    """Reads files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
+    """Read files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
 
     With `cache`, results are kept in `.tcready_cache` below the root. `jobs` processes read, None for as many as pay;
     more than one needs a main module that can be imported. A file that cannot be read, or that is not there, and a name
@@ -244,7 +244,7 @@ def _size(unit: Unit) -> int:
 
 
 def _chunks(units: Sequence[Unit], sizes: Sequence[int], processes: int) -> Iterator[tuple[Unit, ...]]:
-    """Runs of units, each of CHUNK bytes or of half a process's share of what is left if that is less, so that all
+    """Run of units, each of CHUNK bytes or of half a process's share of what is left if that is less, so that all
     processes end at about the same time."""
     chunk: list[Unit] = []
     size_so_far, left = 0, sum(sizes)

@@ -403,7 +403,7 @@ def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
 
 
 def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> None:
-    """Gives it other fields, and forgets what it worked out of those that it had."""
+    """Return it other fields, and forgets what it worked out of those that it had."""
     fields = {each.name for each in dataclasses.fields(info)}
     for name in vars(info).keys() - fields:
         del vars(info)[name]
@@ -512,7 +512,7 @@ def _functions_around(
 
 
 def _is_switch(function: ast.FunctionDef | ast.AsyncFunctionDef, source: Source) -> bool:
-    """Takes nothing and is named nowhere else in its file: until a user calls it, all is as the module has it."""
+    """Take nothing and is named nowhere else in its file: until a user calls it, all is as the module has it."""
     counts = any(isinstance(node, ast.AugAssign) for node in function.body)
     if counts or function.decorator_list or ast.unparse(function.args):
         return False
@@ -543,7 +543,7 @@ def _function(
 
 
 def _edit(info: FunctionInfo, node: AnyFunction, earlier: _Known) -> None:
-    """Gives a function another tree. What it defines stays the same as far as it is a function that is there still; a
+    """Return a function another tree. What it defines stays the same as far as it is a function that is there still; a
     class does not: what it is made of may be a variable of the function."""
     before = info.inner
     functions = {each for each in before.values() if isinstance(each, FunctionInfo)}
@@ -558,7 +558,7 @@ def _edit(info: FunctionInfo, node: AnyFunction, earlier: _Known) -> None:
 def _bind_block(
     module: ModuleInfo, body: list[ast.stmt], earlier: _Known, guards: tuple[Guard, ...] = ()
 ) -> None:
-    """Binds the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
+    """Bind the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
 
     def bind(name: str, binding: Binding) -> None:
         module.bindings.setdefault(name, []).append(binding)
@@ -759,7 +759,7 @@ class Library:
         return dataclasses.replace(self, disk=disk, stop=stop)
 
     def go_on(self) -> None:
-        """Raises StoppedError if nobody waits for this reading any more."""
+        """Raise StoppedError if nobody waits for this reading any more."""
         if self.stop():
             raise StoppedError
 
@@ -884,7 +884,7 @@ class Program:
         return self._by_path[path]
 
     def look_beside(self, module: ModuleInfo) -> None:
-        """Looks for modules in the folder of that one too, after all others: it may be run as a script, or put
+        """Look for modules in the folder of that one too, after all others: it may be run as a script, or put
         its folder on Python's path."""
         folder = module.path.parent
         if folder not in self.search_path:

@@ -109,7 +109,7 @@ def _language(metadata: Any) -> str:
 
 
 def _refuse_unparsable(lines: list[str], number: int) -> None:
-    """Raises NotebookError if a cell is no Python."""
+    """Raise NotebookError if a cell is no Python."""
     try:
         ast.parse("\n".join(lines))
     except SyntaxError as error:

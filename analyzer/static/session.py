@@ -100,6 +100,6 @@ class Session:
         return part
 
     def forget(self) -> None:
-        """Drops everything that was kept: the next check reads as the first did."""
+        """Drop everything that was kept: the next check reads as the first did."""
         with self._asking:
             self._library, self._known, self._edited = Library(edited=True), {}, {}

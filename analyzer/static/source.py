@@ -183,7 +183,7 @@ def declared(text: str) -> str:
 
 
 def read(path: Path) -> Source:
-    """Reads and parses one file.
+    """Read and parses one file.
 
     Raises UnreadableError if it cannot be read, decoded as it declares, or parsed by this Python.
     """
@@ -228,7 +228,7 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
 
 
 def check_compiles(source: Source) -> None:
-    """Raises UnreadableError if Python refuses to compile what it parses, as a `return` outside of a function."""
+    """Raise UnreadableError if Python refuses to compile what it parses, as a `return` outside of a function."""
     if source.cells:  # IPython takes more than Python does
         return
     try:

@@ -249,7 +249,7 @@ class Again:
         return frame is not None
 
     def _keep(self, context: int, stood: Standing) -> None:
-        """Keeps a step, unless the call has put anything into what was there before it."""
+        """Keep a step, unless the call has put anything into what was there before it."""
         engine, log = self._engine, self.log
         heap, changes = engine.heap, engine.heap.changes
         stored = changes.attributes[stood.attributes :]

@@ -166,7 +166,7 @@ class Alike:
             self._new.append((request.question, _Making(made, idents, stamps, levels)))
 
     def unite(self, root: Instance) -> None:
-        """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
+        """Put modules of earlier models in the place of those below `root` that are like them as they are now."""
         made_so = [(question, making) for question, making in self._new if self._holds(making)]
         below = self._below(root)
         pairs = _Pairs()
@@ -257,7 +257,7 @@ class _Pairs:
         return True
 
     def back_to(self, count: int) -> None:
-        """Forgets all pairs but the first `count`."""
+        """Forget all pairs but the first `count`."""
         while len(self.old_of) > count:
             self._old.discard(self.old_of.popitem()[1])
 

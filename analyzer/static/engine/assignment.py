@@ -244,14 +244,14 @@ class Assignment(Room):
             self.engine.switched |= {(owner.info, name, value)}
 
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs what the class of an object does where an attribute is set; False if the object holds it after that, as
+        """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
         for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.quiet else ():
             self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
         return self._set_property(owner, name, value, frame)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs the setter of a property if its class has one."""
+        """Run the setter of a property if its class has one."""
         for info in self.engine.mro(owner.cls).functions(name)[1:]:
             if info.is_setter:
                 self.engine.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)

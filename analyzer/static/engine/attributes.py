@@ -542,7 +542,7 @@ class Attributes(Room):
         return UNKNOWN if found is None else found
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, if that is possible; a module is made with
+        """Run what a class does when it is called without arguments, if that is possible; a module is made with
         arguments nobody knows."""
         if mro.is_module or mro.container:
             self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))

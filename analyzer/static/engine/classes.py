@@ -88,7 +88,7 @@ class Classes(Room):
         self._changing: dict[Mro, dict[str, bool]] = {}
 
     def decorate_class(self, cls: ClassInfo) -> None:
-        """Runs the decorators of a class that put other functions in the place of its methods."""
+        """Run the decorators of a class that put other functions in the place of its methods."""
         if cls in self._patched:
             return
         self._patched[cls] = {}
@@ -229,7 +229,7 @@ class Classes(Room):
         return self._changing[mro]
 
     def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`,
+        """Run what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`,
         and statements that change it, or call a function that speaks of it. If it is empty, and a function stores there
         what it is given, the modules that come along with it, and with what is read, do so as well."""
         if (module, name) in self._registered:
@@ -285,7 +285,7 @@ class Classes(Room):
         return list(dict.fromkeys(words))
 
     def _fill_from(self, module: ModuleInfo, name: str) -> None:
-        """Runs what a module runs at import to fill a table that it calls `name`, or has filled by what speaks of it."""
+        """Run what a module runs at import to fill a table that it calls `name`, or has filled by what speaks of it."""
         frame = self.engine.module_frame(module)
         for found in list(module.bound(CLASSES, FUNCTIONS).values()):
             for binding in found:

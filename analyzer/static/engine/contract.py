@@ -222,7 +222,7 @@ class Engine(Protocol):
 
     @property
     def again(self) -> Notes | None:
-        """Notes what is done, and what of it can be found again; None if nobody asks."""
+        """Record what is done, and what of it can be found again; None if nobody asks."""
 
     def quietly(self) -> AbstractContextManager[None]:
         """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
@@ -234,10 +234,10 @@ class Engine(Protocol):
         """Return the position of `frame`, for a fact."""
 
     def emit(self, fact: F.Fact) -> None:
-        """Keeps a fact, unless what runs is not compiled."""
+        """Keep a fact, unless what runs is not compiled."""
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """Notes what became of a call; `line` counts from where its function begins."""
+        """Record what became of a call; `line` counts from where its function begins."""
 
     def module_frame(self, module: ModuleInfo) -> Frame:
         """The frame of what a module runs at import."""
@@ -265,7 +265,7 @@ class Engine(Protocol):
         computes in one of `types` is always followed: any model may be cast."""
 
     def decorate_class(self, cls: ClassInfo) -> None:
-        """Runs the decorators of a class that put other functions in the place of its methods."""
+        """Run the decorators of a class that put other functions in the place of its methods."""
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
         """A top-level name is given another value while the module is imported."""
@@ -274,7 +274,7 @@ class Engine(Protocol):
         """`Class.name` is given another value while its module is imported."""
 
     def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
+        """Run what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
         statements that change it, or call a function that speaks of it. If it is empty, and a function stores there what
         it is given, the modules that come along with it, and with what is read, do so as well."""
 
@@ -431,7 +431,7 @@ class Engine(Protocol):
         """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
 
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
-        """Assigns an attribute through a descriptor; False if the class attribute is none."""
+        """Assign an attribute through a descriptor; False if the class attribute is none."""
 
     def fill_record(self, made: Instance, site: CallSite) -> None:
         """Set the fields of an object of a class without `__init__`, as given or by default."""
@@ -616,13 +616,13 @@ class Engine(Protocol):
         """Bind `value` to a target; emit a Store for a write to an object that outlives the call."""
 
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs what the class of an object does where an attribute is set; False if the object holds it after that."""
+        """Run what the class of an object does where an attribute is set; False if the object holds it after that."""
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
         """The read that `target += ...` starts with, one node for each target."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interprets statements in order; False if control does not fall out of their end."""
+        """Interpret statements in order; False if control does not fall out of their end."""
 
     def call(self, function: Value, site: CallSite) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
@@ -631,7 +631,7 @@ class Engine(Protocol):
         """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
 
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
-        """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
+        """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
         """An object made by calling a class; `by_type`: its metaclass has been asked."""

@@ -60,7 +60,7 @@ class Entries(Room):
         self._uses = Uses(engine)
 
     def run_forward(self, root: Value, cases: tuple[Case, ...] = ()) -> int | None:
-        """Interprets `forward` of a module object as the compiled entry; its context, None if it has none.
+        """Interpret `forward` of a module object as the compiled entry; its context, None if it has none.
 
         `cases` are the calls that its file gives; without, a usual call is assumed.
         """

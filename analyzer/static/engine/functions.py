@@ -446,7 +446,7 @@ class Functions(Room):
         rest: Value | None,
         closure: int,
     ) -> Env:
-        """Binds arguments to names as Python does; what is not given takes its default, else what its annotation says.
+        """Bind arguments to names as Python does; what is not given takes its default, else what its annotation says.
 
         Of `rest`, any number of further positional arguments, parameters without default are given one. Who has a
         default keeps it: passing on `*args` says nothing of what is in them.

@@ -81,7 +81,7 @@ class Object:
         )
 
     def take(self, other: Object) -> None:
-        """Becomes a copy of `other`."""
+        """Become a copy of `other`."""
         self.attributes, self.loose = dict(other.attributes), dict(other.loose)
         self.assumed, self.made, self.members = other.assumed, other.made, other.members
         self.uncounted, self.sure, self.closure = other.uncounted, set(other.sure), other.closure
@@ -89,7 +89,7 @@ class Object:
         self.changes.count += 1
 
     def update(self, name: str, value: Value, *, strong: bool, unusual: bool = False) -> None:
-        """Stores an attribute. A strong update replaces what it was; a weak one joins that, as it may be either:
+        """Store an attribute. A strong update replaces what it was; a weak one joins that, as it may be either:
         by default what it was, if the new one is `unusual`."""
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
@@ -153,11 +153,11 @@ class Heap:
         return self._idents.get(key)
 
     def put_back(self, ident: int, key: tuple[object, ...]) -> None:
-        """Gives an identity as it was given by another analysis at the same point."""
+        """Return an identity as it was given by another analysis at the same point."""
         self._idents[key] = ident
 
     def put_at(self, ident: int, thing: Object) -> None:
-        """Makes that the object with this identity."""
+        """Make that the object with this identity."""
         self._objects[ident] = replace(thing, changes=self.changes)
 
     def at(self, ident: int) -> Object:

@@ -280,7 +280,7 @@ class Interpreter:
         return known
 
     def emit(self, fact: F.Fact) -> None:
-        """Keeps a fact, unless what runs is not compiled."""
+        """Keep a fact, unless what runs is not compiled."""
         if not self.quiet:
             known = len(self._emitted)
             self._emitted.add(fact)
@@ -288,7 +288,7 @@ class Interpreter:
                 self.facts.append(fact)
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """Notes what became of a call; `line` counts from where its function begins."""
+        """Record what became of a call; `line` counts from where its function begins."""
         key = str(info.module.path), info.node.lineno + line, column
         if self.calls.get(key) in (None, *RESOLVED):
             self.calls[key] = became

@@ -94,7 +94,7 @@ class Objects(Room):
         return root
 
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
-        """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
+        """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
         with self.engine.quietly():
             mro = self.engine.mro(made.cls)
             for written in mro.functions("__init__")[:1]:
@@ -106,7 +106,7 @@ class Objects(Room):
                 self._run_initialisers(made, mro, dataclasses.replace(call, rest=rest))
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
-        """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
+        """Run the `train` methods of a module and of what it holds: some keep a part in evaluation."""
         if made in done or not self.engine.is_module(made):
             return
         done.add(made)

@@ -460,7 +460,7 @@ class Protocols(Room):
         return value if made is None else made
 
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
-        """Assigns an attribute through a descriptor; False if the class attribute is none."""
+        """Assign an attribute through a descriptor; False if the class attribute is none."""
         self._call_set_name(value, owner, name, frame)
         return self.special(value, "__set__", (owner, new), frame) is not None
 

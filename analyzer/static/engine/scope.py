@@ -152,7 +152,7 @@ class Frame:
         self.env = {name: _from_outside(value) for name, value in self.env.items()}
 
     def end(self) -> None:
-        """Notes a way out of the function."""
+        """Record a way out of the function."""
         if self.filled:
             self.ends.append({name: self.env[name] for name in self.filled if name in self.env})
 

@@ -64,7 +64,7 @@ class Statements(Room):
         """The attributes that a constructor requires of an outside object: they are not None."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interprets statements in order; False if control does not fall out of their end."""
+        """Interpret statements in order; False if control does not fall out of their end."""
         walked = self.engine.walked
         for statement in body:
             if walked is not None and self._runs_by_default(frame):
@@ -371,7 +371,7 @@ class Statements(Room):
         known: int = 0,
         usual: int = 0,
     ) -> bool:
-        """Interprets a loop's body round by round, until nothing new is learnt.
+        """Interpret a loop's body round by round, until nothing new is learnt.
 
         `known`: so many rounds are those that the loop has, and all of them run. Else what still changes after
         WIDEN_AFTER rounds is widened, so that few more suffice. `usual`: so many rounds are those that it has by default,

@@ -39,7 +39,7 @@ class _Reading:
         self.sure = True
 
     def __call__(self, value: Value) -> Any:
-        """Raises _UnknownError."""
+        """Raise _UnknownError."""
         usual = likely(value)
         self.sure = self.sure and usual is value
         if isinstance(usual, Const):

@@ -31,7 +31,7 @@ MODULE = "torch.nn.Module"
 
 
 def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
-    """Gives a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
+    """Return a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
     the same to us, it keeps what that had."""
     stack(engine, made, made.name, site)
     thing = engine.heap[made]
@@ -43,7 +43,7 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
 
 
 def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
-    """Gives a module of a class that derives from one of torch.nn the attributes that the constructor of that sets, as
+    """Return a module of a class that derives from one of torch.nn the attributes that the constructor of that sets, as
     far as they are known: what the class defines itself is found there."""
     stack(engine, made, base, site)
     if base == MODULE:
@@ -99,7 +99,7 @@ def parameters(engine: Engine, made: Value, name: str) -> Value:
 
 
 def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:
-    """Gives a module of torch.nn, or one of a class that derives from it, the copies of a module that it is made of."""
+    """Return a module of torch.nn, or one of a class that derives from it, the copies of a module that it is made of."""
     copied = site.first(K.STACKS[name]) if name in K.STACKS else None
     if copied is not None:
         engine.heap[made].update("layers", Sequence("list", None, copied, outer=True), strong=True)
