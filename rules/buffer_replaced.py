@@ -77,7 +77,7 @@ RULE = Rule(
     facts=(Store,),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     page=__doc__,
     bad=(
         Sample(

@@ -61,7 +61,7 @@ RULE = Rule(
     facts=(Call, Index),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     page=__doc__,
     bad=(
         Sample(

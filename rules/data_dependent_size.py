@@ -55,7 +55,7 @@ def check(fact: Call) -> Claim | None:
         return Claim((MESSAGE if fact.reads == "size" else NEEDS) + spared)
     hint = f"; {fact.specified_by[0]}=n would specify it" if fact.specified_by else ""
     if fact.reads == "size":
-        return Claim(MESSAGE + hint, unless=SETTING)
+        return Claim(MESSAGE + hint, suppressed_by_config=SETTING)
     return Claim((MESSAGE if hint else NEEDS) + hint)
 
 

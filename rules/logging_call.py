@@ -101,9 +101,9 @@ RULE = Rule(
     ),
     facts=(Call, Unresolved),
     check=check,
-    incidental=True,
+    side_output_only=True,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     page=__doc__,
     bad=(
         Sample(

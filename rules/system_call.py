@@ -130,7 +130,7 @@ RULE = Rule(
         Index,
     ),
     check=check,
-    incidental=True,
+    side_output_only=True,
     fallback=True,
     rewrite=rewrite,
     page=__doc__,

@@ -216,7 +216,7 @@ RULE = Rule(
     facts=(Call, Attribute),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     page=__doc__,
     bad=(
         Sample(

@@ -145,7 +145,7 @@ RULE = Rule(
     ),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     page=__doc__,
     bad=(
         Sample(

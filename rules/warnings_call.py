@@ -54,9 +54,9 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
-    incidental=True,
+    side_output_only=True,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     page=__doc__,
     bad=(
         Sample(

@@ -38,13 +38,13 @@ def project(tmp_path: Path) -> Path:
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The targets that were read and interpreted, as they are; nothing is replaced but the count added."""
     seen: list[str] = []
-    real = examine.examine
+    real = examine.analyze_unit
 
     def counting(unit: Any, *more: Any) -> Any:
         seen.append(unit.target)
         return real(unit, *more)
 
-    monkeypatch.setattr(examine, "examine", counting)
+    monkeypatch.setattr(examine, "analyze_unit", counting)
     return seen
 
 

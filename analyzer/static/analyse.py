@@ -30,12 +30,12 @@ from tcready.static.engine.values import (
     lift,
     options,
 )
-from tcready.static.graph import CallGraph, Way
+from tcready.static.graph import CallGraph, CallPath
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.settings import NESTED, Settings, settings_of
 from tcready.static.source import UnreadableError, check_compiles, nodes_in
 from tcready.static.units import Unit
-from tcready.static.unmet import Site, Unmet
+from tcready.static.unmet import ShadowedBreaks, Site
 
 NAMES = "_names"
 """The attribute of a class's node that holds the bare names in it."""
@@ -172,13 +172,13 @@ class Interpretation:
         return BreakEffects(self.interpreter, entries, nested=NESTED in self.settings.flags)
 
     @cached_property
-    def ways(self) -> tuple[Mapping[int, Way], ...]:
+    def ways(self) -> tuple[Mapping[int, CallPath], ...]:
         """For every analysis, a shortest way to each context that it reaches; several may reach one."""
         return tuple(self.graph.ways(analysis.entry) for analysis in self.analyses)
 
-    def unmet(self, sites: Iterable[Site]) -> Unmet:
+    def shadowed(self, sites: Iterable[Site]) -> ShadowedBreaks:
         """Return those of these breaks that Dynamo does not reach."""
-        return Unmet(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
+        return ShadowedBreaks(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
 
     def concrete(self, path: str) -> Concrete:
         """The concrete syntax of an analysed file."""
@@ -239,7 +239,7 @@ class Interpretation:
             return None
         frame = replace(interpreter.module_frame(cls.module), depth=0)
         site = CallSite.unwritten(cls.name, cls.node, cases[0].args, frame, dict(cases[0].keywords))
-        with interpreter.quietly():
+        with interpreter.outside_trace():
             made = interpreter.call(Class(cls), site)
         return made if isinstance(made, Instance) else None
 
@@ -305,7 +305,7 @@ class Interpretation:
         interpreter = self.interpreter
         # what a module makes at import is followed less deep than a model that was asked for
         frame = replace(interpreter.module_frame(value.info.module), depth=0)
-        with interpreter.quietly():
+        with interpreter.outside_trace():
             return interpreter.invoke(value, (), {}, frame, "high")
 
     def _modules(self, made: Value) -> list[Value]:

@@ -33,7 +33,7 @@ from tcready.schema.static import RuleText
 from tcready.schema.words import TcreadyError
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp, files_in
-from tcready.static.parts import Part
+from tcready.static.parts import UnitResult
 from tcready.static.units import Unit
 
 FOLDER = ".tcready_cache"
@@ -60,7 +60,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Ground:
+class CacheInputs:
     """The inputs of a unit's result: it is valid as long as all of them are unchanged."""
 
     home: Sequence[str]
@@ -70,7 +70,7 @@ class Ground:
     folders: Mapping[Path, tuple[str, ...]]
 
     @classmethod
-    def of(cls, unit: Unit, reading: Reading, disk: Disk) -> Ground | None:
+    def of(cls, unit: Unit, reading: Reading, disk: Disk) -> CacheInputs | None:
         """None if a file that was asked for could not be opened: it may be the next time."""
         stamps = [(path, disk.stamp(path)) for path in reading.files]
         known = tuple((path, stamp) for path, stamp in stamps if stamp is not None)
@@ -138,25 +138,25 @@ class Cache:
     def keep_about(self, rules: Sequence[RuleText], tool: Tool) -> None:
         self._write("about", {"rules": as_json(rules), "tool": as_json(tool)})
 
-    def part(self, unit: Unit) -> Part | None:
+    def part(self, unit: Unit) -> UnitResult | None:
         """Return the result of a unit, None if it is not stored or not valid any more."""
         entry = self._read(_question(unit))
         try:
-            return from_json(Part, entry["part"]) if entry and self._is_valid(unit, entry) else None
+            return from_json(UnitResult, entry["part"]) if entry and self._is_valid(unit, entry) else None
         except (TcreadyError, LookupError, TypeError, ValueError):
             return None
 
-    def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
+    def keep(self, unit: Unit, part: UnitResult, reading: Reading, disk: Disk) -> None:
         """Keep what was found on `disk`; not if a file that was asked for could not be opened."""
-        ground = Ground.of(unit, reading, disk)
-        if ground is None:
+        inputs = CacheInputs.of(unit, reading, disk)
+        if inputs is None:
             return
         entry = {
-            "home": ground.home,
-            "files": [[str(path), s.modified, s.size, s.sha256] for path, s in ground.files],
-            "lookups": {name: str(path) if path else None for name, path in ground.lookups.items()},
-            "search_path": [str(folder) for folder in ground.search_path],
-            "folders": {str(folder): names for folder, names in ground.folders.items()},
+            "home": inputs.home,
+            "files": [[str(path), s.modified, s.size, s.sha256] for path, s in inputs.files],
+            "lookups": {name: str(path) if path else None for name, path in inputs.lookups.items()},
+            "search_path": [str(folder) for folder in inputs.search_path],
+            "folders": {str(folder): names for folder, names in inputs.folders.items()},
             "part": as_json(part),
         }
         self._write(_question(unit), entry)
@@ -183,14 +183,14 @@ class Cache:
         return found.st_mtime_ns, found.st_size
 
     def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
-        ground = Ground(
+        inputs = CacheInputs(
             entry["home"],
             tuple((Path(path), Stamp(*stamp)) for path, *stamp in entry["files"]),
             {name: Path(then) if then else None for name, then in entry["lookups"].items()},
             tuple(map(Path, entry["search_path"])),
             {Path(folder): tuple(names) for folder, names in entry["folders"].items()},
         )
-        return ground.holds(unit, self._disk)
+        return inputs.holds(unit, self._disk)
 
     def _place(self, question: str) -> Path:
         return self._top / f"{hashlib.sha256(f'{self._key} {question}'.encode()).hexdigest()}.json"

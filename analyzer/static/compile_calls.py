@@ -75,7 +75,7 @@ def _values(
             if function is not None and function.owner is not None and (names := function.node.args.args):
                 frame.env[names[0].arg] = built(function.owner)
             assignments = _assignments_for(call.subject, nodes, item)
-            with interpreter.quietly():
+            with interpreter.outside_trace():
                 for name, value, _ in assignments:
                     frame.env[name] = interpreter.eval(value, frame)
                 found = interpreter.eval(call.subject, frame)
@@ -145,7 +145,7 @@ def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) ->
         isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])
     ):
         return False
-    with interpreter.quietly():
+    with interpreter.outside_trace():
         made = interpreter.eval(node.func, interpreter.module_frame(module))
     return getattr(made, "name", None) == f"functools.{PARTIAL}"
 
@@ -161,7 +161,7 @@ def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.ex
         is_near = isinstance(node, ast.Attribute) and node.attr == COMPILE
     if not is_near:
         return False
-    with interpreter.quietly():
+    with interpreter.outside_trace():
         found = interpreter.eval(node, interpreter.module_frame(module))
     return getattr(found, "name", None) == TORCH_COMPILE
 

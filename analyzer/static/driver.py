@@ -23,7 +23,7 @@ from tcready.schema.static import RuleText, Skipped, StaticResult
 from tcready.schema.words import TcreadyError
 from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
-from tcready.static.parts import Part, codes, combine, ignoring
+from tcready.static.parts import UnitResult, codes, combine, ignoring
 from tcready.static.process import SHARED
 from tcready.static.units import Unit, units
 from tcready.target import Target
@@ -105,12 +105,12 @@ def read(
     shown = (
         _ProgressCounter(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
     )
-    parts: dict[Unit, Part | TcreadyError | None] = {
+    parts: dict[Unit, UnitResult | TcreadyError | None] = {
         **found,
         **dict(_examined(unknown, options, rules, key, jobs, shown)),
     }
     missing |= {unit.target: part for unit, part in parts.items() if isinstance(part, TcreadyError)}
-    read = [part for part in parts.values() if isinstance(part, Part)]
+    read = [part for part in parts.values() if isinstance(part, UnitResult)]
     if missing and not read:
         raise next(iter(missing.values()))
     found_there = question.result(read)
@@ -160,7 +160,7 @@ class Question:
         self._select, self._ignore = codes(report.select, self._there), codes(report.ignore, self._there)
         self._ignored = ignoring(report, self._there, root)
 
-    def result(self, parts: Sequence[Part]) -> ReadResult:
+    def result(self, parts: Sequence[UnitResult]) -> ReadResult:
         """The parts as one result."""
         found = combine(parts, self._select, self._ignore, self._there, self._ignored)
         return ReadResult(found, self._texts, self._tool)
@@ -177,7 +177,7 @@ def _examined(
     key: str | None,
     jobs: int | None,
     shown: _ProgressCounter | None,
-) -> Iterator[tuple[Unit, Part | TcreadyError]]:
+) -> Iterator[tuple[Unit, UnitResult | TcreadyError]]:
     """Each unit with what was found in it, or why it is not there, in order."""
     sizes = [_size(unit) for unit in units]
     paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
@@ -273,7 +273,7 @@ def _examine(
     *,
     last: bool = False,
     shown: _ProgressCounter | None = None,
-) -> list[Part | TcreadyError]:
+) -> list[UnitResult | TcreadyError]:
     """Analyze some units, over one library of shared sources; store the results if there is a cache.
 
     Garbage is collected only if there is much of it, and not if these units are the last: all sources stay in memory to
@@ -299,15 +299,15 @@ def _examined_here(
     key: str | None,
     library: Library,
     shown: _ProgressCounter | None,
-) -> list[Part | TcreadyError]:
-    from tcready.static.examine import examine
+) -> list[UnitResult | TcreadyError]:
+    from tcready.static.examine import analyze_unit
 
     all_rules = rules.load()
     store = _open_cache(options, key)
-    parts: list[Part | TcreadyError] = []
+    parts: list[UnitResult | TcreadyError] = []
     for unit in units:
         try:
-            part, reading = examine(unit, all_rules, options, rules.suggest, library)
+            part, reading = analyze_unit(unit, all_rules, options, rules.suggest, library)
         except TcreadyError as error:  # what the unit names is not there
             parts.append(error)
         else:

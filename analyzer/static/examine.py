@@ -20,7 +20,7 @@ from tcready.static.engine.again import Recorded
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
 from tcready.static.judge import Place, Suggest
-from tcready.static.parts import Part, in_both_modes
+from tcready.static.parts import UnitResult, in_both_modes
 from tcready.static.process import SHARED, deep
 from tcready.static.rule import Rule
 from tcready.static.tree import static_targets
@@ -35,7 +35,7 @@ class Left:
     """The state that the reading of an edited unit leaves for the one after the next edit."""
 
     recorded: dict[Interpreted, Recorded] = field(default_factory=dict)
-    judged: dict[tuple[Interpreted, Origin], judge.Judgements] = field(default_factory=dict)
+    judged: dict[tuple[Interpreted, Origin], judge.Diagnoses] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Edited:
 
 
 @deep
-def examine(
+def analyze_unit(
     unit: Unit,
     rules: Sequence[Rule],
     options: ReadOptions,
     suggest: Suggest | None,
     library: Library,
     edited: Edited | None = None,
-) -> tuple[Part, Reading]:
+) -> tuple[UnitResult, Reading]:
     """Return the result of one unit, and its inputs. With `edited`, code that an edit has not touched is not read anew.
 
     A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
@@ -75,7 +75,7 @@ class _Examination:
     library: Library
     edited: Edited | None = None
 
-    def whole(self) -> tuple[Part, Reading]:
+    def whole(self) -> tuple[UnitResult, Reading]:
         """The part in the modes that are asked for."""
         unit, options = self.unit, self.options
         search_path = options.search_path or locate.default_search_path(options.root)
@@ -120,7 +120,7 @@ class _Examination:
         entries: Sequence[Entry],
         mode: Mode | None,
         skipped: Mapping[Path, str],
-    ) -> Part:
+    ) -> UnitResult:
         """Return the result in one mode: by a reading of the user's code alone, and of installed packages."""
         unit, options = self.unit, self.options
         passes = [self.interpreted(each, entries, mode, number) for number, each in enumerate(programs)]
@@ -163,7 +163,7 @@ class _Examination:
         apart = (
             f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
         )
-        part = Part(
+        part = UnitResult(
             findings=tuple(findings[place] for place in order),
             silenced=tuple(position for position, place in enumerate(order) if place in silenced),
             targets=tuple(static_targets(last, findings, sorted(codes), (mode or "infer",))),
@@ -206,8 +206,8 @@ class _Examination:
             before=edited.before.recorded.get((mode, number)) if edited is not None else None,
         )
         interpretation = Interpretation(interpreter, entries)
-        if edited is not None and interpreter.again is not None:
-            edited.now.recorded[mode, number] = interpreter.again.recorded()
+        if edited is not None and interpreter.replay is not None:
+            edited.now.recorded[mode, number] = interpreter.replay.recorded()
         return interpretation
 
     def shown(self, path: Path | None) -> str:

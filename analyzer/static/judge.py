@@ -23,11 +23,11 @@ from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at, is_apart
 from tcready.static.engine.facts import (
     LEAKED_FLAG,
-    About,
     Alone,
     Call,
     Condition,
     Consumed,
+    DecidedBy,
     Fact,
     InArguments,
     Loop,
@@ -49,10 +49,10 @@ from tcready.static.engine.values import (
     options,
     tensor_of,
 )
-from tcready.static.graph import Way
+from tcready.static.graph import CallPath
 from tcready.static.index import FunctionInfo, own_nodes
 from tcready.static.parts import CONFIDENCES
-from tcready.static.rule import Claim, Rule, Span, Suspect
+from tcready.static.rule import Claim, FixCandidate, Rule, Span
 from tcready.static.settings import Settings
 from tcready.static.source import Source
 from tcready.static.torch_tables import Tables
@@ -61,13 +61,13 @@ from tcready.static.unmet import Site
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Suggest: TypeAlias = "Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]"
+Suggest: TypeAlias = "Callable[[Sequence[FixCandidate]], Iterable[tuple[Edit, ...]]]"
 """The edits of the change that each suspect's rule suggests, none if it suggests none that is safe; in their order."""
 Place: TypeAlias = "tuple[str, int, int, str]"
 """The position of a rule's claim: (file, line, byte column, rule code)."""
 MAX_CONDITIONS = 3
 """The number of conditions shown for a place: those nearest to it."""
-DECIDED_BY: Mapping[About, str] = MappingProxyType(
+DECIDED_BY: Mapping[DecidedBy, str] = MappingProxyType(
     {
         "argument": "how it is called decides",
         "configuration": "its configuration decides",
@@ -87,7 +87,7 @@ SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 
 
 @dataclass(frozen=True)
-class Judged:
+class Diagnosis:
     """The claim of a rule at one place, from the fact with the highest confidence."""
 
     rule: Rule
@@ -117,7 +117,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Judgements:
+class Diagnoses:
     """The claims of rules on each single fact. A fact that is found again after an edit, as the same object, keeps its
     result: what a rule can query of it has not changed."""
 
@@ -130,10 +130,10 @@ class Judgements:
 class Claims:
     """The claims of rules on one interpretation."""
 
-    by_place: dict[Place, Judged] = dataclasses.field(default_factory=dict)
+    by_place: dict[Place, Diagnosis] = dataclasses.field(default_factory=dict)
     contexts: dict[Place, dict[int, Cause]] = dataclasses.field(default_factory=dict)
     """In which contexts each is claimed, with what makes the whole function eager there."""
-    judgements: Judgements = dataclasses.field(default_factory=Judgements)
+    judgements: Diagnoses = dataclasses.field(default_factory=Diagnoses)
     """For the reading after the next edit."""
 
 
@@ -141,7 +141,7 @@ def claims(
     interpretation: Interpretation,
     rules: Sequence[Rule],
     wanted: Origin,
-    before: Judgements | None = None,
+    before: Diagnoses | None = None,
 ) -> Claims:
     """Return the claims of rules on the facts in code of the wanted origin; `before` are their results for each before
     the last edit."""
@@ -161,20 +161,20 @@ def claims(
     settings = interpretation.settings if facts else Settings()
     tables = interpreter.operations.tables
     known_of = before.of if before is not None and before.settings == settings else {}
-    found = Claims(judgements=Judgements(settings))
-    judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
+    found = Claims(judgements=Diagnoses(settings))
+    diagnosis: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
     question = _Question()
     reach = _Reach(interpretation)
     for fact in facts:
         judgement = known_of.get(id(fact))
         if judgement is None:
             same = question(fact)
-            if same not in judged:
-                judged[same] = [
+            if same not in diagnosis:
+                diagnosis[same] = [
                     (rule, claim, confidence_of(fact, claim, rule))
                     for rule, claim in _claimed(listening[type(fact)], fact, settings, tables)
                 ]
-            judgement = fact, judged[same]
+            judgement = fact, diagnosis[same]
         found.judgements.of[id(fact)] = judgement
         reached = reach(fact.where) if judgement[1] else "high"
         for rule, claim, sure in judgement[1]:
@@ -193,15 +193,15 @@ def claims(
                 or (types and known.confidence == "low" and not known.types)
             ):
                 interpreter.program.library.go_on()
-                found.by_place[place] = Judged(rule, claim, fact, confidence, types=types)
-    taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
-    for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
+                found.by_place[place] = Diagnosis(rule, claim, fact, confidence, types=types)
+    taken = {place[:3] for place, diagnosis in found.by_place.items() if _claims_a_break(diagnosis)}
+    for place in [p for p, diagnosis in found.by_place.items() if diagnosis.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
     _raise_what_every_way_meets(interpretation, reach, found)
     _lower_what_is_not_met(interpretation, found)
     _raise_what_leaves_the_graph(interpretation, found)
     _keep_what_follows(interpretation, found)
-    if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
+    if any(isinstance(diagnosis.fact, OfNew) for diagnosis in found.by_place.values()):
         _lower_what_is_not_met(interpretation, found, following=True)
     return found
 
@@ -225,9 +225,9 @@ def _types_of(reach: _Reach, fact: Fact, claim: Claim, rule: Rule) -> tuple[Floa
 def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims:
     """Return the claims outside of these functions, which are given by file and symbol."""
     others = {
-        place: judged
-        for place, judged in claims.by_place.items()
-        if (judged.fact.where.path, judged.fact.where.symbol) not in functions
+        place: diagnosis
+        for place, diagnosis in claims.by_place.items()
+        if (diagnosis.fact.where.path, diagnosis.fact.where.symbol) not in functions
     }
     return Claims(others, {place: claims.contexts[place] for place in others})
 
@@ -236,15 +236,15 @@ def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, f
     """Raise the confidence if every path through the undecided tests of a function reaches a break: one of these runs, so
     none is unlikely only because another may run instead, provided its function is reached."""
     by_context: dict[int, dict[Place, tuple[tuple[str, bool], ...]]] = {}
-    for place, judged in found.by_place.items():
-        conditions = judged.fact.where.conditions
+    for place, diagnosis in found.by_place.items():
+        conditions = diagnosis.fact.where.conditions
         if (
-            judged.effect in SPLITTING
-            and not judged.rule.follows
+            diagnosis.effect in SPLITTING
+            and not diagnosis.rule.follows
             and all(c.usual is not False for c in conditions)
         ):
             way = tuple((c.test, c.holds) for c in conditions if c.usual is None)
-            by_context.setdefault(judged.fact.where.context, {})[place] = way
+            by_context.setdefault(diagnosis.fact.where.context, {})[place] = way
     raised: list[Place] = []
     for ways in by_context.values():
         lowered = [place for place, way in ways.items() if way and found.by_place[place].confidence == "low"]
@@ -255,14 +255,14 @@ def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, f
         known = entered.get(fact.where.context, "low")
         entered[fact.where.context] = max(known, fact.where.confidence, key=CONFIDENCES.index)
     for place in raised:
-        judged = found.by_place[place]
-        sure = entered[judged.fact.where.context]
-        where = dataclasses.replace(judged.fact.where, confidence=sure, conditional=False)
-        alike = dataclasses.replace(judged.fact, where=where)
+        diagnosis = found.by_place[place]
+        sure = entered[diagnosis.fact.where.context]
+        where = dataclasses.replace(diagnosis.fact.where, confidence=sure, conditional=False)
+        alike = dataclasses.replace(diagnosis.fact, where=where)
         reached = reach(dataclasses.replace(where, conditions=()))
-        own = confidence_of(alike, judged.claim, judged.rule)
+        own = confidence_of(alike, diagnosis.claim, diagnosis.rule)
         sure = min("medium", reached, own, key=CONFIDENCES.index)
-        found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+        found.by_place[place] = dataclasses.replace(diagnosis, confidence=sure)
 
 
 def _tested_on_every_way(
@@ -283,10 +283,10 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
     """Lower the confidence of a break that an earlier one hides in every function containing it; `following`: also of
     code after a method of a new object that cannot be handed over."""
     splitting = {
-        place: judged
-        for place, judged in found.by_place.items()
-        if judged.effect in SPLITTING
-        and (not judged.rule.follows or (following and isinstance(judged.fact, OfNew)))
+        place: diagnosis
+        for place, diagnosis in found.by_place.items()
+        if diagnosis.effect in SPLITTING
+        and (not diagnosis.rule.follows or (following and isinstance(diagnosis.fact, OfNew)))
     }
     targets: dict[FunctionInfo | None, dict[ast.AST, int]] = {}
 
@@ -301,39 +301,39 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
             Site(
                 context,
                 (place[1], 0) if last is None else (last, 1),
-                frozenset(judged.fact.where.conditions),
-                judged.confidence == "high",
-                judged.effect == "frame_skip"
-                and judged.confidence != "low"
-                and judged.fact.where.confidence == "high",
-                len(judged.fact.where.enclosing),
+                frozenset(diagnosis.fact.where.conditions),
+                diagnosis.confidence == "high",
+                diagnosis.effect == "frame_skip"
+                and diagnosis.confidence != "low"
+                and diagnosis.fact.where.confidence == "high",
+                len(diagnosis.fact.where.enclosing),
                 read,
                 comprehension=inner,
-                compiled="function" in judged.fact.where.enclosing,
+                compiled="function" in diagnosis.fact.where.enclosing,
             )
-            for read in (_attributes(judged.fact),)
-            for inner in (_comprehension(interpretation, judged.fact),)
-            for last in (assigned(judged.fact),)
+            for read in (_attributes(diagnosis.fact),)
+            for inner in (_comprehension(interpretation, diagnosis.fact),)
+            for last in (assigned(diagnosis.fact),)
             for context in found.contexts[place]
         ]
-        for place, judged in splitting.items()
+        for place, diagnosis in splitting.items()
     }
-    unmet = interpretation.unmet(site for each in sites.values() for site in each)
-    for place, judged in splitting.items():
-        if not judged.rule.follows and all(map(unmet, sites[place])):
-            found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
+    shadowed = interpretation.shadowed(site for each in sites.values() for site in each)
+    for place, diagnosis in splitting.items():
+        if not diagnosis.rule.follows and all(map(shadowed, sites[place])):
+            found.by_place[place] = dataclasses.replace(diagnosis, confidence="low", hidden=True)
 
 
 def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) -> None:
     """A tensor that was given the flag breaks where it leaves the graph: at a break behind which its name is read."""
     flagged = {
-        place: judged
-        for place, judged in found.by_place.items()
-        if isinstance(judged.fact, Call) and judged.fact.gb_id == LEAKED_FLAG and not judged.hidden
+        place: diagnosis
+        for place, diagnosis in found.by_place.items()
+        if isinstance(diagnosis.fact, Call) and diagnosis.fact.gb_id == LEAKED_FLAG and not diagnosis.hidden
     }
-    for place, judged in flagged.items():
-        function = interpretation.interpreter.contexts[judged.fact.where.context].function
-        lifetime = _lifetime(judged.fact.node, function) if function is not None else None
+    for place, diagnosis in flagged.items():
+        function = interpretation.interpreter.contexts[diagnosis.fact.where.context].function
+        lifetime = _lifetime(diagnosis.fact.node, function) if function is not None else None
         if lifetime is None:
             continue
         made, reads = lifetime
@@ -349,8 +349,8 @@ def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) 
             ):
                 sure = max(sure, breaking.confidence, key=CONFIDENCES.index)
         sure = min("medium", sure, key=CONFIDENCES.index)
-        if CONFIDENCES.index(sure) > CONFIDENCES.index(judged.confidence):
-            found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+        if CONFIDENCES.index(sure) > CONFIDENCES.index(diagnosis.confidence):
+            found.by_place[place] = dataclasses.replace(diagnosis, confidence=sure)
 
 
 def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | None:
@@ -388,30 +388,30 @@ def _moved(value: ast.AST) -> Iterator[ast.AST]:
 def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
     """Give code that breaks only if Python runs it alone (a constructor, a generator or a comprehension) the confidence
     of the break that causes this; drop it if there is none."""
-    following = {place: judged for place, judged in found.by_place.items() if judged.rule.follows}
+    following = {place: diagnosis for place, diagnosis in found.by_place.items() if diagnosis.rule.follows}
     if not following:
         return
     surest: dict[tuple[Place, int], Confidence] = {}
     for least in ("medium", "high"):
         standing: dict[int, Cause] = {}
         points: dict[int, list[tuple[int, Cause]]] = {}
-        for place, judged in found.by_place.items():
-            sure = CONFIDENCES.index(judged.confidence) >= CONFIDENCES.index(least)
-            if sure and judged.effect in SPLITTING and place not in following:
+        for place, diagnosis in found.by_place.items():
+            sure = CONFIDENCES.index(diagnosis.confidence) >= CONFIDENCES.index(least)
+            if sure and diagnosis.effect in SPLITTING and place not in following:
                 # of a package nobody uses most, and much would follow from one break that is not met
-                met = not (is_installed(place[0]) and undecided(judged.fact.where.conditions))
+                met = not (is_installed(place[0]) and undecided(diagnosis.fact.where.conditions))
                 for context, cause in found.contexts[place].items():
                     standing[context] = standing.get(context) or cause
                     if met:
                         points.setdefault(context, []).append((place[1], cause))
         run = _run_by_python(interpretation, found, following, standing, points)
         surest.update(dict.fromkeys(run, least))
-    for place, judged in following.items():
+    for place, diagnosis in following.items():
         contexts = {c: cause for c, cause in found.contexts[place].items() if (place, c) in surest}
         if contexts:
             strongest = max((surest[place, c] for c in contexts), key=CONFIDENCES.index)
-            confidence = min(judged.confidence, strongest, key=CONFIDENCES.index)
-            found.by_place[place] = dataclasses.replace(judged, confidence=confidence)
+            confidence = min(diagnosis.confidence, strongest, key=CONFIDENCES.index)
+            found.by_place[place] = dataclasses.replace(diagnosis, confidence=confidence)
             found.contexts[place] = contexts
         else:
             del found.by_place[place], found.contexts[place]
@@ -420,14 +420,14 @@ def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
 def _run_by_python(
     interpretation: Interpretation,
     found: Claims,
-    following: Mapping[Place, Judged],
+    following: Mapping[Place, Diagnosis],
     standing: Mapping[int, Cause],
     points: Mapping[int, Sequence[tuple[int, Cause]]],
 ) -> set[tuple[Place, int]]:
     """Return the contexts in which Python runs these places itself, if breaks are in some: `points` are those that are
     certainly reached, with their lines."""
     effects = interpretation.break_effects
-    alone = {place for place, judged in following.items() if isinstance(judged.fact, APART)}
+    alone = {place for place, diagnosis in following.items() if isinstance(diagnosis.fact, APART)}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
     run = effects.run_by_python(standing, constructors)
     made = {
@@ -498,8 +498,8 @@ def _holds(whole: ast.expr, part: ast.AST) -> bool:
     return any(node is part for node in ast.walk(whole))
 
 
-def _claims_a_break(judged: Judged) -> bool:
-    return not judged.rule.fallback and judged.effect in BREAKING
+def _claims_a_break(diagnosis: Diagnosis) -> bool:
+    return not diagnosis.rule.fallback and diagnosis.effect in BREAKING
 
 
 def findings(
@@ -516,18 +516,18 @@ def findings(
     if suggest is not None and origin == "own":
         for place, spot in spots.items():
             rule = claims.by_place[place].rule
-            if rule.often_safe and not spot.source.cells:
-                suspects[place] = Suspect(spot.shown, rule, spot.source, spot.span)
+            if rule.may_autofix and not spot.source.cells:
+                suspects[place] = FixCandidate(spot.shown, rule, spot.source, spot.span)
     suggested = suggest(tuple(suspects.values())) if suggest is not None and suspects else ()
     made: dict[Place, Finding] = {}
     repeats: dict[str, int] = {}
     reach = _Reach(interpretation)
     for place, spot in spots.items():
         interpretation.interpreter.program.library.go_on()
-        judged = claims.by_place[place]
+        diagnosis = claims.by_place[place]
         contexts = claims.contexts[place]
-        way = _way(reach, judged, contexts)
-        finding = _finding(judged, spot, way.conditions, origin)
+        way = _way(reach, diagnosis, contexts)
+        finding = _finding(diagnosis, spot, way.conditions, origin)
         finding = dataclasses.replace(
             finding,
             reached_by=way.symbols,
@@ -550,15 +550,15 @@ def findings(
     return made
 
 
-def _is_reported(judged: Judged, options: ReadOptions) -> bool:
-    return judged.confidence != "low" or options.low or bool(judged.types and not judged.hidden)
+def _is_reported(diagnosis: Diagnosis, options: ReadOptions) -> bool:
+    return diagnosis.confidence != "low" or options.low or bool(diagnosis.types and not diagnosis.hidden)
 
 
-def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
+def _way(reach: _Reach, diagnosis: Diagnosis, contexts: Iterable[int]) -> CallPath:
     """Return the call path to the place of a claim; by the context of the claim itself if that is reached at all."""
-    where = judged.fact.where
+    where = diagnosis.fact.where
     ways = (reach.way(c, where) for c in (where.context, *sorted(contexts)))
-    return next((way for way in ways if way is not None), Way((), ()))
+    return next((way for way in ways if way is not None), CallPath((), ()))
 
 
 @dataclass(frozen=True)
@@ -572,11 +572,11 @@ class _Spot:
     written: str
 
 
-def _spot(interpretation: Interpretation, judged: Judged, root: Path) -> _Spot:
-    fact, node = judged.fact, judged.fact.node
+def _spot(interpretation: Interpretation, diagnosis: Diagnosis, root: Path) -> _Spot:
+    fact, node = diagnosis.fact, diagnosis.fact.node
     concrete = interpretation.concrete(fact.where.path)
     source = concrete.source
-    first, last = judged.lines
+    first, last = diagnosis.lines
     begins, ends = extent(fact)
     end = ends.end_col_offset or 0
     if isinstance(node, DEFINITIONS):
@@ -586,18 +586,18 @@ def _spot(interpretation: Interpretation, judged: Judged, root: Path) -> _Spot:
     return _Spot(display_path(fact.where.path, str(root)), source, span, written)
 
 
-def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], origin: Origin) -> Finding:
+def _finding(diagnosis: Diagnosis, spot: _Spot, conditions: tuple[Condition, ...], origin: Origin) -> Finding:
     """The finding of a claim, but for how it is reached, what its break does and what its change is; `conditions` of the
     calls on the way."""
-    rule, fact = judged.rule, judged.fact
+    rule, fact = diagnosis.rule, diagnosis.fact
     line, column, end_line, end_column = spot.span
     return Finding(
         rule=rule.code,
         name=rule.name,
-        effect=judged.effect,
-        level=judged.level,
-        confidence=judged.confidence,
-        message=judged.claim.message,
+        effect=diagnosis.effect,
+        level=diagnosis.level,
+        confidence=diagnosis.confidence,
+        message=diagnosis.claim.message,
         path=spot.shown,
         line=line,
         column=column,
@@ -615,10 +615,12 @@ def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], ori
             diff=None,
             verified=None,
             edits=(),
-            settings={judged.claim.unless: True} if judged.claim.unless else {},
+            settings={diagnosis.claim.suppressed_by_config: True}
+            if diagnosis.claim.suppressed_by_config
+            else {},
         ),
-        evidence=tuple(Evidence("static", text) for text in _evidence(judged, spot.written, conditions)),
-        dtypes=() if judged.hidden or judged.confidence != "low" else judged.types,
+        evidence=tuple(Evidence("static", text) for text in _evidence(diagnosis, spot.written, conditions)),
+        dtypes=() if diagnosis.hidden or diagnosis.confidence != "low" else diagnosis.types,
     )
 
 
@@ -657,13 +659,13 @@ class _Reach:
             self._known[key] = self._on(self.way(where.context, where), where)
         return self._known[key]
 
-    def way(self, context: int, where: Where) -> Way | None:
+    def way(self, context: int, where: Where) -> CallPath | None:
         """Return the call path to a context for code at `where`: of the paths from several models the first with the
         highest confidence; None if it is not reached."""
         ways = [ways[context] for ways in self._ways if context in ways]
         return max(ways, key=lambda way: CONFIDENCES.index(self._on(way, where)), default=None)
 
-    def _on(self, way: Way | None, where: Where) -> Confidence:
+    def _on(self, way: CallPath | None, where: Where) -> Confidence:
         open_ones = undecided((*(way.conditions if way else ()), *where.conditions))
         return self._of(len(open_ones), where.path)
 
@@ -684,10 +686,10 @@ def _claimed(
         for claim in (found,) if isinstance(found, Claim) else found:
             if not tables.holds(rule.code, claim.form):
                 continue
-            if claim.unless in settings.unsure:
+            if claim.suppressed_by_config in settings.unsure:
                 sure = min(claim.confidence or "high", "medium", key=CONFIDENCES.index)
                 yield rule, dataclasses.replace(claim, confidence=sure)
-            elif claim.unless not in settings.flags:
+            elif claim.suppressed_by_config not in settings.flags:
                 yield rule, claim
 
 
@@ -697,7 +699,7 @@ def _claimed(
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
-    if rule.incidental and not claim.computes and _is_of_some_calls(fact.where):
+    if rule.side_output_only and not claim.computes and _is_of_some_calls(fact.where):
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
@@ -709,7 +711,7 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
 def _is_of_some_calls(where: Where) -> bool:
     """Return whether the place is below a test that the source does not decide, or below one for a certain size: a user
     for whom that is false has passed another than the usual one."""
-    tests = (condition.test for condition in where.conditions if condition.about == "size")
+    tests = (condition.test for condition in where.conditions if condition.decided_by == "size")
     return where.conditional or any(map(_OF_ONE_SIZE.search, tests))
 
 
@@ -737,9 +739,9 @@ def _sureness(value: Any) -> Iterator[Confidence]:
 # in words
 
 
-def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -> Iterator[str]:
+def _evidence(diagnosis: Diagnosis, written: str, conditions: tuple[Condition, ...]) -> Iterator[str]:
     """Why the static pass says so, in plain words, and what must hold for the place to be reached."""
-    fact = judged.fact
+    fact = diagnosis.fact
     values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     shown = written if len(written) <= 80 else written[:77] + "..."
@@ -751,12 +753,12 @@ def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -
         yield f"`{shown}` is given a tensor{unsure}"
     else:
         yield f"`{shown}` is reached by code that gets compiled"
-    if judged.hidden:
+    if diagnosis.hidden:
         yield "an earlier break hides it: no tensor is in sight here, so Dynamo does not look at the rest"
     open_ones = [c for c in (*conditions, *fact.where.conditions) if c.usual is not True]
     for condition in list(dict.fromkeys(open_ones))[-MAX_CONDITIONS:]:
         word = "only if" if condition.holds else "unless"
-        why = "not so by default" if condition.usual is False else DECIDED_BY[condition.about]
+        why = "not so by default" if condition.usual is False else DECIDED_BY[condition.decided_by]
         why = f"only in {in_words(condition.types)}" if condition.types else why
         yield f"reached {word} `{condition.test}`" + (f" ({why})" if why else "")
 

@@ -35,7 +35,7 @@ Key = tuple[str, int, int, str]
 
 
 @dataclass(frozen=True)
-class Part:
+class UnitResult:
     """The result of one unit, before `select` and `ignore` are applied."""
 
     findings: tuple[Finding, ...]
@@ -86,7 +86,7 @@ def ignoring(options: ReportOptions, rules: Collection[str], root: Path) -> Call
 
 
 def combine(
-    parts: Sequence[Part],
+    parts: Sequence[UnitResult],
     select: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
     rules: Collection[str] = (),
@@ -130,7 +130,7 @@ def combine(
     )
 
 
-def _idle(parts: Sequence[Part]) -> list[Noqa]:
+def _idle(parts: Sequence[UnitResult]) -> list[Noqa]:
     """Return the comments that hide nothing in their own file, nor for another that reaches it; in order of place."""
     hiding = {noqa for part in parts for noqa in part.hiding}
     found = {noqa for part in parts for noqa in part.idle} - hiding
@@ -176,7 +176,7 @@ def _with_mode(finding: Finding) -> Finding:
     return dataclasses.replace(finding, evidence=(*finding.evidence, only))
 
 
-def in_both_modes(infer: Part, train: Part) -> Part:
+def in_both_modes(infer: UnitResult, train: UnitResult) -> UnitResult:
     """Combine the results of a unit in inference mode and in training mode, each finding with its modes."""
     found: dict[Key, Finding] = {}
     known = [{key_of(finding): finding for finding in part.findings} for part in (infer, train)]
@@ -243,7 +243,7 @@ def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
     return numbered
 
 
-def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
+def _renumbered(part: UnitResult, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
     """The targets of a part, breaks named by the fingerprints that the findings have together."""
     new = {f.fingerprint: numbered[key_of(f)].fingerprint for f in part.findings}
     if all(old == now for old, now in new.items()):
@@ -260,7 +260,7 @@ def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarg
     )
 
 
-def _statistics(parts: Sequence[Part]) -> dict[str, Any]:
+def _statistics(parts: Sequence[UnitResult]) -> dict[str, Any]:
     """A function or a call that several units reach counts once; it is resolved if each of them says so."""
     reached = sorted({name for part in parts for name in part.reached})
     calls = _places(part.calls for part in parts)

@@ -29,7 +29,7 @@ class Claim:
     confidence: Confidence | None = None
     effect: Effect | None = None
     level: Level | None = None
-    unless: str | None = None
+    suppressed_by_config: str | None = None
     """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
     computes: bool = False
     """The code claimed by an incidental rule computes something all the same, so that it is no likelier to be left out
@@ -116,7 +116,7 @@ class Rule:
     page: str
     bad: tuple[Sample, ...]
     good: tuple[Sample, ...]
-    incidental: bool = False
+    side_output_only: bool = False
     """Says something rather than computes something (printing, logging, warnings): if configuration decides
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
     fallback: bool = False
@@ -129,7 +129,7 @@ class Rule:
     `concrete.Located`, which may be any expression."""
     no_rewrite: str | None = None
     """Why there is no way to write it anew, as a sentence; nothing is said if None."""
-    often_safe: bool = False
+    may_autofix: bool = False
     """Whether its rewrite is often safe by construction: required by `check`, which shows no other."""
     settings: tuple[str, ...] = ()
     """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
@@ -192,7 +192,7 @@ Span: TypeAlias = "tuple[int, int, int, int]"
 
 
 @dataclass(frozen=True)
-class Suspect:
+class FixCandidate:
     """An expression that a rule would write anew."""
 
     path: str

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.options import ReadOptions, ReportOptions
-from tcready.static.cache import Ground
+from tcready.static.cache import CacheInputs
 from tcready.static.driver import Question, ReadResult, RuleSet
-from tcready.static.examine import Edited, Left, examine
+from tcready.static.examine import Edited, Left, analyze_unit
 from tcready.static.index import Library
-from tcready.static.parts import Part
+from tcready.static.parts import UnitResult
 from tcready.static.source import encoded
 from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, units
@@ -32,8 +32,8 @@ EDITED = 4
 class _Known:
     """The result of a unit, and its inputs."""
 
-    part: Part
-    ground: Ground
+    part: UnitResult
+    inputs: CacheInputs
 
 
 class Session:
@@ -81,18 +81,18 @@ class Session:
             wanted += [target for target in targets if isinstance(target, Unit)]
             return question.result([self._part(unit, library) for unit in wanted])
 
-    def _part(self, unit: Unit, library: Library) -> Part:
+    def _part(self, unit: Unit, library: Library) -> UnitResult:
         library.go_on()
         known = self._known.get(unit)
-        if known is not None and known.ground.holds(unit, library.disk):
+        if known is not None and known.inputs.holds(unit, library.disk):
             return known.part
         edited = Edited()
-        if known is not None and known.ground.holds(unit, library.disk, but=unit.path):
+        if known is not None and known.inputs.holds(unit, library.disk, but=unit.path):
             edited = Edited(self._edited.get(unit, Left()))
-        part, reading = examine(unit, self._rules, self._options, self._suggest, library, edited)
-        ground = Ground.of(unit, reading, library.disk)
-        if ground is not None:
-            self._known[unit] = _Known(part, ground)
+        part, reading = analyze_unit(unit, self._rules, self._options, self._suggest, library, edited)
+        inputs = CacheInputs.of(unit, reading, library.disk)
+        if inputs is not None:
+            self._known[unit] = _Known(part, inputs)
             self._edited.pop(unit, None)
             self._edited[unit] = edited.now  # behind the others
             while len(self._edited) > EDITED:

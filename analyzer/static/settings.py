@@ -53,7 +53,7 @@ def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> S
     torch."""
     reader = _Reader(interpreter)
     models = list(roots)
-    with interpreter.quietly():
+    with interpreter.outside_trace():
         for module in list(interpreter.program.modules()):
             if _speaks(module) or reader.calls_out(module):
                 reader.read(module.source.tree.body, interpreter.module_frame(module))

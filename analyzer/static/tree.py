@@ -17,7 +17,7 @@ from tcready.static.engine.knowledge import CONTAINERS, is_module_class
 from tcready.static.engine.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
 from tcready.static.engine.values import Mapping as Dict
 from tcready.static.engine.values import Sequence as Items
-from tcready.static.graph import Way
+from tcready.static.graph import CallPath
 from tcready.static.index import FunctionInfo
 from tcready.static.judge import Place
 
@@ -125,7 +125,7 @@ def _static_module(
     interpretation: Interpretation,
     node: TreeNode,
     below: set[int],
-    reached: Mapping[int, Way],
+    reached: Mapping[int, CallPath],
     breaking: _Breaking,
 ) -> StaticModule:
     """A node of the hierarchy; `below` are the modules under it, which answer for themselves. Of its contexts those count

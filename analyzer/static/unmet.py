@@ -56,7 +56,7 @@ class Site:
         return end.read == FINDS_ATTRIBUTES and bool(self.reads)
 
 
-class Unmet:
+class ShadowedBreaks:
     """Finds the claimed breaks that are not met, by context."""
 
     def __init__(

@@ -209,7 +209,7 @@ def bodies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     real = functions.Functions._body
 
     def body(self, info, frame):  # type: ignore[no-untyped-def]
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             seen.append(info.symbol)
         return real(self, info, frame)
 

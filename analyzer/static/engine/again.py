@@ -18,7 +18,7 @@ from tcready.static.engine.contract import Context, Engine, Generic
 from tcready.static.engine.facts import Condition, Enclosing, Fact, extent
 from tcready.static.engine.heap import Object
 from tcready.static.engine.scope import Env, Frame
-from tcready.static.engine.steps import Marks, Met, Standing, Step
+from tcready.static.engine.steps import EntryState, Marks, Met, Step
 from tcready.static.engine.values import Value
 from tcready.static.index import (
     ANY,
@@ -92,7 +92,7 @@ class Recorded:
     """The results of queries on whole texts."""
 
 
-class Again:
+class Replay:
     """Beside a reading: notes what it does, and finds again what the one before it did."""
 
     def __init__(self, engine: Engine, before: Recorded | None) -> None:
@@ -210,19 +210,19 @@ class Again:
                 and then.situation_key == situation_key
             )
 
-    def enter(self) -> Standing:
+    def enter(self) -> EntryState:
         """Return the state at the start of a compiled call, for `leave`."""
         changes = self._engine.heap.changes
-        return Standing(
+        return EntryState(
             self.log.marks(),
             self._engine.heap.count,
             self.outside,
             changes.count - len(changes.attributes),
             len(changes.attributes),
-            (changes.elsewhere, changes.loose),
+            (changes.elsewhere, changes.dynamic),
         )
 
-    def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
+    def leave(self, context: int, gave: Value, entry_state: EntryState | None) -> None:
         """End the call; `stood` is the result of `enter` if the call may be replayed."""
         engine, log = self._engine, self.log
         met = log.met[context]
@@ -235,8 +235,8 @@ class Again:
                 and then.switched == met.switched
                 and not (met.elsewhere != engine.heap.changes.elsewhere and self._is_stale(met))
             )
-        if stood is not None and stood.outside == self.outside:
-            self._keep(context, stood)
+        if entry_state is not None and entry_state.outside == self.outside:
+            self._keep(context, entry_state)
 
     def _is_stale(self, met: Met) -> bool:
         """Return whether a function, or one that encloses it, was edited."""
@@ -248,16 +248,16 @@ class Again:
             frame = frame.parent
         return frame is not None
 
-    def _keep(self, context: int, stood: Standing) -> None:
+    def _keep(self, context: int, entry_state: EntryState) -> None:
         """Keep a step, unless the call has put anything into what was there before it."""
         engine, log = self._engine, self.log
         heap, changes = engine.heap, engine.heap.changes
-        stored = changes.attributes[stood.attributes :]
-        if (changes.elsewhere, changes.loose) != stood.others:
+        stored = changes.attributes[entry_state.attributes :]
+        if (changes.elsewhere, changes.dynamic) != entry_state.others:
             return
-        if changes.count - len(changes.attributes) != stood.unnamed:
+        if changes.count - len(changes.attributes) != entry_state.unnamed:
             return
-        objects, since = stood.objects, stood.marks
+        objects, since = entry_state.objects, entry_state.marks
         fresh = range(objects + 1, heap.count + 1)
         own = {id(thing) for thing in heap.known(fresh)} if stored else set()
         if not all(ident in own for ident, _ in stored):

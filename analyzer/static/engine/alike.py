@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tcready.static.engine.contract import MAX_QUIET_DEPTH, CallSite, Engine
-from tcready.static.engine.heap import Object, Way
+from tcready.static.engine.contract import MAX_UNTRACED_DEPTH, CallSite, Engine
+from tcready.static.engine.heap import BranchEffects, Object
 from tcready.static.engine.values import (
     Choice,
     ExternalInstance,
@@ -40,7 +40,7 @@ class _Request:
     depth: int
     contexts: int
     count: int
-    lent: int
+    shared: int
     attributes: int
     elsewhere: int
     left_out: int
@@ -60,7 +60,7 @@ class _Making:
 
 
 @dataclass(frozen=True)
-class _Lent:
+class _Shared:
     """A module that was lent to the model that is being built."""
 
     making: _Making
@@ -70,7 +70,7 @@ class _Lent:
     """The call depth at which it would have been made."""
 
 
-class Alike:
+class SharedModules:
     """The modules of the models built so far."""
 
     def __init__(self, engine: Engine) -> None:
@@ -79,31 +79,31 @@ class Alike:
         self._modules: dict[ClassInfo, list[Instance]] = {}
         self._idents: set[int] = set()
         self._makings: dict[object, list[_Making]] = {}
-        self._lending = False
+        self._sharing = False
         self._new: list[tuple[object, _Making]] = []
         """The modules that the current model has made."""
-        self._lent: list[_Lent] = []
+        self._shared: list[_Shared] = []
         """The modules that were shared with it."""
 
     @contextmanager
     def building(self) -> Iterator[Callable[[], bool]]:
         """Build a model in this context and share modules of earlier models with it. Afterwards, return whether all of
         these are unchanged; if not, the changes are undone, and the model must be built without sharing."""
-        self._lending, self._new = True, []
-        lent: list[_Lent] = []
-        self._lent = lent
+        self._sharing, self._new = True, []
+        shared: list[_Shared] = []
+        self._shared = shared
         try:
-            yield lambda: self._is_unchanged(lent)
+            yield lambda: self._is_unchanged(shared)
         finally:
-            self._lending = False
+            self._sharing = False
 
-    def _is_unchanged(self, lent: list[_Lent]) -> bool:
-        changed = [each for each in lent if not self._holds(each.making)]
+    def _is_unchanged(self, shared: list[_Shared]) -> bool:
+        changed = [each for each in shared if not self._holds(each.making)]
         for each in changed:
             for thing, copy in zip(self._objects_of(each.making), each.before, strict=True):
                 thing.restore(copy)
         if not changed:
-            for each in lent:
+            for each in shared:
                 self._engine.count_again({*each.making.idents}, making=True)
         return not changed
 
@@ -118,8 +118,8 @@ class Alike:
         """Return the inputs of an object's construction, and the state before; None if no model is built, or if an
         argument was made for this one."""
         given = (*site.args, *site.keywords.values(), *(() if site.rest is None else (site.rest,)))
-        outside = [*_objects_in(given)] if self._lending else []
-        if not self._lending or not all(self._heap[each].assumed for each in outside):
+        outside = [*_objects_in(given)] if self._sharing else []
+        if not self._sharing or not all(self._heap[each].symbolic for each in outside):
             return None
         frame = site.frame
         how = site.confidence, frame.conditional, self._engine.switched
@@ -128,23 +128,23 @@ class Alike:
         changes = self._heap.changes
         before = len(changes.attributes), changes.elsewhere, self._engine.left_out
         contexts = len(self._engine.contexts)
-        return _Request(question, frame.depth, contexts, self._heap.count, len(self._lent), *before)
+        return _Request(question, frame.depth, contexts, self._heap.count, len(self._shared), *before)
 
-    def lent(self, request: _Request) -> Instance | None:
+    def shared(self, request: _Request) -> Instance | None:
         """Return an equal module of an earlier model, if it is unchanged and not yet shared with this one."""
         known = self._makings.get(request.question)
         if known is None:
             return None
-        taken = {ident for each in self._lent for ident in each.making.idents}
-        left = MAX_QUIET_DEPTH - request.depth
+        taken = {ident for each in self._shared for ident in each.making.idents}
+        left = MAX_UNTRACED_DEPTH - request.depth
         for making in known:
             if making.levels <= left and taken.isdisjoint(making.idents) and self._holds(making):
                 before = [thing.copied() for thing in self._objects_of(making)]
-                self._lent.append(_Lent(making, before, request.depth))
+                self._shared.append(_Shared(making, before, request.depth))
                 return making.made
         return None
 
-    def keep(self, request: _Request, made: Instance, stored: Way) -> None:
+    def keep(self, request: _Request, made: Instance, stored: BranchEffects) -> None:
         """Make a new module available to later models if its construction changed no existing object, and was followed to
         its end."""
         changes = self._heap.changes
@@ -156,11 +156,11 @@ class Alike:
         objects = self._heap.known(span)
         own = {*map(id, objects)}
         if all(ident in own for ident, _ in changes.attributes[request.attributes :]):
-            lent = self._lent[request.lent :]
-            idents = (*span, *(ident for each in lent for ident in each.making.idents))
+            shared = self._shared[request.shared :]
+            idents = (*span, *(ident for each in shared for ident in each.making.idents))
             stamps = [thing.stamp() for thing in objects]
-            stamps += [stamp for each in lent for stamp in each.making.stamps]
-            ends = [each.depth + each.making.levels for each in lent]
+            stamps += [stamp for each in shared for stamp in each.making.stamps]
+            ends = [each.depth + each.making.levels for each in shared]
             ends += [each.depth for each in self._engine.contexts[request.contexts :] if not each.compiled]
             levels = max(ends, default=request.depth) - request.depth
             self._new.append((request.question, _Making(made, idents, stamps, levels)))
@@ -197,7 +197,7 @@ class Alike:
     def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
         """Return the made objects, some of which are replaced by shared ones."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
-        idents = tuple(i for i, member in self._below(made).items() if not self._heap[member].assumed)
+        idents = tuple(i for i, member in self._below(made).items() if not self._heap[member].symbolic)
         stamps = [thing.stamp() for thing in self._heap.known(idents)]
         return _Making(made, idents, stamps, making.levels)
 
@@ -268,17 +268,17 @@ def _kind(made: Thing) -> tuple[object, bool]:
 
 def _values_of(thing: Object) -> list[Value]:
     members = () if thing.members is None else (thing.members,)
-    return [*thing.attributes.values(), *thing.loose.values(), *members]
+    return [*thing.attributes.values(), *thing.dynamic.values(), *members]
 
 
 def _alike_objects(one: Object, other: Object) -> list[tuple[Value, Value]] | None:
     """Return the parts of two objects that must be alike for them to be; None if they cannot be alike."""
     if (
-        (one.outer, one.assumed, one.made, one.uncounted, one.stored)
-        != (other.outer, other.assumed, other.made, other.uncounted, other.stored)
+        (one.escaping, one.symbolic, one.made, one.uncounted, one.stored)
+        != (other.escaping, other.symbolic, other.made, other.uncounted, other.stored)
         or one.sure != other.sure
         or [*one.attributes] != [*other.attributes]
-        or [*one.loose] != [*other.loose]
+        or [*one.dynamic] != [*other.dynamic]
         or (one.members is None) != (other.members is None)
     ):
         return None
@@ -308,9 +308,9 @@ def _frame(value: Value) -> object:
     if isinstance(value, Choice):
         return value.likely
     if isinstance(value, Sequence):
-        return value.kind, value.items is None, value.outer, value.constant
+        return value.kind, value.items is None, value.escaping, value.constant
     if isinstance(value, Dict):
-        return tuple(key for key, _ in value.entries), value.element is None, value.outer, value.extra
+        return tuple(key for key, _ in value.entries), value.element is None, value.escaping, value.extra
     if isinstance(value, Function):
         given = tuple(key for key, _ in value.given)
         return value.info, value.bound is None, value.closure, given, value.breaks, value.constant
@@ -342,7 +342,7 @@ def _objects_in(values: Iterable[Value]) -> Iterator[Thing]:
 
 
 def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
-    for table in (thing.attributes, thing.loose):
+    for table in (thing.attributes, thing.dynamic):
         for name, value in table.items():
             table[name] = _renamed(value, renamed)
     if thing.members is not None:
@@ -368,11 +368,11 @@ def _renamed(value: Value, renamed: Mapping[int, int]) -> Value:
         return Choice(tuple(map(inner, value.options)), value.likely)
     if isinstance(value, Sequence):
         items = None if value.items is None else tuple(map(inner, value.items))
-        return Sequence(value.kind, items, inner(value.element), value.outer, value.constant)
+        return Sequence(value.kind, items, inner(value.element), value.escaping, value.constant)
     if isinstance(value, Dict):
         entries = tuple((key, inner(v)) for key, v in value.entries)
         element = None if value.element is None else inner(value.element)
-        return Dict(entries, element, value.outer, value.extra)
+        return Dict(entries, element, value.escaping, value.extra)
     if isinstance(value, Function):
         bound = None if value.bound is None else inner(value.bound)
         return Function(value.info, bound, value.closure, given(value.given), value.breaks, value.constant)

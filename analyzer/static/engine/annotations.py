@@ -11,7 +11,7 @@ from collections.abc import Sequence as Sequential
 
 from tcready.static import documentation
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.python_classes import python_class
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
@@ -42,7 +42,7 @@ MAPPINGS: frozenset[type] = frozenset({dict, OrderedDict, defaultdict, Table, Mu
 TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 
 
-class Annotations(Room):
+class Annotations(Component):
     """Annotations: what a value is that is only declared."""
 
     def __init__(self, engine: Engine) -> None:
@@ -51,7 +51,7 @@ class Annotations(Room):
 
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
         """Return the value of a parameter or attribute annotated with `node`; unknown stays unknown."""
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return self._annotation(node, module, sure, 0)
 
     def documented(self, name: str, info: FunctionInfo) -> Value:
@@ -61,7 +61,7 @@ class Annotations(Room):
         if key not in self._documented:
             words = info.documented.get(name)
             node = documentation.as_annotation(words) if words is not None else None
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 self._documented[key] = UNKNOWN if node is None else self._meant(node, info.module)
         return self._documented[key]
 
@@ -200,20 +200,24 @@ class Annotations(Room):
                 return Mapping(
                     tuple({n: self.annotation(a, m, sure=sure) for n, a, m in fields}.items()), None
                 )
-            return Tensor(None, sure, subclass=value.info) if mro.is_tensor else self.assumed(value.info)
+            return (
+                Tensor(None, sure, subclass=value.info)
+                if mro.is_tensor
+                else self.symbolic_instance(value.info)
+            )
         return UNKNOWN if not isinstance(value, Tensor) else value
 
-    def assumed(self, cls: ClassInfo) -> Instance:
+    def symbolic_instance(self, cls: ClassInfo) -> Instance:
         """An object of a class that comes from outside, as nobody said more of it than its class."""
-        ident = self.engine.heap.ident("annotated", cls, outer=True)
+        ident = self.engine.heap.ident("annotated", cls, escaping=True)
         made = Instance(ident, cls)
-        if not self.engine.heap[made].assumed:
-            self.engine.heap[made].assumed, self.engine.heap[made].made = True, False
+        if not self.engine.heap[made].symbolic:
+            self.engine.heap[made].symbolic, self.engine.heap[made].made = True, False
         return made
 
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
         """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return self.instance_of(self.engine.eval(node, frame))
 
     def instance_of(self, value: Value) -> Value | None:

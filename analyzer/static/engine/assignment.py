@@ -8,7 +8,7 @@ from typing import cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -35,7 +35,7 @@ from tcready.static.engine.values import (
 )
 
 
-class Assignment(Room):
+class Assignment(Component):
     """Assignments: what a target binds, and which of them write to what outlives the call."""
 
     def __init__(self, engine: Engine) -> None:
@@ -172,7 +172,7 @@ class Assignment(Room):
         strong = self.engine.is_strong(frame)
 
         def emit(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
-            if self.engine.quiet:
+            if self.engine.untraced:
                 return
             reads = augmented or (value_of is not None and _reads(value_of, target))
             where, name = self.engine.where(frame), target.attr
@@ -183,20 +183,20 @@ class Assignment(Room):
         if target.attr == "__dict__" and isinstance(value, Mapping):
             self.engine.put_back(target, value, frame)
             return
-        value = brought_in(value) if self.engine.quiet else value
+        value = brought_in(value) if self.engine.untraced else value
         for option in options(owner):
             if isinstance(option, Instance):
                 if self.set_by_class(option, target.attr, value, frame):
                     continue
                 before = old
-                if before is None and not self.engine.quiet:
+                if before is None and not self.engine.untraced:
                     before = self._before(option, target.attr, frame)
-                if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
+                if not self.engine.untraced and (self.engine.heap[option].escaping or frame.function is None):
                     emit(option, before, self.engine.is_module(option), source)
                 unknown = all(isinstance(v, (Plain, Unknown)) for v in options(value))
                 if unknown and self.engine.mro(option.cls).functions(target.attr):
                     continue  # a method that is wrapped, or written anew, does what it did as often as not
-                passed_by = bool(self.engine.quiet) and frame.confidence == "low"
+                passed_by = bool(self.engine.untraced) and frame.confidence == "low"
                 self.engine.heap[option].update(target.attr, value, strong=strong, unusual=passed_by)
                 self.engine.note(option, target.attr)
                 mro = self.engine.mro(option.cls)
@@ -219,7 +219,7 @@ class Assignment(Room):
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
         """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
-        if not self.engine.quiet or not any(map(self.engine.is_module, options(value))):
+        if not self.engine.untraced or not any(map(self.engine.is_module, options(value))):
             return
         if isinstance(container, Instance):
             holds = bool(self.engine.mro(container.cls).container)
@@ -232,9 +232,9 @@ class Assignment(Room):
 
     def _switch(self, owner: Class, name: str, value: Value, frame: Frame) -> None:
         """`cls.flag = value` in compiled code: what holds from here on, for whoever reads it."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             return
-        if frame.parted:
+        if frame.multi_path:
             value = join(self.engine.class_member(owner, name, frame), value)
         if not isinstance(value, Const) or not isinstance(value.value, (bool, type(None))):
             value = widen(value)  # what counts has no end
@@ -246,7 +246,9 @@ class Assignment(Room):
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
-        for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.quiet else ():
+        for info in (
+            self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ()
+        ):
             self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
         return self._set_property(owner, name, value, frame)
 
@@ -280,7 +282,7 @@ class Assignment(Room):
             frame.resume()
         for option in options(base):
             if isinstance(option, (External, ExternalInstance)) or (
-                isinstance(option, (Sequence, Mapping)) and option.outer
+                isinstance(option, (Sequence, Mapping)) and option.escaping
             ):
                 old = (
                     self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None

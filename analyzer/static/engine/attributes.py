@@ -8,7 +8,7 @@ import re
 from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
+from tcready.static.engine.contract import ASSUMED_DEPTH, Component, Engine
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.models import constructors
 from tcready.static.engine.models.builtins import namespace
@@ -37,12 +37,12 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    escaped,
     join,
     keep,
     lift,
     likely,
     options,
-    outliving,
     prefer,
     tensor_of,
     whole,
@@ -61,7 +61,7 @@ MAX_DERIVING = 4
 """The number of classes deriving from an argument's annotated one beyond which they decide nothing."""
 
 
-class Attributes(Room):
+class Attributes(Component):
     """Attributes: `owner.name`, for every kind of owner."""
 
     def __init__(self, engine: Engine) -> None:
@@ -109,7 +109,7 @@ class Attributes(Room):
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if name == "ndim":
                 return K.dimensions_of(owner)
-            if name == "_version" and not self.engine.quiet:
+            if name == "_version" and not self.engine.untraced:
                 return Tensor("int", owner.sure, rank=0)  # a symbolic number that says nothing of its value
             if kind is not None:
                 without_gradients = (
@@ -136,11 +136,11 @@ class Attributes(Room):
             statistic = self._statistic(owner.instance, name, found)
             found = found if statistic is None else statistic
             left = statistic is not None or self._is_left_unresolved(owner, name, found)
-            left = left and not self.engine.quiet
+            left = left and not self.engine.untraced
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             found = self.class_member(owner, name, frame)
-            left = not self.engine.quiet and self._is_left_of_function(owner, name)
+            left = not self.engine.untraced and self._is_left_of_function(owner, name)
             return prefer(found, K.OF_FUNCTION) if left else found
         if isinstance(owner, Module) and name == "__dict__":
             return owner  # what is asked of it is an item, by name
@@ -183,10 +183,10 @@ class Attributes(Room):
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
-                return outliving(value) if self.engine.heap[owner].outer else value
+                return escaped(value) if self.engine.heap[owner].escaping else value
             if owner.name == "logging.Logger" and name in K.LOGGER_ATTRIBUTES:
                 found = K.LOGGER_ATTRIBUTES[name]
-                return found if self.engine.quiet else prefer(found, K.OF_LOGGER)
+                return found if self.engine.untraced else prefer(found, K.OF_LOGGER)
             if (owner.name, name) in K.FIELDS:
                 return K.FIELDS[owner.name, name]
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
@@ -245,8 +245,8 @@ class Attributes(Room):
             if name == "__code__":
                 return owner
             if name == "co_varnames":
-                if self.engine.again is not None:
-                    self.engine.again.read(owner.info)
+                if self.engine.replay is not None:
+                    self.engine.replay.read(owner.info)
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
         if isinstance(owner, Partial):
@@ -315,9 +315,9 @@ class Attributes(Room):
                 if any(isinstance(t, ast.Attribute) and t.attr == name for t in targets):
                     assert isinstance(node, ast.Assign)
                     if isinstance(node.value, (ast.Dict, ast.DictComp)):
-                        found.append(Mapping((), UNKNOWN, outer=True))
+                        found.append(Mapping((), UNKNOWN, escaping=True))
                     elif isinstance(node.value, (ast.List, ast.ListComp)):
-                        found.append(Sequence("list", None, UNKNOWN, outer=True))
+                        found.append(Sequence("list", None, UNKNOWN, escaping=True))
         return join(*found) if found else None
 
     def _parametrised(
@@ -326,7 +326,7 @@ class Attributes(Room):
         """A tensor of a module, as what was registered for it makes it out of others each time it is read."""
         made = self.engine.heap[owner].attributes.get(K.PARAMETRISED) if owner.ident else None
         steps = dict(made.entries).get(name) if isinstance(made, Mapping) else None
-        if self.engine.quiet or not isinstance(steps, Sequence):
+        if self.engine.untraced or not isinstance(steps, Sequence):
             return value
         for step in steps.items or ():
             value = self.engine.special(step, "forward", (value,), frame) or value
@@ -351,12 +351,12 @@ class Attributes(Room):
         if not thing.made:
             thing.made = True
             self._make(owner, mro)
-        typed = self._typed_by_table(mro, name) if thing.assumed else None
+        typed = self._typed_by_table(mro, name) if thing.symbolic else None
         if typed is not None:
             return typed
         if after is None and name in thing.attributes:
             value = self._parametrised(owner, name, thing.attributes[name], frame)
-            changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
+            changed = self.engine.rewritten(mro).get(name) if thing.escaping and not thing.symbolic else None
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
                 # a switch, or what is there unless it is given; a number may count something
@@ -372,23 +372,23 @@ class Attributes(Room):
                 value = whole(value)
                 if isinstance(value, Const):
                     value = join(value, self._set_later(owner, mro, name, value))
-            if thing.assumed and isinstance(value, Const):
+            if thing.symbolic and isinstance(value, Const):
                 return prefer(value, _vague(value))
-            return outliving(value) if thing.outer else value
+            return escaped(value) if thing.escaping else value
         if name == "training" and mro.is_module:
             return self._training()
         if name == "__class__":
             return Class(owner.cls, thing.closure)
         if name == "__dict__":
             attributes = (*thing.attributes.items(),)
-            open_ended = mro.is_module or thing.assumed or bool(thing.loose)
-            return Mapping(attributes, UNKNOWN if open_ended else None, thing.outer)
+            open_ended = mro.is_module or thing.symbolic or bool(thing.dynamic)
+            return Mapping(attributes, UNKNOWN if open_ended else None, thing.escaping)
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
                 return replaced.bound_to(owner)
         defined = mro.functions(name, after)
-        below = self._of_deriving(owner, name, frame) if thing.assumed and after is None else None
+        below = self._of_deriving(owner, name, frame) if thing.symbolic and after is None else None
         if below is not None:
             return below
         if defined:
@@ -396,7 +396,7 @@ class Attributes(Room):
         holder = mro.holder(name, after)
         if holder is not None:
             value = self.engine.got(self.engine.class_attribute(holder, name, owner), owner, name, frame)
-            if not thing.assumed or not isinstance(value, Const):
+            if not thing.symbolic or not isinstance(value, Const):
                 return value
             annotation = holder.annotated.get(name)
             other = _vague(value)
@@ -412,7 +412,7 @@ class Attributes(Room):
             return self.engine.children(owner)
         if mro.is_module and name in ("_parameters", "_buffers"):
             leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
-            return Mapping(tuple(leaves), None, thing.outer)
+            return Mapping(tuple(leaves), None, thing.escaping)
         of_every = constructors.of_every_module(self.engine, name) if mro.is_module else None
         if of_every is not None:
             return of_every
@@ -427,12 +427,12 @@ class Attributes(Room):
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
-        if thing.loose:
+        if thing.dynamic:
             fitting = [
-                v for known, v in thing.loose.items() if known != ANY_NAME and re.fullmatch(known, name)
+                v for known, v in thing.dynamic.items() if known != ANY_NAME and re.fullmatch(known, name)
             ]
             if fitting:
-                return outliving(join(*fitting)) if thing.outer else join(*fitting)
+                return escaped(join(*fitting)) if thing.escaping else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
             return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
@@ -441,7 +441,7 @@ class Attributes(Room):
             return self.engine.annotation(annotated, owner.cls.module, sure=False)
         if mro.is_dictionary and not hasattr(dict, name):
             return self._of_dictionary(owner, name)
-        unnamed = thing.loose.get(ANY_NAME, NONE)
+        unnamed = thing.dynamic.get(ANY_NAME, NONE)
         if PLAIN_BASES.issuperset(mro.external) and any(
             isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
         ):
@@ -460,7 +460,12 @@ class Attributes(Room):
         if not mro.is_dictionary or hasattr(dict, name):
             return ""
         thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
-        if holder is None or mro.functions(name) or mro.holder(name) or not (thing.outer or thing.assumed):
+        if (
+            holder is None
+            or mro.functions(name)
+            or mro.holder(name)
+            or not (thing.escaping or thing.symbolic)
+        ):
             return ""
         found = self.engine.class_attribute(holder, "__getattr__", owner)
         return found.name if isinstance(found, External) else ""
@@ -470,7 +475,7 @@ class Attributes(Room):
         for info in mro.functions(name)[:1]:
             for decorator in info.decorators:
                 if ast.unparse(decorator).endswith("cached_property"):
-                    with self.engine.quietly():
+                    with self.engine.outside_trace():
                         found = self.engine.eval(decorator, self.engine.module_frame(info.module))
                     return found == External(K.CACHED_PROPERTY)
         return False
@@ -495,13 +500,13 @@ class Attributes(Room):
         for info in methods:
             if name not in info.attributes[0] or not positional(info.node.args):
                 continue
-            if self.engine.again is not None:
-                self.engine.again.read(info)
+            if self.engine.replay is not None:
+                self.engine.replay.read(info)
             first = positional(info.node.args)[0][0].arg
             for node in info.nodes:
                 if isinstance(node, ast.Assign) and any(_is_attribute(t, first, name) for t in node.targets):
                     frame = Frame(info.module, info, -1, "high", {first: owner}, depth=ASSUMED_DEPTH)
-                    with self.engine.quietly():
+                    with self.engine.outside_trace():
                         made = self.engine.eval(_written_for(node.value, info), frame)
                     found += (v for v in options(made) if not isinstance(v, (Const, Plain)))
         return join(*found) if found else UNKNOWN
@@ -518,7 +523,7 @@ class Attributes(Room):
         found = [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
         if not 0 < len(found) <= MAX_DERIVING:
             return None
-        return join(*(self.member(self.engine.assumed(c), name, frame) for c in found))
+        return join(*(self.member(self.engine.symbolic_instance(c), name, frame) for c in found))
 
     def _lacks(self, owner: Instance, mro: Mro, name: str) -> bool:
         """Return whether nothing in a class says what an attribute is that no method sets."""
@@ -550,7 +555,7 @@ class Attributes(Room):
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
                 given = self._needed(info)
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     frame = self.engine.module_frame(info.module)
                     self.engine.invoke(Function(info, owner), (), given, frame, "high")
 
@@ -560,7 +565,7 @@ class Attributes(Room):
         spec = info.node.args
         needed = [arg for arg, default in positional(spec)[1:] if default is None]
         needed += [a for a, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
-        other = UNKNOWN if self.engine.quiet else TAINTED
+        other = UNKNOWN if self.engine.untraced else TAINTED
         declared = ((a.arg, self.engine.annotation(a.annotation, info.module, sure=False)) for a in needed)
         return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
@@ -575,12 +580,12 @@ class Attributes(Room):
                     if isinstance(key, ast.Constant) and key.value == name:
                         found = self._class_of(item, cls)
                         if found is not None:
-                            return self.engine.assumed(found)
+                            return self.engine.symbolic_instance(found)
         return None
 
     def _class_of(self, item: ast.expr, cls: ClassInfo) -> ClassInfo | None:
         if isinstance(item, ast.Name):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self.engine.eval(item, self.engine.module_frame(cls.module))
             return value.info if isinstance(value, Class) else None
         for word in item.keywords if isinstance(item, ast.Call) else ():
@@ -684,7 +689,7 @@ class Attributes(Room):
                 return prefer(Const(True), Plain("bool")) if _is_always_set(mro, name) else Plain("bool")
             if self.engine.heap[value].named_like(re.escape(name)):
                 return Plain("bool")
-            if not self.engine.heap[value].assumed and name not in self.engine.assigned(mro):
+            if not self.engine.heap[value].symbolic and name not in self.engine.assigned(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
@@ -695,7 +700,7 @@ class Attributes(Room):
         for option in options(owner):
             if isinstance(option, Instance):
                 thing = self.engine.heap[option]
-                attributes = thing.loose if ANY_NAME in thing.loose else thing.attributes
+                attributes = thing.dynamic if ANY_NAME in thing.dynamic else thing.attributes
                 modules.extend(
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )

@@ -11,7 +11,7 @@ from tcready.schema.words import RESOLVED, Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
-from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Component
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import constructors, iteration, layouts, library, parsers
 from tcready.static.engine.models.operations import Reads
@@ -101,17 +101,17 @@ FACTORIES = ("from_", "build", "create", "make")
 """The prefixes of class methods that make an object."""
 
 
-class Calls(Room):
+class Calls(Component):
     """Calls: from a callee of any kind and what it is given to what comes back."""
 
     def call(self, function: Value, site: CallSite) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
-        if not self.engine.quiet and site.frame.function is not None:
+        if not self.engine.untraced and site.frame.function is not None:
             if site.frame.function.name == "__init__" and getattr(site.node.func, "attr", "") == "__init__":
                 self._emit_super_init(site, site.frame.function)
         if isinstance(function, Choice) and function.likely:
             self.engine.emit_unresolved(site.node, site.frame, function)
-            lower = self.engine.improbable(site.frame)
+            lower = self.engine.unlikely(site.frame)
             usual = self.call(likely(function), site)
             if lower is None:
                 return prefer(usual, UNKNOWN)
@@ -150,7 +150,7 @@ class Calls(Room):
                 if isinstance(candidate, Method) and candidate.receiver == TAINTED:
                     result = TAINTED
             results.append(result)
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             self._note(site, became or reach.resolved(candidates[0]))
         return join(*results)
 
@@ -166,12 +166,12 @@ class Calls(Room):
         key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
         if self.engine.calls.get(key) in (None, *RESOLVED):
             self.engine.calls[key] = became
-        if self.engine.again is not None:
+        if self.engine.replay is not None:
             info = site.frame.function
             if info is None:
-                self.engine.again.outside += 1
+                self.engine.replay.outside += 1
             else:
-                self.engine.again.called(
+                self.engine.replay.called(
                     info, site.node.lineno - info.node.lineno, site.node.col_offset, became
                 )
 
@@ -179,9 +179,9 @@ class Calls(Room):
         """The constructor of a module that is made in compiled code calls the one above it."""
         name = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = site.frame.env.get(name)
-        if isinstance(made, Instance) and not self.engine.heap[made].outer and self.engine.is_module(made):
-            if self.engine.again is not None:
-                self.engine.again.read(info)
+        if isinstance(made, Instance) and not self.engine.heap[made].escaping and self.engine.is_module(made):
+            if self.engine.replay is not None:
+                self.engine.replay.read(info)
             before = (
                 node
                 for node in info.nodes
@@ -199,7 +199,7 @@ class Calls(Room):
                 return None
             self.engine.emit_sparse_argument(function, site)
             self.engine.touch_handed(site)
-            with self.engine.quietly() if function.constant else nullcontext():
+            with self.engine.outside_trace() if function.constant else nullcontext():
                 given_back = self.engine.invoke(
                     function, site.args, site.keywords, site.frame, site.confidence, site.rest
                 )
@@ -208,7 +208,7 @@ class Calls(Room):
                 FACTORIES
             )
             if all(isinstance(v, Unknown) for v in options(given_back)):
-                made = self.engine.registered(site) if factory and self.engine.quiet else None
+                made = self.engine.registered(site) if factory and self.engine.untraced else None
                 return made or self.engine.made_of_text(site) or given_back
             return given_back
         if isinstance(function, Class):
@@ -235,7 +235,7 @@ class Calls(Room):
         own = self._overridden(function, site)
         if own is None:
             return self._call_foreign(function, site)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             result = self._call_foreign(function, site)
         if isinstance(own, Tensor) and isinstance(result, Tensor):
             return dataclasses.replace(result, subclass=own.subclass)
@@ -254,7 +254,7 @@ class Calls(Room):
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
         """A call of what has no source in sight."""
         self.engine.emit_sparse_use(site.node, site.frame, *site.args, *site.keywords.values())
-        if not self.engine.quiet and _looks_at_arguments(function):
+        if not self.engine.untraced and _looks_at_arguments(function):
             self.engine.emit_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             if function.name == "torch.Tensor.__torch_function__":
@@ -288,7 +288,7 @@ class Calls(Room):
         result: Value | None,
         gb_id: str = "",
     ) -> None:
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             keywords = tuple(site.keywords.items())
             where = self.engine.where(site.frame)
             known = self.engine.operations
@@ -350,7 +350,7 @@ class Calls(Room):
     def _leaks_nothing(self, tensor: Value | None, frame: Frame) -> bool:
         """Return whether a flag set on a tensor affects that tensor alone: a torch that traces it breaks only if results
         of the tensor leave the graph with gradients, and without them nothing but the tensor itself would."""
-        made_here = isinstance(tensor, Tensor) and not tensor.given and not tensor.leaf
+        made_here = isinstance(tensor, Tensor) and not tensor.graph_input and not tensor.leaf
         off = self.engine.training is False and not frame.gradients
         return made_here and off and F.LEAKED_FLAG in self.engine.operations.tables.registry
 
@@ -432,7 +432,7 @@ class Calls(Room):
         result: Value | None = None
         if made.name in iteration.GETTERS:
             result = iteration.call_getter(self.engine, made, site)
-            if not self.engine.heap[made].outer:
+            if not self.engine.heap[made].escaping:
                 return result  # one made where it is used is traced
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
@@ -496,7 +496,7 @@ class Calls(Room):
 
     def _registered_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
         """Return the hooks that a module calls beside its forward."""
-        if not made.ident or self.engine.quiet:
+        if not made.ident or self.engine.untraced:
             return ()
         hooks = self.engine.heap[made].attributes.get(where)
         return tuple(members_of(hooks)) if isinstance(hooks, Sequence) else ()
@@ -507,7 +507,7 @@ class Calls(Room):
         for_some = name != "register_forward_hook" and (
             "with_kwargs" in site.keywords or site.frame.conditional or bool(site.frame.conditions)
         )
-        if name in HOOK_STORES and site.args and self.engine.quiet and made.ident and not for_some:
+        if name in HOOK_STORES and site.args and self.engine.untraced and made.ident and not for_some:
             known = self.engine.heap[made].attributes.get(HOOK_STORES[name])
             before = members_of(known) if isinstance(known, Sequence) else ()
             if site.args[0] not in before:
@@ -562,7 +562,7 @@ class Calls(Room):
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
             if name == "element_size":
                 result = bytes_of_value(read_type(receiver, self.engine.dtype, self.engine.autocast))
-            result = K.ADDRESS if name == "data_ptr" and not self.engine.quiet else result
+            result = K.ADDRESS if name == "data_ptr" and not self.engine.untraced else result
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -572,7 +572,7 @@ class Calls(Room):
         elif (
             isinstance(receiver, Plain) and name == "astype"
         ):  # of a number of numpy, which is an array from here on
-            result = K.NUMBER if self.engine.quiet else K.ARRAY
+            result = K.NUMBER if self.engine.untraced else K.ARRAY
         elif isinstance(receiver, (Const, Plain)):
             result = self._of_text(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
@@ -608,7 +608,7 @@ class Calls(Room):
         return NONE
 
     def _of_text(self, value: Value) -> Value:
-        return value if self.engine.quiet else text.constant(value)
+        return value if self.engine.untraced else text.constant(value)
 
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
@@ -644,7 +644,7 @@ class Calls(Room):
         mro = self.engine.mro(made.cls)
         if name == "__setattr__" and len(site.args) == 2 and isinstance(site.args[0], Const):
             self.engine.heap[made].update(
-                str(site.args[0].value), site.args[1], strong=bool(self.engine.quiet)
+                str(site.args[0].value), site.args[1], strong=bool(self.engine.untraced)
             )
             return NONE
         if mro.is_dictionary:
@@ -669,7 +669,7 @@ class Calls(Room):
             return self.engine.container_method(made, name, _modules_last(site))
         if mro.is_module:
             inside = site.frame.function
-            if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
+            if name == "eval" and self.engine.untraced and inside is not None and inside.name == "train":
                 self._freeze(made, set())
             return self._module_method(made, name, site)
         return self.engine.record_method(made, name, site)
@@ -687,7 +687,7 @@ class Calls(Room):
             value = Tensor(dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank, parameter=parameter)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
-            self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
+            self.engine.heap[made].put_dynamic(text.name_pattern(written or site.node.args[0]), value)
             return
         self.engine.heap[made].update(str(name.value), value, strong=True)
         if method in ("add_module", "register_module"):
@@ -741,7 +741,7 @@ class Calls(Room):
     def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
         """Return the result of `apply` of an autograd function: that of its forward. One that prepares for the backward
         pass by itself has a forward without a context, and prepares only if gradients are wanted."""
-        ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, outer=False)
+        ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, escaping=False)
         context = ExternalInstance(CONTEXT, ident)
         forward = self.engine.class_member(cls, "forward", site.frame)
         if not mro.functions("setup_context"):
@@ -765,7 +765,7 @@ class Calls(Room):
     ) -> None:
         """Dynamo traces the backward with the call, if a gradient is wanted: of inputs of the model none is."""
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
-        if site.frame.without_gradients or all(tensor.given for tensor in given):
+        if site.frame.without_gradients or all(tensor.graph_input for tensor in given):
             return
         given_back = result.items if isinstance(result, Sequence) else None
         gradients = [Tensor()] * (1 if given_back is None else len(given_back))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.lineage import PATCHED, Mro, behind_module, linearise
 from tcready.static.engine.scope import Env, Frame, first_name
 from tcready.static.engine.values import (
@@ -23,8 +23,8 @@ from tcready.static.engine.values import (
     Mapping,
     Sequence,
     Value,
+    escaped,
     options,
-    outliving,
 )
 from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned
 from tcready.static.source import nodes_in
@@ -61,7 +61,7 @@ class Part:
     names: frozenset[str]
 
 
-class Classes(Room):
+class Classes(Component):
     """Classes: their order, what their decorators change, what their bodies and methods assign."""
 
     def __init__(self, engine: Engine) -> None:
@@ -103,8 +103,8 @@ class Classes(Room):
 
     def _patches(self, info: FunctionInfo) -> bool:
         """Return whether a decorator, or a function inside it, assigns a method to something."""
-        if self.engine.again is not None:
-            self.engine.again.read(info)
+        if self.engine.replay is not None:
+            self.engine.replay.read(info)
         if info not in self._patching:
             self._patching[info] = any(
                 isinstance(node, ast.Assign)
@@ -116,7 +116,7 @@ class Classes(Room):
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`cls.name = value` while its decorators run."""
-        if self.engine.quiet and isinstance(value, Function):
+        if self.engine.untraced and isinstance(value, Function):
             self._patched.setdefault(cls, {})[name] = value
             self.engine.heap.changes.count += 1
             self.engine.heap.changes.elsewhere += 1
@@ -154,7 +154,7 @@ class Classes(Room):
         if cls in bases:
             return
         bases[cls] = []
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             frame = self.engine.module_frame(cls.module)
             for place, node in enumerate(cls.node.bases):
                 base = (
@@ -235,7 +235,7 @@ class Classes(Room):
         if (module, name) in self._registered:
             return
         self._registered.add((module, name))
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             elsewhere = self._is_registry(module, name, value)
             self._fill_from(module, name)
             if elsewhere:
@@ -259,9 +259,9 @@ class Classes(Room):
             infos = [info for _, info in _functions_of(module) if name in info.mentions]
         else:
             return False
-        if self.engine.again is not None:
+        if self.engine.replay is not None:
             for info in infos:
-                self.engine.again.read(info)
+                self.engine.replay.read(info)
         return any(_stores_given(info.node, tables) for info in infos)
 
     def _along(self, module: ModuleInfo) -> list[str]:
@@ -333,8 +333,8 @@ class Classes(Room):
                 )
 
     def _speaks(self, info: FunctionInfo, name: str) -> bool:
-        if self.engine.again is not None:
-            self.engine.again.read(info)
+        if self.engine.replay is not None:
+            self.engine.replay.read(info)
         return name in info.mentions
 
     def _keywords(self, cls: ClassInfo, frame: Frame) -> dict[str, Value]:
@@ -348,15 +348,15 @@ class Classes(Room):
         for cls in mro.classes:
             given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
             if given is not None:
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     meta = self.engine.eval(given, self.engine.module_frame(cls.module))
                 return self.mro(meta.info).functions(name) if isinstance(meta, Class) else []
         return []
 
     def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
-        if self.engine.again is not None and isinstance(called, Function):
-            self.engine.again.read(called.info)
+        if self.engine.replay is not None and isinstance(called, Function):
+            self.engine.replay.read(called.info)
         return isinstance(called, Function) and (
             name in called.info.mentions or name in mentioned(nodes_in(decorator))
         )
@@ -364,7 +364,7 @@ class Classes(Room):
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`Class.name` is given another value while its module is imported."""
         holder = self.mro(cls).holder(name)
-        if self.engine.quiet and holder is not None:
+        if self.engine.untraced and holder is not None:
             self._values[holder, name] = value
             self.engine.heap.changes.count += 1
             self.engine.heap.changes.elsewhere += 1
@@ -379,12 +379,12 @@ class Classes(Room):
         ):
             self.register_into(holder.module, name, EMPTY)
         if key in self._values:
-            return outliving(self._values[key])
+            return escaped(self._values[key])
         if node is None or key in self._busy:
             return UNKNOWN
         self._busy.add(key)
         try:
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self._made_by_body(holder, name)
                 frame = self._body_frame(holder, name, node)
                 value = self.engine.eval(node, frame) if value is None else value
@@ -394,10 +394,10 @@ class Classes(Room):
         if called == External("enum.auto"):
             return self.engine.numbered(holder, name)
         if called == External("staticmethod"):
-            return outliving(value)
+            return escaped(value)
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
-        return outliving(value)
+        return escaped(value)
 
     def _body_frame(self, holder: ClassInfo, name: str, node: ast.expr) -> Frame:
         """The frame of what a class body assigns to a name: what the body binds besides is in sight."""

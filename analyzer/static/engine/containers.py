@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.contract import CallSite, Component
 from tcready.static.engine.models import layouts
 from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame, narrowing_key, same_objects
@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    escaped,
     is_key,
     is_surely_tensor,
     join,
@@ -45,7 +46,6 @@ from tcready.static.engine.values import (
     of_key,
     one_of,
     options,
-    outliving,
     prefer,
     without_none,
 )
@@ -54,7 +54,7 @@ from tcready.static.engine.written import worked_out
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 
-class Containers(Room):
+class Containers(Component):
     """Sequences, mappings and the containers of torch.nn: their members, and the methods that change them."""
 
     def element(self, value: Value) -> Value:
@@ -78,7 +78,7 @@ class Containers(Room):
             ):
                 found.append(self.element(cast(Value, self.walked_members(option))))
             elif option == K.ARRAY:
-                found.append(K.NUMBER if self.engine.quiet else K.ARRAY)
+                found.append(K.NUMBER if self.engine.untraced else K.ARRAY)
             elif isinstance(option, Plain):
                 found.append(Plain(None, option.origin))
             elif isinstance(option, Unknown):
@@ -109,8 +109,8 @@ class Containers(Room):
             return members
         items = tuple(member for _, member in members.entries)
         if members.element is None:
-            return Sequence("list", items, UNKNOWN, members.outer)
-        return Sequence("list", None, join_members(*items, members.element), members.outer)
+            return Sequence("list", items, UNKNOWN, members.escaping)
+        return Sequence("list", None, join_members(*items, members.element), members.escaping)
 
     def _entries(self, made: Instance) -> Mapping | None:
         """Return the items of an object of a class of dicts by key; None for any other. A record that is one has its
@@ -121,8 +121,10 @@ class Containers(Room):
         if isinstance(thing.members, Mapping):
             return thing.members
         fields = tuple((name, value) for name, value in thing.attributes.items() if value != NONE)
-        other = UNKNOWN if self.engine.quiet else TAINTED  # settings, if it is asked while things are built
-        return Mapping(fields, other if thing.assumed else None, thing.outer)
+        other = (
+            UNKNOWN if self.engine.untraced else TAINTED
+        )  # settings, if it is asked while things are built
+        return Mapping(fields, other if thing.symbolic else None, thing.escaping)
 
     def _as_dict(self, value: Value) -> Value:
         """An object of a class of dicts as the dict that it is; anything else as it is."""
@@ -138,15 +140,15 @@ class Containers(Room):
             return None
         thing = self.engine.heap[made]
         if name == "__init__":
-            inside = Mapping((), None, thing.outer)
+            inside = Mapping((), None, thing.escaping)
         if name in ("__init__", "update"):
             for given in map(self._as_dict, map(likely, args[:1])):
                 rest = [e for e in (inside.element, getattr(given, "element", None)) if e is not None]
                 added = given.entries if isinstance(given, Mapping) else ()
                 element = join(*rest) if rest else None
-                inside = Mapping(tuple(dict((*inside.entries, *added)).items()), element, thing.outer)
+                inside = Mapping(tuple(dict((*inside.entries, *added)).items()), element, thing.escaping)
             inside = Mapping(
-                tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.outer
+                tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.escaping
             )
         elif name in ("__setitem__", "setdefault") and len(args) == 2:
             inside = self._with_entries(inside, name, args[0], args[1], UNKNOWN)
@@ -172,8 +174,8 @@ class Containers(Room):
             return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
         attributes = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
         modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
-        loose = self.engine.heap[made].loose.values() if isinstance(made, Instance) else ()
-        others = [v for v in loose if any(map(self.engine.is_module, options(v)))]
+        dynamic = self.engine.heap[made].dynamic.values() if isinstance(made, Instance) else ()
+        others = [v for v in dynamic if any(map(self.engine.is_module, options(v)))]
         if others:  # those with names that are generated while it is built
             return Mapping(modules, join_members(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
@@ -195,7 +197,9 @@ class Containers(Room):
             parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
             rank = layouts.indexed(base, (index,) if parts is None else parts)
             layout = layouts.sliced(base, node)
-            return Tensor(base.dtype, base.sure, rank=rank, written=base.written, layout=layout)
+            return Tensor(
+                base.dtype, base.sure, rank=rank, from_python_scalar=base.from_python_scalar, layout=layout
+            )
         members = self.walked_members(base)
         if members is not None:
             if isinstance(node, ast.Slice):
@@ -227,7 +231,7 @@ class Containers(Room):
                 found = dict(base.entries).get(key_of(index))
                 if found is not None:
                     return found
-                if base.extra and base.element == UNKNOWN and not self.engine.quiet:
+                if base.extra and base.element == UNKNOWN and not self.engine.untraced:
                     return TAINTED  # `**kwargs` of what computes with tensors, which must hold it
                 return base.element if base.element is not None else UNKNOWN
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
@@ -241,7 +245,7 @@ class Containers(Room):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if base == K.ARRAY:
             one = isinstance(index, (Const, Plain)) and not isinstance(node, ast.Slice)
-            return K.NUMBER if self.engine.quiet and one else base
+            return K.NUMBER if self.engine.untraced and one else base
         if isinstance(base, Unknown):
             return base
         return UNKNOWN
@@ -285,7 +289,7 @@ class Containers(Room):
                     and members.items is not None
                     and name in ("append", "extend", "add_module")
                     and len(members.items) + len(new) <= UNROLL
-                    and self.engine.quiet
+                    and self.engine.untraced
                 )
                 items = (*members.items, *new) if known and members.items is not None and new else None
                 more = new if new is not None else (self.element(given),)
@@ -330,7 +334,7 @@ class Containers(Room):
         if members is None or not isinstance(left, (Instance, ExternalInstance)):
             return None
         if not in_place:
-            ident = self.engine.heap.ident("sum", left.ident, right, outer=self.engine.quiet > 0)
+            ident = self.engine.heap.ident("sum", left.ident, right, escaping=self.engine.untraced > 0)
             left = dataclasses.replace(left, ident=ident)
             self.engine.heap[left].members = members
         self.container_method(left, "extend", (right,))
@@ -351,7 +355,9 @@ class Containers(Room):
                 items = (*receiver.items, *site.args[0].items) if len(receiver.items) < UNROLL else None
             members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
             element = UNKNOWN if items is not None else join_members(*members, new)
-            self._rebind(site.node.func, Sequence(receiver.kind, items, element, receiver.outer), site.frame)
+            self._rebind(
+                site.node.func, Sequence(receiver.kind, items, element, receiver.escaping), site.frame
+            )
             return NONE
         if name in ("pop", "popleft"):
             place = 0 if name == "popleft" else site.args[0] if site.args else -1
@@ -396,7 +402,7 @@ class Containers(Room):
             merged = Mapping(
                 tuple(entries.items()),
                 join(*(each.element for each in rest if each.element is not None)) if rest else None,
-                receiver.outer,
+                receiver.escaping,
                 bool(rest) and all(each.extra for each in rest),
             )
             self._rebind(site.node.func, merged, site.frame)
@@ -410,26 +416,28 @@ class Containers(Room):
                         prefer(value, receiver.element) if receiver.extra else join(value, receiver.element)
                     )
                 entries = {**dict(receiver.entries), key: value}
-                changed = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
+                changed = Mapping(tuple(entries.items()), receiver.element, receiver.escaping, receiver.extra)
                 self._rebind(site.node.func, changed, site.frame)
                 return value
         elif name == "setdefault" and site.args:
             value = join(site.first("default", 1) or NONE, *([receiver.element] if receiver.element else []))
-            changed = Mapping(receiver.entries, value, receiver.outer)
+            changed = Mapping(receiver.entries, value, receiver.escaping)
             self._rebind(site.node.func, changed, site.frame)
             return join(value, *(v for _, v in receiver.entries))
         if name == "clear":
-            self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
+            self._rebind(site.node.func, Mapping((), None, receiver.escaping), site.frame)
             return NONE
         if name == "pop" and site.args and is_key(site.args[0]):
             left = {key: value for key, value in receiver.entries if key != key_of(site.args[0])}
-            changed = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
+            changed = Mapping(tuple(left.items()), receiver.element, receiver.escaping, receiver.extra)
             self._rebind(site.node.func, changed, site.frame)
         if name == "popitem":
             values = [value for _, value in receiver.entries]
             every = join_members(*values, *([receiver.element] if receiver.element is not None else []))
             self._rebind(
-                site.node.func, Mapping((), every if values else receiver.element, receiver.outer), site.frame
+                site.node.func,
+                Mapping((), every if values else receiver.element, receiver.escaping),
+                site.frame,
             )
         if name == "copy":
             return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
@@ -439,9 +447,9 @@ class Containers(Room):
         """Evaluate `del base[index]`, `holder` being the expression of `base`."""
         if isinstance(base, Mapping) and is_key(index):
             entries = tuple((key, value) for key, value in base.entries if key != key_of(index))
-            self.put_back(holder, Mapping(entries, base.element, base.outer, base.extra), frame)
+            self.put_back(holder, Mapping(entries, base.element, base.escaping, base.extra), frame)
         elif isinstance(base, Mapping) and (base.entries or base.element is not None):
-            self.put_back(holder, Mapping((), self.element(base), base.outer), frame)
+            self.put_back(holder, Mapping((), self.element(base), base.escaping), frame)
         elif isinstance(base, Sequence):
             place = index.value if isinstance(index, Const) else None
             self.put_back(holder, without_item(base, place), frame)
@@ -473,7 +481,7 @@ class Containers(Room):
         if value is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = frame.env.get(node.value.id)
             value = self.engine.heap[owner].attributes.get(node.attr) if isinstance(owner, Instance) else None
-        return None if value is None else outliving(value)
+        return None if value is None else escaped(value)
 
     def _put(self, node: ast.expr, value: Value, frame: Frame) -> None:
         if isinstance(node, ast.Name):
@@ -487,7 +495,7 @@ class Containers(Room):
                 inner = inner.parent
             self.engine.rebind(frame.module, node.id, value)
         elif isinstance(node, ast.Attribute):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 owner = self.engine.eval(node.value, frame)
             if node.attr == "__dict__":
                 self._put_attributes(owner, value, frame)
@@ -506,18 +514,18 @@ class Containers(Room):
                     )
 
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 base = self.engine.eval(node.value, frame)
                 index, *_ = self.engine.index(node.slice, frame)
             self.put_item(node.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             if node.func.attr == "setdefault":  # `groups.setdefault(key, []).append(x)`
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     base = self.engine.eval(node.func.value, frame)
                     index = self.engine.eval(node.args[0], frame)
                 self.put_item(node.func.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 for arg in node.args:
                     self._put_attributes(self.engine.eval(arg, frame), value, frame)
 
@@ -527,10 +535,10 @@ class Containers(Room):
         if isinstance(base, Mapping):
             if is_key(index):
                 entries = {**dict(base.entries), key_of(index): value}
-                new = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
+                new = Mapping(tuple(entries.items()), base.element, base.escaping, base.extra)
             else:
                 element = join_members(base.element, value) if base.element else value
-                new = Mapping(base.entries, element, base.outer)
+                new = Mapping(base.entries, element, base.escaping)
         elif isinstance(base, Sequence):
             items = base.items
             if items is not None and isinstance(index, Const) and isinstance(index.value, int):
@@ -538,9 +546,11 @@ class Containers(Room):
                 if not -len(items) <= place < len(items):
                     return
                 place %= len(items)
-                new = Sequence(base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.outer)
+                new = Sequence(
+                    base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.escaping
+                )
             else:
-                new = Sequence(base.kind, None, join_members(self.element(base), value), base.outer)
+                new = Sequence(base.kind, None, join_members(self.element(base), value), base.escaping)
         else:
             return
         self.put_back(holder, new, frame)
@@ -560,7 +570,7 @@ class Containers(Room):
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
         """Note that `forward` stores this attribute: it does not exist before that has run."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             self.engine.heap.note(made, name)
 
 
@@ -597,21 +607,21 @@ def without_item(row: Sequence, place: object) -> Sequence:
     items = row.items
     if items is None or not isinstance(place, int) or not -len(items) <= place < len(items):
         return Sequence(
-            row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.outer
+            row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.escaping
         )
     place %= len(items)
-    return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.outer)
+    return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.escaping)
 
 
 def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
     """A row once one of its methods has changed it that gives nothing."""
     items = row.items
     if name == "clear":
-        return Sequence(row.kind, (), UNKNOWN, row.outer)
+        return Sequence(row.kind, (), UNKNOWN, row.escaping)
     if items is None or (name == "sort" and len(items) < 2):
         return row
     if name == "reverse":
-        return Sequence(row.kind, items[::-1], UNKNOWN, row.outer)
+        return Sequence(row.kind, items[::-1], UNKNOWN, row.escaping)
     sought = site.args[0] if site.args else None
     if (
         name in ("remove", "discard")
@@ -625,8 +635,8 @@ def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
         else None
     )
     if isinstance(ordered, Sequence):
-        return dataclasses.replace(ordered, kind=row.kind, outer=row.outer)
-    return Sequence(row.kind, None, join_members(*items) if items else UNKNOWN, row.outer)
+        return dataclasses.replace(ordered, kind=row.kind, escaping=row.escaping)
+    return Sequence(row.kind, None, join_members(*items) if items else UNKNOWN, row.escaping)
 
 
 def _spread(value: Value) -> Mapping:
@@ -639,8 +649,8 @@ def _spread(value: Value) -> Mapping:
 
 def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value:
     if name in ("keys", "values", "items") and mapping.extra and mapping.element is not None:
-        given = Mapping(mapping.entries, None, mapping.outer)
-        whole = Mapping(mapping.entries, mapping.element, mapping.outer)
+        given = Mapping(mapping.entries, None, mapping.escaping)
+        whole = Mapping(mapping.entries, mapping.element, mapping.escaping)
         return prefer(_mapping_view(given, name, args), _mapping_view(whole, name, args))
     values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
     keys: list[Value] = [of_key(k) for k, _ in mapping.entries]

@@ -16,7 +16,7 @@ from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.scope import Env, Frame
-from tcready.static.engine.steps import Met, Standing, Step, Switch
+from tcready.static.engine.steps import EntryState, Met, Step, Switch
 from tcready.static.engine.values import (
     Answer,
     Class,
@@ -37,7 +37,7 @@ HOOKS = "_forward_hooks"
 """The attribute in which a module stores its forward hooks, called with its output."""
 HOOKS_BEFORE = "_forward_pre_hooks"
 """The attribute in which a module stores its forward pre-hooks, called with its arguments."""
-MAX_QUIET_DEPTH = 12
+MAX_UNTRACED_DEPTH = 12
 """Levels of calls of what runs before the compiled call: building modules needs few."""
 ASSUMED_DEPTH = 4
 """The call level at which building a module starts if only its class is known."""
@@ -154,10 +154,10 @@ class Notes(Protocol):
     def take(self, step: Step) -> Sequential[Met]:
         """Replay what was recorded then, except call results cached by functions; return the contexts it entered."""
 
-    def enter(self) -> Standing:
+    def enter(self) -> EntryState:
         """Return the state at the start of a compiled call, for `leave`."""
 
-    def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
+    def leave(self, context: int, gave: Value, entry_state: EntryState | None) -> None:
         """End the call; `stood` is the result of `enter` if the call may be replayed."""
 
     def begin_entry(self, path: str) -> None:
@@ -217,14 +217,14 @@ class Engine(Protocol):
     it."""
     chained: set[int]
     """Sequentials being called."""
-    quiet: int
+    untraced: int
     """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
 
     @property
-    def again(self) -> Notes | None:
+    def replay(self) -> Notes | None:
         """Record what is done, and what of it can be found again; None if nobody asks."""
 
-    def quietly(self) -> AbstractContextManager[None]:
+    def outside_trace(self) -> AbstractContextManager[None]:
         """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
 
     def is_strong(self, frame: Frame) -> bool:
@@ -257,7 +257,7 @@ class Engine(Protocol):
     def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""
 
-    def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
+    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """Return the confidence that code runs which the defaults skip; None to ignore it.
 
         A project's own options are meant to be used, so code that they enable is judged. Most options of an installed
@@ -314,7 +314,7 @@ class Engine(Protocol):
         """Return the value of a parameter according to its function's documentation; unknown if that is not stated
         plainly."""
 
-    def assumed(self, cls: ClassInfo) -> Instance:
+    def symbolic_instance(self, cls: ClassInfo) -> Instance:
         """An object of a class that comes from outside, as nobody said more of it than its class."""
 
     def instance_of(self, value: Value) -> Value | None:
@@ -351,7 +351,7 @@ class Engine(Protocol):
     def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         """Emit a fact: Python evaluates the truth of `value`."""
 
-    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.About | None]:
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.DecidedBy | None]:
         """Evaluate part of a condition; return its result and what decides this part alone."""
 
     def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
@@ -361,12 +361,12 @@ class Engine(Protocol):
         """The result of a test in the first call, if numbers decide it that methods change; else None."""
 
     def follow(
-        self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None, frame: Frame
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame
     ) -> None:
         """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
 
     def condition(
-        self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None
     ) -> tuple[F.Condition, ...]:
         """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
         decides it."""
@@ -694,7 +694,7 @@ class Engine(Protocol):
         """The class a `class` statement inside a function defines."""
 
 
-class Room:
+class Component:
     """A part of the engine; what it needs of the others it asks the engine for."""
 
     def __init__(self, engine: Engine) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Case, Context, Engine, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Case, Component, Context, Engine
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.purposes import Purposes
+from tcready.static.engine.purposes import ArgumentRoles
 from tcready.static.engine.scope import Frame, last_name, positional
 from tcready.static.engine.uses import Uses, is_named
 from tcready.static.engine.values import (
@@ -51,12 +51,12 @@ FOLLOWED = 3
 """The depth of modules through which a parameter is followed that is passed on."""
 
 
-class Entries(Room):
+class Entries(Component):
     """Entries: what a user passes to what gets compiled."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._purposes = Purposes(engine)
+        self._roles = ArgumentRoles(engine)
         self._uses = Uses(engine)
 
     def run_forward(self, root: Value, cases: tuple[Case, ...] = ()) -> int | None:
@@ -91,7 +91,7 @@ class Entries(Room):
             return None
         frame = self._entry_frame(root.cls.module)
         if mro.container:
-            given = (Tensor(sure=False, given=True),)
+            given = (Tensor(sure=False, graph_input=True),)
             self.engine.call(root, CallSite.unwritten(root.cls.name, root.cls.node, given, frame, {}))
         for name in sorted(K.MODULE_TENSORS):
             if mro.functions(name):
@@ -105,15 +105,15 @@ class Entries(Room):
         """
         frame = self._entry_frame(module)
         if self.engine.is_module(model):
-            given = (Tensor(sure=False, given=True),)
+            given = (Tensor(sure=False, graph_input=True),)
             self.engine.call(model, CallSite.unwritten("model", at, given, frame, {}))
         return frame.context
 
     def _entry_frame(self, module: ModuleInfo) -> Frame:
         frame = Frame(module, None, len(self.engine.contexts), "high", {})
         self.engine.entry = frame.context
-        if self.engine.again is not None:
-            self.engine.again.begin_entry(str(module.path))
+        if self.engine.replay is not None:
+            self.engine.replay.begin_entry(str(module.path))
         self.engine.contexts.append(Context(frame.context, None, None, "<entry>", str(module.path)))
         return frame
 
@@ -158,8 +158,8 @@ class Entries(Room):
         node = info.node
         pairs = positional(node.args)[skip:]
         names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
-        targets = self._purposes.parameters_for("target", info, root)
-        overrides = self._purposes.parameters_for("override", info, root)
+        targets = self._roles.parameters_for("target", info, root)
+        overrides = self._roles.parameters_for("override", info, root)
         inputs = self._inputs(info, root) | {name for name in names if name.endswith("attention_mask")}
         if targets and not self.engine.plain_call:
             usual = frozenset(names) - overrides | inputs
@@ -234,7 +234,7 @@ class Entries(Room):
         """The parameters that every call gives, though they have a default: what a model names as its main input."""
         if root is None:
             return frozenset()
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
         return frozenset(str(v.value) for v in options(main) if isinstance(v, Const))
 
@@ -277,7 +277,7 @@ class Entries(Room):
             written = not isinstance(declared, Unknown)
         if default is None:
             if self._is_batch(declared) and _is_used_like_a_dict(arg.arg, info):
-                return Mapping((), Tensor(sure=False, given=True))
+                return Mapping((), Tensor(sure=False, graph_input=True))
             if written:
                 return declared
             if self._is_flag(arg.arg, info, root, FOLLOWED):
@@ -291,7 +291,7 @@ class Entries(Room):
             handed = self._callee_attributes(arg.arg, info, root, FOLLOWED - 1)
             found = self._object_with(handed, info) if len(handed) > 1 else None
             return found or self._taken_for(arg.arg, info, root)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
@@ -310,7 +310,7 @@ class Entries(Room):
         """`Any` or `object`: as good as no annotation."""
         if not isinstance(annotation, (ast.Name, ast.Attribute)):
             return False
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             named = self.engine.eval(annotation, self.engine.module_frame(info.module))
         return named in OF_ANYTHING
 
@@ -321,7 +321,7 @@ class Entries(Room):
         if isinstance(found, Tensor) and found.subclass is None:
             return UNKNOWN
         if isinstance(found, Mapping) and not found.entries and found.element == UNKNOWN:
-            return Mapping((), Tensor(sure=False, given=True))
+            return Mapping((), Tensor(sure=False, graph_input=True))
         return given(found)
 
     def _is_batch(self, declared: Value) -> bool:
@@ -334,10 +334,10 @@ class Entries(Room):
         """Return the value of a parameter without annotation and default: a tensor, unless it is used like a dict or a
         list."""
         if _is_used_like_a_dict(name, info) or self._is_handed_as_a_dict(name, info, owner, FOLLOWED - 1):
-            return Mapping((), Tensor(sure=False, given=True))
+            return Mapping((), Tensor(sure=False, graph_input=True))
         if _is_used_like_a_list(name, info):
             return Sequence("list", None, TAINTED)
-        return Tensor(sure=False, given=True)
+        return Tensor(sure=False, graph_input=True)
 
     def _is_handed_as_a_dict(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> bool:
         """Return whether its callees use it like a dict, and do not test its type."""
@@ -401,7 +401,7 @@ class Entries(Room):
             return self._is_constant(node.operand, info)
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return isinstance(node, ast.Constant)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return isinstance(self.engine.eval(node, self.engine.module_frame(info.module)), Const)
 
     def _passed_as_flag(
@@ -414,7 +414,7 @@ class Entries(Room):
         if not places or not own or owner_node is None or not is_named(owner_node, own[0][0].arg):
             return set()
         assert isinstance(call.func, ast.Attribute)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             part = self.engine.member(owner, call.func.attr, self.engine.module_frame(info.module))
         forwards = self.engine.mro(part.cls).functions("forward") if isinstance(part, Instance) else []
         if not forwards or not isinstance(part, Instance):
@@ -440,11 +440,11 @@ class Entries(Room):
         one of the attributes, or one that is a method."""
         found = self.engine.imported_with(info.module, names)
         if len(found) == 1 and self.engine.mro(found[0]).is_tensor:
-            return Tensor(sure=False, given=True, subclass=found[0])
+            return Tensor(sure=False, graph_input=True, subclass=found[0])
         found = self.engine.imported_with(info.module, names, own=True)
         found = [c for c in found if not self.engine.mro(c).is_module]
         if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(min(names))):
-            return self.engine.assumed(found[0])
+            return self.engine.symbolic_instance(found[0])
         return None
 
 
@@ -582,7 +582,7 @@ def given(value: Value) -> Value:
     if isinstance(value, Tensor):
         # a floating input of the default type is cast with the model
         dtype = "float" if value.dtype == FLOATS[0] else value.dtype
-        return replace(value, dtype=dtype, leaf=False, buffer=False, given=True)
+        return replace(value, dtype=dtype, leaf=False, buffer=False, graph_input=True)
     if isinstance(value, Choice):
         return Choice(tuple(map(given, value.options)), value.likely)
     if isinstance(value, Sequence) and value.items is None and value.element == UNKNOWN:

@@ -15,7 +15,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.chains import Fits
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.looks import is_of_torch, is_torch
 from tcready.static.engine.scope import Frame, last_name, narrowing_key, positional
 from tcready.static.engine.text import MAX_LENGTH
@@ -84,7 +84,7 @@ PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
 
 
-class Expressions(Room):
+class Expressions(Component):
     """Evaluates expressions: from a node and the names around it to a Value, emitting facts on the way."""
 
     def __init__(self, engine: Engine) -> None:
@@ -129,14 +129,18 @@ class Expressions(Room):
             owner = self._compare(node.value, frame, None if hasattr(bool, node.attr) else node)
         else:
             owner = self.eval(node.value, frame)
-        if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
+        if not self.engine.untraced and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
             self.engine.emit_sparse_use(node, frame, owner)
-        elif not self.engine.quiet and owner == K.ARRAY:
+        elif not self.engine.untraced and owner == K.ARRAY:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         elif not isinstance(node.value, ast.Compare):
             self.engine.emit_answer_read(node, owner, frame)
-        by = "" if self.engine.quiet or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
+        by = (
+            ""
+            if self.engine.untraced or type(owner) is not Instance
+            else self.engine.read_by(owner, node.attr)
+        )
         if by:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
         value = self.engine.attribute(owner, node.attr, frame)
@@ -190,12 +194,16 @@ class Expressions(Room):
         tensor = tensor_of(value)
         if tensor:
             return Tensor(
-                tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank, written=tensor.written
+                tensor.dtype,
+                tensor.sure,
+                sparse=tensor.sparse,
+                rank=tensor.rank,
+                from_python_scalar=tensor.from_python_scalar,
             )
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value) or K.NUMBER in options(value):
-            return K.NUMBER if self.engine.quiet and K.ARRAY not in options(value) else K.ARRAY
+            return K.NUMBER if self.engine.untraced and K.ARRAY not in options(value) else K.ARRAY
         if isinstance(value, Unknown):
             return value
         return TAINTED if TAINTED in options(value) else UNKNOWN
@@ -207,7 +215,7 @@ class Expressions(Room):
         first: list[Value] = []
         """The values it may have if nothing else is said."""
         guess: Value | None = None
-        with frame.learning(node):
+        with frame.scoped_refinement(node):
             for operand in node.values[:-1]:
                 value, about = self.engine.evaluate_with_cause(
                     frame, partial(self.engine.truthy, operand, kind, frame)
@@ -216,7 +224,7 @@ class Expressions(Room):
                 if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
                     # would be worked out twice
-                    with self.engine.quietly():
+                    with self.engine.outside_trace():
                         value = self.eval(operand, frame)
                 if answer.decided == short:
                     values.append(value)
@@ -225,7 +233,7 @@ class Expressions(Room):
                     values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
                     if answer.likely == short and guess is None:
                         guess = join(*first, likely(value))
-                        lower = self.engine.improbable(frame, answer.types)
+                        lower = self.engine.unlikely(frame, answer.types)
                         if lower is None:
                             values.append(UNKNOWN)
                             break
@@ -255,9 +263,9 @@ class Expressions(Room):
         for taken, side in ((True, node.body), (False, node.orelse)):
             if answer.decided not in (None, taken):
                 continue
-            with frame.learning(side):
+            with frame.scoped_refinement(side):
                 if answer.likely is not None and answer.likely != taken:
-                    lower = self.engine.improbable(frame, answer.types)
+                    lower = self.engine.unlikely(frame, answer.types)
                     if lower is None:
                         values.append(UNKNOWN)
                         continue
@@ -294,7 +302,7 @@ class Expressions(Room):
             result = self.engine.related(op, left, right, comparator, frame)
             answer = self.engine.member_compared(op, node, (left, right), frame, of)
             results.append(result if answer is None else answer)
-            if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
+            if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.untraced:
                 self.engine.emit(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
                 self.engine.emit(F.Test(self.engine.where(frame), node, "compare", result))
@@ -378,7 +386,7 @@ class Expressions(Room):
                 if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
                     self.engine.emit_unresolved(part.value, frame, value, walked=True)
                 if (
-                    guess is not None or not self.engine.quiet
+                    guess is not None or not self.engine.untraced
                 ):  # while things are built, only the text matters
                     value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
                 written = written or tensor_of(value) is not None
@@ -464,7 +472,7 @@ class Expressions(Room):
     def _few(self, walked: tuple[Value, ...] | None) -> tuple[Round, ...] | None:
         """Rounds of one `for`, if they are few enough to be kept apart: while a model is built as many as a table may
         hold."""
-        most = MAX_ENTRIES if self.engine.quiet else UNROLL
+        most = MAX_ENTRIES if self.engine.untraced else UNROLL
         return _of_one(walked) if walked is not None and len(walked) <= most else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
@@ -541,7 +549,7 @@ class Expressions(Room):
         """Return the iterable of a comprehension; unknown if there are several."""
         if len(generators) > 1:
             return UNKNOWN
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return self.engine.iterated(self.eval(generators[0].iter, frame), frame)
 
     def _comprehension(
@@ -555,10 +563,10 @@ class Expressions(Room):
         """The values of `parts`, and whether the conditions keep anything; of one round only, with `members` for it."""
         filtered = Answer(True, True)
         generators = node.generators
-        apart = not self.engine.quiet and sys.version_info < F.INLINED
+        apart = not self.engine.untraced and sys.version_info < F.INLINED
         holds = apart and self._holds_torch(node, frame)
         around: F.Enclosing = "function" if holds else "comprehension"
-        with frame.learning(node):
+        with frame.scoped_refinement(node):
             frame.env = dict(frame.env)
             for number, generator in enumerate(generators):
                 given = self.eval(generator.iter, frame)
@@ -583,7 +591,7 @@ class Expressions(Room):
                         of_all((filtered.likely, answer.likely), False),
                     )
                     if answer.likely is False:
-                        lower = self.engine.improbable(frame)
+                        lower = self.engine.unlikely(frame)
                         if answer.decided is False or lower is None:
                             return [UNKNOWN for _ in parts], filtered
                         frame.confidence = lower
@@ -629,7 +637,7 @@ class Expressions(Room):
         if called != "enumerate":
             return called == "reversed"
         assert isinstance(node, ast.Call)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             counted = self.engine.eval(node.args[0], frame)
         return any(self.engine.is_module(option) for option in options(counted))
 
@@ -668,7 +676,7 @@ class Expressions(Room):
             and isinstance(node.func, ast.Name)
             and node.func.id in ("enumerate", "zip", "reversed")
         ):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 walked = [
                     (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
                 ]
@@ -722,8 +730,8 @@ class Expressions(Room):
             for arg in node.args[:1]:
                 if isinstance(arg, ast.Call):
                     self.engine.firsts.add(arg)
-                    if self.engine.again is not None:
-                        self.engine.again.marked(arg, first=True)
+                    if self.engine.replay is not None:
+                        self.engine.replay.marked(arg, first=True)
         args, rest = self._positional(node, frame)
         keywords = self._keywords(node, frame, function, len(args))
         if name == "super":
@@ -731,7 +739,7 @@ class Expressions(Room):
         callees = [value for value in options(function) if not is_none(value)]
         if (
             callees
-            and not self.engine.quiet
+            and not self.engine.untraced
             and all(isinstance(value, (Unknown, Plain)) for value in callees)
         ):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
@@ -740,22 +748,22 @@ class Expressions(Room):
         made = self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
-        if not self.engine.quiet and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
+        if not self.engine.untraced and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
             self._emit_consumed(node, function, made, frame)
-        if not self.engine.quiet and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+        if not self.engine.untraced and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
             self._emit_spread(node, node.args[0].value, function, frame)
-        if isinstance(node.func, ast.Attribute) and not (self.engine.quiet or frame.enclosing):
+        if isinstance(node.func, ast.Attribute) and not (self.engine.untraced or frame.enclosing):
             self._emit_in_arguments(node, function, made, (*args, *keywords.values()), frame)
         return made
 
     def _emit_method_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
         """Emit the call of a method of an object that was made in this function, or by a function that it called."""
-        if self.engine.quiet or frame.function is None or frame.enclosing:
+        if self.engine.untraced or frame.function is None or frame.enclosing:
             return
         bound = {value.bound for value in options(likely(function)) if isinstance(value, Function)}
         given = self.engine.contexts[frame.context].arguments
         for made in bound:
-            if not isinstance(made, Instance) or self.engine.heap[made].outer or made in given:
+            if not isinstance(made, Instance) or self.engine.heap[made].escaping or made in given:
                 return
         making = _making(owner, frame.function) if bound else None
         if making is not None:
@@ -809,7 +817,7 @@ class Expressions(Room):
             return
         if frame.function is None or not {*frame.enclosing} <= {"with"}:
             return
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             walked = likely(self.eval(generator.generators[0].iter, frame))
         afresh = isinstance(walked, (Mapping, Instance, ExternalInstance, Unknown)) or (
             isinstance(walked, Sequence) and walked.kind in AFRESH
@@ -841,16 +849,16 @@ class Expressions(Room):
             if usual != value or not isinstance(usual, Sequence) or usual.items is None:
                 rest.append(self.engine.element(value))
                 self.engine.spread.add(node)
-                if not self.engine.quiet:
+                if not self.engine.untraced:
                     place = str(frame.module.path), arg.lineno, arg.col_offset
                     self.engine.gaps[place] = reach.STAR
-                if self.engine.again is not None:
-                    self.engine.again.marked(node, first=False)
+                if self.engine.replay is not None:
+                    self.engine.replay.marked(node, first=False)
                     if frame.function is None:
-                        self.engine.again.outside += 1
-                    elif not self.engine.quiet:
+                        self.engine.replay.outside += 1
+                    elif not self.engine.untraced:
                         line = arg.lineno - frame.function.node.lineno
-                        self.engine.again.missed(frame.function, line, arg.col_offset, reach.STAR)
+                        self.engine.replay.missed(frame.function, line, arg.col_offset, reach.STAR)
         return tuple(args), join(*rest) if rest else None
 
     def _keywords(self, node: ast.Call, frame: Frame, function: Value, taken: int) -> dict[str, Value]:

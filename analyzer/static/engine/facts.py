@@ -26,12 +26,12 @@ INLINED = (3, 12)
 """The Python from which on a comprehension is part of the function around it."""
 
 
-About = Literal["argument", "configuration", "unknown", "size", "data"]
+DecidedBy = Literal["argument", "configuration", "unknown", "size", "data"]
 """The origin of a test's result if the source does not decide it, from the weakest: the call's arguments, the object's
 configuration, unknown, the size of a tensor, the values in one."""
 
 
-DECIDED_OUTSIDE: tuple[About, ...] = ("argument", "configuration", "unknown")
+DECIDED_OUTSIDE: tuple[DecidedBy, ...] = ("argument", "configuration", "unknown")
 """Origins that depend on the setup, not on computed values."""
 LEAKED_FLAG = "GB8985"
 """The break of a tensor made in the graph that leaves it with the flag that `requires_grad_()` gave it."""
@@ -47,7 +47,7 @@ class Condition:
     test: str
     """As it is written, on one line."""
     holds: bool
-    about: About
+    decided_by: DecidedBy
     usual: bool | None
     """Whether that is the most likely result; None if nothing decides it."""
     types: tuple[FloatType, ...] = ()
@@ -57,7 +57,7 @@ class Condition:
 def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:
     """Those of which nothing says how they usually come out. What a tensor decides counts not: Dynamo ends the graph
     there, and goes on behind it either way."""
-    return frozenset(c for c in conditions if c.usual is None and c.about != "data")
+    return frozenset(c for c in conditions if c.usual is None and c.decided_by != "data")
 
 
 @dataclass(frozen=True, slots=True)

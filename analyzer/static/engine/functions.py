@@ -10,7 +10,7 @@ from collections.abc import Collection
 from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
-from tcready.static.engine.contract import MAX_QUIET_DEPTH, CallSite, Context, Engine, Room
+from tcready.static.engine.contract import MAX_UNTRACED_DEPTH, CallSite, Component, Context, Engine
 from tcready.static.engine.facts import Alone, undecided
 from tcready.static.engine.scope import Env, Frame, Returned, positional
 from tcready.static.engine.steps import Step, Switch
@@ -68,7 +68,7 @@ INNER = "_defined"
 """The attribute of a node that holds what it defines, if no function is around it."""
 
 
-class Functions(Room):
+class Functions(Component):
     """Functions: decorators, parameters, and the interpretation of a body, each situation once."""
 
     def __init__(self, engine: Engine) -> None:
@@ -106,11 +106,11 @@ class Functions(Room):
         if frame.function is None:
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
         for node in reversed(info.decorators):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 decorator = self.engine.eval(node, frame)
-            if frame.function is not None and not self.engine.quiet:
+            if frame.function is not None and not self.engine.untraced:
                 self._emit_decorator(node, value, frame)
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self._decorate(decorator, value, node, info, frame)
         if frame.function is None:
             self._decorated[info] = value
@@ -119,7 +119,7 @@ class Functions(Room):
     def _emit_decorator(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """Emit the effect of a decorator on a function that is defined while tracing, if it has no source."""
         inner = node.func if isinstance(node, ast.Call) else node
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             decorator = self.engine.eval(inner, frame)
         if isinstance(decorator, External):
             if isinstance(node, ast.Call):
@@ -137,11 +137,11 @@ class Functions(Room):
             if operator and not self.engine.program.registers_fake(operator):
                 return External(f"{K.CUSTOM_OP}.{operator.replace('::', '.')}")
             return self.engine.operations.decorated(decorator.name, value)
-        near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+        near = dataclasses.replace(frame, depth=max(frame.depth, MAX_UNTRACED_DEPTH - DECORATOR_DEPTH))
         result: Value | None = None
         if isinstance(decorator, Function):
-            if self.engine.again is not None:
-                self.engine.again.read(decorator.info)
+            if self.engine.replay is not None:
+                self.engine.replay.read(decorator.info)
             if _wraps_for_scripting(decorator.info):
                 return value
             if isinstance(value, Function) and _marks_as_constant(decorator.info):
@@ -158,8 +158,8 @@ class Functions(Room):
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance, Partial))]
             return join(*wrapped) if wrapped else value
         if isinstance(decorator, Unknown):
-            if self.engine.again is not None:
-                self.engine.again.outside += 1
+            if self.engine.replay is not None:
+                self.engine.replay.outside += 1
             self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = reach.DECORATOR
         return value
 
@@ -183,20 +183,20 @@ class Functions(Room):
         if not frame.key:
             frame.key = len(self._closures) + 1
             self._closures[frame.key] = frame
-            if self.engine.again is not None:
-                self.engine.again.closed(frame)
+            if self.engine.replay is not None:
+                self.engine.replay.closed(frame)
         return frame.key
 
     def enclosed(self, function: Function) -> list[Value]:
         """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
         none."""
         around = self._closures.get(function.closure)
-        if self.engine.again is not None:
-            self.engine.again.used(function.closure)
+        if self.engine.replay is not None:
+            self.engine.replay.used(function.closure)
         if around is None or around.function is None:
             return []
-        if self.engine.again is not None:
-            self.engine.again.read(function.info)
+        if self.engine.replay is not None:
+            self.engine.replay.read(function.info)
         spec = function.info.node.args
         own = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
         read = {node.id for node in function.info.nodes if isinstance(node, ast.Name)} - own
@@ -223,19 +223,19 @@ class Functions(Room):
             args = (function.bound, *args)
         env = self._parameters(info, args, keywords, rest, function.closure)
         self.engine.lay_out(info, env)
-        counted = info, bool(self.engine.quiet)
-        loud: object = bool(self.engine.quiet)
+        counted = info, bool(self.engine.untraced)
+        loud: object = bool(self.engine.untraced)
         alone = len(args) == 1 and not keywords and info.name != "__init__"
-        if self.engine.quiet and alone and isinstance(args[0], Instance):
+        if self.engine.untraced and alone and isinstance(args[0], Instance):
             # while things are built, what a property gives changes; a tuple, for version 0 would be as good as False
             loud = True, self.engine.heap[args[0]].version
         before = self.engine.switched
         situation_key = self._situation_key(function, env)
         situation = self._situation(situation_key)
         around = (confidence, loud, frame.conditional)
-        again = self.engine.again
-        if again is not None and function.closure:
-            again.used(function.closure)
+        replay = self.engine.replay
+        if replay is not None and function.closure:
+            replay.used(function.closure)
         few = SHORT_CONTEXTS if info.is_short else MAX_CONTEXTS
         if self._counts.get(counted, 0) >= few and (situation, *around) not in self._memo:
             model = self.engine.entry if function.bound is not None else 0
@@ -243,7 +243,7 @@ class Functions(Room):
             situation_key = self._situation_key(function, env)
             situation = self._situation(situation_key)
         self._last = situation
-        if self.engine.quiet and situation in self._given and self._is_compiled(frame):
+        if self.engine.untraced and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
         key = (situation, *around)
         if key in self._memo:
@@ -254,21 +254,21 @@ class Functions(Room):
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
-        limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
+        limit = MAX_UNTRACED_DEPTH if self.engine.untraced else MAX_DEPTH
         most = next(most for calls, most in FEWER if self._followed >= calls)
         often = self._counts.get(counted, 0) + self._again.get(counted, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
-            self.engine.cut += not self.engine.quiet
+            self.engine.cut += not self.engine.untraced
             self.engine.left_out += 1
-            if again is not None:
-                again.outside += 1
+            if replay is not None:
+                replay.outside += 1
             return TAINTED if any(map(comes_of_tensors, env.values())) else UNKNOWN
         self.engine.program.library.go_on()
-        if again is not None:
+        if replay is not None:
             caller = (frame.context, frame.depth, *sorted(self.engine.chained))
-            again.meet(situation_key, around, caller, info)
-            again.outside += bool(self.engine.quiet)
-            step = again.step() if not (self.engine.quiet or function.closure) else None
+            replay.meet(situation_key, around, caller, info)
+            replay.outside += bool(self.engine.untraced)
+            step = replay.step() if not (self.engine.untraced or function.closure) else None
             if step is not None:
                 return self._found_again(step, frame)
         self._followed += 1
@@ -283,14 +283,14 @@ class Functions(Room):
                 module,
                 info.symbol,
                 str(info.module.path),
-                not self.engine.quiet,
+                not self.engine.untraced,
                 tuple(env.values()),
                 self._closures.get(function.closure),
                 frame.depth + 1,
             )
         )
         self._link(frame, context)
-        stood = again.enter() if again is not None else None
+        entry_state = replay.enter() if replay is not None else None
         self._memo[key] = (context, None, before)
         changes = self.engine.heap.changes.count
         inner = Frame(
@@ -307,27 +307,27 @@ class Functions(Room):
         eager = False
         if info.is_generator and isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = next(iter(info.decorators), info.node)
-            eager = not self.engine.quiet and frame.context == self.engine.entry and not info.decorators
+            eager = not self.engine.untraced and frame.context == self.engine.entry and not info.decorators
             self.engine.emit(Alone(self.engine.where(inner), first, entry=eager))
         try:
             result = UNKNOWN if eager else self._body(info, inner)
         except RecursionError:  # nested deeper than the interpreter's own stack
-            self.engine.cut += not self.engine.quiet
+            self.engine.cut += not self.engine.untraced
             result = UNKNOWN
-            if again is not None:
-                again.outside += 1
+            if replay is not None:
+                replay.outside += 1
         self._memo[key] = (context, result, self.engine.switched)
         self._last = situation
         filled = _filled(env, inner.ends)
         if filled:
             self._filled[situation] = filled
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             self._given[situation] = result
         if loud and changes == self.engine.heap.changes.count and info.only_looks:
             self._idle[idle] = context
-        if again is not None:
-            apart = self.engine.quiet or function.closure or filled
-            again.leave(context, result, None if apart else stood)
+        if replay is not None:
+            apart = self.engine.untraced or function.closure or filled
+            replay.leave(context, result, None if apart else entry_state)
         return result
 
     def give_back(self, function: Function, site: CallSite) -> None:
@@ -342,7 +342,7 @@ class Functions(Room):
         for name, node in given:
             if name in filled and isinstance(node, (ast.Name, ast.Attribute)):
                 before, after = filled[name]
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     is_it = self.engine.eval(node, site.frame) == before
                 if is_it:
                     self.engine.put_back(node, after, site.frame)
@@ -361,8 +361,8 @@ class Functions(Room):
 
     def _found_again(self, step: Step, frame: Frame) -> Value:
         """Return the result of a call in an unchanged situation."""
-        assert self.engine.again is not None
-        met = self.engine.again.take(step)
+        assert self.engine.replay is not None
+        met = self.engine.replay.take(step)
         for number, each in enumerate(met, step.first):
             assert each.function is not None
             assert each.gave is not None
@@ -399,8 +399,8 @@ class Functions(Room):
     def _link(self, frame: Frame, callee: int) -> None:
         """Record a call, the blocks around it, and its conditions."""
         edge = frame.context, callee
-        if self.engine.again is not None and edge not in self.engine.edges:
-            self.engine.again.linked(*edge)
+        if self.engine.replay is not None and edge not in self.engine.edges:
+            self.engine.replay.linked(*edge)
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
@@ -434,8 +434,8 @@ class Functions(Room):
                 name: join(known[name], value) if name in known else value for name, value in wide.items()
             }
         self._generic[key] = wide
-        if self.engine.again is not None:
-            self.engine.again.generalised(key, known, wide)
+        if self.engine.replay is not None:
+            self.engine.replay.generalised(key, known, wide)
         return wide
 
     def _parameters(
@@ -520,7 +520,7 @@ class Functions(Room):
             return self.engine.documented(arg.arg, info)
         if default is None:
             return self.engine.annotation(arg.annotation, info.module, sure=True)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return self.engine.eval(default, home)
 
     def takes(self, function: Function, site: CallSite) -> bool:
@@ -555,7 +555,7 @@ class Functions(Room):
         if frame.function is None or names.isdisjoint(frame.env):
             return found
         # each call may derive it from another class
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             bases = tuple(self.engine.eval(base, frame) for base in node.bases)
         made = [
             each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body
@@ -608,7 +608,7 @@ def _completed(value: Value, declared: Value) -> Value:
     if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
         if value.kind == declared.kind and len(value.items) == len(declared.items):
             items = tuple(map(_completed, value.items, declared.items))
-            return Sequence(value.kind, items, UNKNOWN, value.outer)
+            return Sequence(value.kind, items, UNKNOWN, value.escaping)
     if isinstance(value, Choice) and not isinstance(declared, Unknown):
         known = [v for v in value.options if not isinstance(v, Unknown)]
         numbers = any(isinstance(v, (Const, Plain)) and v != NONE for v in known)

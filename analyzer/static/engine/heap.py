@@ -18,7 +18,7 @@ class Changes:
     count: int = 0
     attributes: list[tuple[int, str]] = field(default_factory=list)
     """The attributes among them, one after the other: the `id` of what is known of the object, and the name."""
-    loose: int = 0
+    dynamic: int = 0
     """The number of attributes set under names that the source decides only in part; no other counter includes these."""
     elsewhere: int = 0
     """Counts those that went into no object: a class, a table, a name of the file or of a function around."""
@@ -28,11 +28,11 @@ class Changes:
 class Object:
     """The known state of one object: its attributes so far. `outer`: it outlives the compiled call."""
 
-    outer: bool
+    escaping: bool
     attributes: dict[str, Value] = field(default_factory=dict)
-    loose: dict[str, Value] = field(default_factory=dict)
+    dynamic: dict[str, Value] = field(default_factory=dict)
     """Attributes with names that the source decides only in part: by a regular expression."""
-    assumed: bool = False
+    symbolic: bool = False
     """It comes from outside: what its class gives it are defaults."""
     made: bool = True
     """Whether the code that its class runs on construction has been read."""
@@ -47,7 +47,7 @@ class Object:
     """Whether its construction has been read."""
     closure: int = 0
     """For an object of a class defined in a function: the key of the scope around that class."""
-    of_process: bool = False
+    process_global: bool = False
     """It is made as its file is imported, so that all models share it."""
     version: int = 0
     """Counts what was put."""
@@ -56,12 +56,14 @@ class Object:
 
     def stamp(self) -> tuple[object, ...]:
         """Another value once something was put here."""
-        state = self.made, self.stored, self.uncounted, len(self.sure), len(self.loose)
+        state = self.made, self.stored, self.uncounted, len(self.sure), len(self.dynamic)
         return self.version, self.members, state
 
     def copied(self) -> Object:
         """The object as it is now."""
-        return replace(self, attributes=dict(self.attributes), loose=dict(self.loose), sure=set(self.sure))
+        return replace(
+            self, attributes=dict(self.attributes), dynamic=dict(self.dynamic), sure=set(self.sure)
+        )
 
     def restore(self, before: Object) -> None:
         """Is again as it was when it was `copied`."""
@@ -72,18 +74,18 @@ class Object:
         return (
             self.attributes == other.attributes
             and [*self.attributes] == [*other.attributes]
-            and self.loose == other.loose
-            and [*self.loose] == [*other.loose]
+            and self.dynamic == other.dynamic
+            and [*self.dynamic] == [*other.dynamic]
             and self.members == other.members
-            and (self.outer, self.assumed, self.made, self.uncounted, self.stored, self.closure)
-            == (other.outer, other.assumed, other.made, other.uncounted, other.stored, other.closure)
+            and (self.escaping, self.symbolic, self.made, self.uncounted, self.stored, self.closure)
+            == (other.escaping, other.symbolic, other.made, other.uncounted, other.stored, other.closure)
             and self.sure == other.sure
         )
 
     def take(self, other: Object) -> None:
         """Become a copy of `other`."""
-        self.attributes, self.loose = dict(other.attributes), dict(other.loose)
-        self.assumed, self.made, self.members = other.assumed, other.made, other.members
+        self.attributes, self.dynamic = dict(other.attributes), dict(other.dynamic)
+        self.symbolic, self.made, self.members = other.symbolic, other.made, other.members
         self.uncounted, self.sure, self.closure = other.uncounted, set(other.sure), other.closure
         self.version += 1
         self.changes.count += 1
@@ -91,7 +93,7 @@ class Object:
     def update(self, name: str, value: Value, *, strong: bool, unusual: bool = False) -> None:
         """Store an attribute. A strong update replaces what it was; a weak one joins that, as it may be either:
         by default what it was, if the new one is `unusual`."""
-        if self.assumed and name in self.attributes and isinstance(value, Unknown):
+        if self.symbolic and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
         self.version += 1
         self.changes.count += 1
@@ -101,17 +103,17 @@ class Object:
         else:
             self.attributes[name] = (prefer if unusual else join)(self.attributes[name], value)
 
-    def put_loose(self, pattern: str, value: Value) -> None:
+    def put_dynamic(self, pattern: str, value: Value) -> None:
         """Store an attribute with a name that only fits a pattern."""
         self.version += 1
-        self.changes.loose += 1
-        self.loose[pattern] = join(self.loose[pattern], value) if pattern in self.loose else value
+        self.changes.dynamic += 1
+        self.dynamic[pattern] = join(self.dynamic[pattern], value) if pattern in self.dynamic else value
 
     def named_like(self, pattern: str) -> list[Value]:
         """Return the attributes with partly known names, if a name may fit both these and `pattern`."""
         return [
             value
-            for known, value in self.loose.items()
+            for known, value in self.dynamic.items()
             if re.fullmatch(known, _example(pattern)) or re.fullmatch(pattern, _example(known))
         ]
 
@@ -121,7 +123,7 @@ def _example(pattern: str) -> str:
     return re.sub(r"\\(.)", r"\1", pattern.replace(r"\w*", "0"))
 
 
-Way: TypeAlias = "set[tuple[int, str | None]]"
+BranchEffects: TypeAlias = "set[tuple[int, str | None]]"
 """The stores in one branch: (object, attribute); None for an attribute: a member of a container."""
 
 
@@ -136,14 +138,14 @@ class Heap:
         """The objects that are asked for, if anybody notes them."""
         self.met: list[tuple[tuple[object, ...], int]] | None = None
         """Allocation keys and what they gave, if anybody notes them."""
-        self._ways: list[Way] = []
+        self._ways: list[BranchEffects] = []
         """The ways that are being followed and may not be taken, outermost first."""
 
-    def ident(self, *key: object, outer: bool) -> int:
+    def ident(self, *key: object, escaping: bool) -> int:
         """The identity for an allocation key; the same key gives the same object again."""
         if key not in self._idents:
             self._idents[key] = len(self._idents) + 1
-            self._objects[self._idents[key]] = Object(outer, changes=self.changes)
+            self._objects[self._idents[key]] = Object(escaping, changes=self.changes)
         if self.met is not None:
             self.met.append((key, self._idents[key]))
         return self._idents[key]
@@ -189,7 +191,7 @@ class Heap:
             self._keep(value.ident, name)
 
     @contextmanager
-    def way(self) -> Iterator[Way]:
+    def way(self) -> Iterator[BranchEffects]:
         """Collect the stores in this context for the caller, who passes the certain ones to `join`."""
         self._ways.append(set())
         try:
@@ -198,7 +200,7 @@ class Heap:
             self._ways.pop()
 
     @contextmanager
-    def making(self) -> Iterator[Way]:
+    def making(self) -> Iterator[BranchEffects]:
         """Collect the certain stores while an object is made, for the caller, who passes them to `made`."""
         outside, self._ways = self._ways, []
         try:
@@ -207,7 +209,7 @@ class Heap:
         finally:
             self._ways = outside
 
-    def made(self, value: Instance, stored: Way, modules: Collection[str]) -> None:
+    def made(self, value: Instance, stored: BranchEffects, modules: Collection[str]) -> None:
         """The making of an object has stored this. One made at the same place before is the same object to us: what
         it surely has is what each of them got. Of its attributes, only `modules` are asked for."""
         own = {name for name in modules if (value.ident, name) in stored}
@@ -217,7 +219,7 @@ class Heap:
             thing.stored = True
         self.follow({entry for entry in stored if entry[0] != value.ident})
 
-    def join(self, *ways: Way) -> None:
+    def join(self, *ways: BranchEffects) -> None:
         """One of several ways is taken: certain is what each of them stores; no member that one adds can be counted."""
         for ident, name in set().union(*ways):
             if name is None:
@@ -226,7 +228,7 @@ class Heap:
             if name is not None:
                 self._keep(ident, name)
 
-    def follow(self, way: Way) -> None:
+    def follow(self, way: BranchEffects) -> None:
         """The way is taken for sure."""
         for ident, name in way:
             self._keep(ident, name)

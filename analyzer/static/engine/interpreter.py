@@ -12,7 +12,7 @@ from types import TracebackType
 from tcready.schema.words import RESOLVED
 from tcready.static import versions
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.again import Again, Recorded
+from tcready.static.engine.again import Recorded, Replay
 from tcready.static.engine.annotations import Annotations
 from tcready.static.engine.assignment import Assignment
 from tcready.static.engine.attributes import Attributes
@@ -43,19 +43,19 @@ from tcready.static.index import FunctionInfo, Program
 from tcready.static.versions import Version
 
 
-class _Quiet:
+class _OutsideTrace:
     """While it is entered, what is evaluated is not compiled code."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
-        self._interpreter.quiet += 1
+        self._interpreter.untraced += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._interpreter.quiet -= 1
+        self._interpreter.untraced -= 1
 
 
 class Interpreter:
@@ -101,15 +101,15 @@ class Interpreter:
         self.cut = 0
         self.left_out = 0
         self.entry = 0
-        self.quiet = 0
+        self.untraced = 0
         self.switched: frozenset[Switch] = frozenset()
         self.chained: set[int] = set()
         self.closures: dict[int, Frame] = {}
         self.generic: dict[Generic, Env] = {}
-        self._quietly = _Quiet(self)
-        self.again = Again(self, before) if edited else None
-        if self.again is not None:
-            log = self.again.log
+        self._outside_trace = _OutsideTrace(self)
+        self.replay = Replay(self, before) if edited else None
+        if self.replay is not None:
+            log = self.replay.log
             self.facts, self.heap.reads, self.heap.met = log.facts, log.reads, log.idents
 
         names = Names(self)
@@ -146,7 +146,7 @@ class Interpreter:
         self.named, self.global_value = names.named, names.global_value
         self.imported = names.imported
         self.module_member = names.module_member
-        self.improbable, self.is_missing = names.improbable, names.is_missing
+        self.unlikely, self.is_missing = names.unlikely, names.is_missing
         self.decorate_class = classes.decorate_class
         self.patch = classes.patch
         self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into
@@ -159,7 +159,7 @@ class Interpreter:
         self.rewritten = classes.rewritten
         self.class_attribute = classes.class_attribute
         self.annotation, self.documented = annotations.annotation, annotations.documented
-        self.assumed = annotations.assumed
+        self.symbolic_instance = annotations.symbolic_instance
         self.instance_value, self.instance_of = annotations.instance_value, annotations.instance_of
         self.attribute = attributes.attribute
         self.member, self.read_by = attributes.member, attributes.read_by
@@ -250,13 +250,13 @@ class Interpreter:
         of it would wait for garbage to be collected, which takes several times as long."""
         self.__dict__.clear()
 
-    def quietly(self) -> _Quiet:
+    def outside_trace(self) -> _OutsideTrace:
         """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
-        return self._quietly
+        return self._outside_trace
 
     def is_strong(self, frame: Frame) -> bool:
         """Return whether a store replaces the old value: while a model is built, on the single path that is taken."""
-        return bool(self.quiet) and not (frame.conditional or frame.parted)
+        return bool(self.untraced) and not (frame.conditional or frame.multi_path)
 
     def where(self, frame: Frame) -> F.Where:
         """Return the position of `frame`, for a fact."""
@@ -281,7 +281,7 @@ class Interpreter:
 
     def emit(self, fact: F.Fact) -> None:
         """Keep a fact, unless what runs is not compiled."""
-        if not self.quiet:
+        if not self.untraced:
             known = len(self._emitted)
             self._emitted.add(fact)
             if len(self._emitted) > known:

@@ -394,7 +394,7 @@ def _type_of_both(one: Tensor | None, other: Tensor | None) -> DType | None:
 
 
 def _is_single(tensor: Tensor) -> bool:
-    return tensor.written or tensor.rank == 0
+    return tensor.from_python_scalar or tensor.rank == 0
 
 
 def _either_floats(one: Tensor | None, other: Tensor | None) -> bool:
@@ -783,7 +783,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             found = args[0] if args else UNKNOWN
             kind = dtype or (_made_dtype(found) if "dtype" not in keywords else None)
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
-            return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
+            return Tensor(kind, graph_input=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             whole = all(_python_dtype(a) == "int" for a in args[:2])
             divided = short in ("div", "true_divide") and "rounding_mode" not in keywords

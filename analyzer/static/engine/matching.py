@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import Component
 from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
@@ -36,7 +36,7 @@ SINGLE = frozenset({"bool", "int", "float", "complex", "str", "bytes", "dtype", 
 FITS, DIFFERS = Const(True), Const(False)
 
 
-class Matching(Room):
+class Matching(Component):
     """Patterns of `match`: whether a subject fits one, and what the names in it are then."""
 
     def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
@@ -82,7 +82,7 @@ class Matching(Room):
             of_sizes = isinstance(row.element, Plain) and row.element.origin == "shape"
             return Plain("bool", "shape" if of_sizes else "config")
         answer = Const(len(row.items) >= wanted if starred else len(row.items) == wanted)
-        return prefer(answer, Plain("bool")) if row.outer else answer
+        return prefer(answer, Plain("bool")) if row.escaping else answer
 
     def _has_keys(self, pattern: ast.MatchMapping, subject: Value, frame: Frame) -> Value:
         """Return whether a value is a mapping with the keys of the pattern."""
@@ -134,7 +134,7 @@ class Matching(Room):
         """Return the values that a pattern captures if a subject fits it."""
         names = {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "name", None), str)}
         names |= {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "rest", None), str)}
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return {name: lift(partial(self._of_name, pattern, name, frame), subject) for name in names}
 
     def _of_name(self, pattern: ast.pattern, name: str, frame: Frame, subject: Value) -> Value:

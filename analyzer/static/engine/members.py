@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.contract import CallSite, Component
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     Choice,
@@ -32,7 +32,7 @@ ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 CONVERSIONS = frozenset({"float", "range"})
 
 
-class Members(Room):
+class Members(Component):
     """Members of enums, where they are taken for numbers and texts."""
 
     def member_compared(
@@ -111,7 +111,7 @@ class Members(Room):
 
     def _emit(self, node: ast.expr, use: F.Use, frame: Frame, *, sure: bool = True) -> None:
         outcome = F.OF_ANSWERS.get(use) or self._outcome(use)
-        if outcome and not self.engine.quiet:
+        if outcome and not self.engine.untraced:
             self.engine.emit(F.OfMember(self.engine.where(frame), node, use, outcome, sure))
 
 

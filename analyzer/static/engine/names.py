@@ -11,7 +11,7 @@ from tcready.schema.paths import is_installed
 from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
@@ -29,9 +29,9 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     brought_in,
+    escaped,
     join,
     options,
-    outliving,
     prefer,
 )
 from tcready.static.index import Binding, ClassInfo, FunctionInfo, Guard, Import, ModuleInfo
@@ -42,7 +42,7 @@ IMPORT_DEPTH = 8
 """The call level at which code run at import starts, so that few calls are followed there."""
 
 
-class Names(Room):
+class Names(Component):
     """Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
 
     def __init__(self, engine: Engine) -> None:
@@ -81,8 +81,8 @@ class Names(Room):
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
         """Return the value of a top-level name of a module; None if the module has no such name."""
         key = (module, name)
-        if self.engine.again is not None:
-            self.engine.again.named(module, name)
+        if self.engine.replay is not None:
+            self.engine.replay.named(module, name)
         known = self._globals.get(key)
         if known is not None:
             return known
@@ -105,9 +105,9 @@ class Names(Room):
             return UNKNOWN if annotation is not None else None
         self._busy.add(key)
         try:
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self._bound_to(module, self._running(module, name, found))
-                if self.engine.improbable(self.module_frame(module)) is not None:
+                if self.engine.unlikely(self.module_frame(module)) is not None:
                     value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
             self._busy.discard(key)
@@ -158,13 +158,13 @@ class Names(Room):
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
         """A top-level name is given another value while the module is imported."""
-        if not self.engine.quiet or (module, name) not in self._globals:
+        if not self.engine.untraced or (module, name) not in self._globals:
             return
         self.engine.heap.changes.count += 1
         self.engine.heap.changes.elsewhere += 1
         places = [(module, name)]
         for place in places:
-            self._globals[place] = outliving(value)
+            self._globals[place] = escaped(value)
             # what is imported is the very table of the other module
             if isinstance(value, (Mapping, Sequence)):
                 origins = map(self._origin, place[0].bindings.get(place[1], ()))
@@ -231,7 +231,7 @@ class Names(Room):
             return Class(binding)
         if isinstance(binding, Import):
             return self.imported(binding, module)
-        return outliving(self.engine.eval(cast(ast.expr, binding), frame))
+        return escaped(self.engine.eval(cast(ast.expr, binding), frame))
 
     def imported(self, item: Import, module: ModuleInfo) -> Value:
         """Return the value that an import of `module` binds; an external name if its source is not read."""
@@ -245,9 +245,9 @@ class Names(Room):
         if not root or is_opaque(root) or self.engine.program.package_of(name) is not None:
             return
         if (
-            self.engine.again is not None and not self._busy
+            self.engine.replay is not None and not self._busy
         ):  # else it is emitted again when that name is read
-            self.engine.again.outside += 1
+            self.engine.replay.outside += 1
         self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = reach.missing(root)
 
     def _bound(self, item: Import, module: ModuleInfo | None) -> Value:
@@ -286,7 +286,7 @@ class Names(Room):
             getter = self.global_value(module, "__getattr__")
             self._busy.add(key)
             try:
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     found = [
                         self.engine.invoke(option, (Const(name),), {}, self.module_frame(module), "high")
                         for option in options(getter or UNKNOWN)
@@ -297,7 +297,7 @@ class Names(Room):
             self._globals[key] = brought_in(join(*found)) if found else UNKNOWN
         return self._globals[key]
 
-    def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
+    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """Return the confidence that code runs which the defaults skip; None to ignore it.
 
         A project's own options are meant to be used, so code that they enable is read, and shown on request. Most options

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.alike import Alike
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.alike import SharedModules
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import constructors
 from tcready.static.engine.passed import builders, handed_on, passed
@@ -58,7 +58,7 @@ MAX_FITTING = 3
 """The number of classes fitting an argument's attributes beyond which they decide nothing."""
 
 
-class Objects(Room):
+class Objects(Component):
     """Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
 
     def __init__(self, engine: Engine) -> None:
@@ -74,28 +74,28 @@ class Objects(Room):
         self._given_before: dict[ClassInfo, Env] = {}
         """The arguments that other constructors received meanwhile: a function that ran once does not run again."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
-        self._alike = Alike(engine)
+        self._shared_modules = SharedModules(engine)
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
-        with self._alike.building() as unchanged:
-            root = self._built(Instance(self.engine.heap.ident("entry", cls, outer=True), cls))
+        with self._shared_modules.building() as unchanged:
+            root = self._built(Instance(self.engine.heap.ident("entry", cls, escaping=True), cls))
         if not unchanged():
-            root = self._built(Instance(self.engine.heap.ident("apart", cls, outer=True), cls))
-        self._alike.unite(root)
+            root = self._built(Instance(self.engine.heap.ident("apart", cls, escaping=True), cls))
+        self._shared_modules.unite(root)
         return root
 
     def _built(self, root: Instance) -> Instance:
         cls = root.cls
         self.initialise(root, Frame(cls.module, None, -1, "high", {}))
         if self.engine.training:
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 self._set_to_train(root, set())
         return root
 
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
         """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             mro = self.engine.mro(made.cls)
             for written in mro.functions("__init__")[:1]:
                 args, keywords = self._configuration(written, made.cls, given)
@@ -152,7 +152,7 @@ class Objects(Room):
                 declared = Plain()
             if default is None:
                 return declared
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self.engine.eval(default, frame)
             if value == NONE and arg.arg in given:
                 return without_none(declared)
@@ -194,7 +194,7 @@ class Objects(Room):
             found = found if len(found) == 1 else []
         if not 0 < len(found) <= MAX_FITTING:
             return None
-        module = join(*map(self.engine.assumed, found))
+        module = join(*map(self.engine.symbolic_instance, found))
         # what is only read a configuration may have as well
         return module if called else join(module, Plain())
 
@@ -228,10 +228,10 @@ class Objects(Room):
         frame = self.engine.module_frame(builder.info.module)
         if owner is not None and builder.bound is None:
             if self._may_specify(cls, builder.info, owner):
-                made = Instance(self.engine.heap.ident("around", owner, outer=True), owner)
+                made = Instance(self.engine.heap.ident("around", owner, escaping=True), owner)
                 self.initialise(made, frame)
             return
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             self.engine.invoke(builder, (), {}, frame, "high")
 
     def _may_specify(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
@@ -323,7 +323,7 @@ class Objects(Room):
             found: dict[ClassInfo, None] = {}
             for near in self._imported_from(module):
                 found.update(dict.fromkeys(near.classes()))
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     values = [self.engine.imported(binding, near) for binding in self._own_imports(near)]
                 found.update((value.info, None) for value in values if isinstance(value, Class))
             self._near[module.path] = list(found)
@@ -412,19 +412,19 @@ class Objects(Room):
         """An object of a class of tensors, once its methods have run that make it. Dynamo gives `__init__` the keywords
         alone, and the constructor of torch.Tensor nothing but a tensor."""
         kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
-        made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
+        made = Tensor(kinds[0] if kinds else None, leaf=self.engine.untraced > 0, subclass=cls.info)
         maker, initialiser = (mro.functions(name)[:1] for name in ("__new__", "__init__"))
         spread = any(given.arg is None for given in site.node.keywords)
         by_keywords = spread or all(_is_filled_by(info, site.keywords) for info in initialiser)
         alone = maker or (len(site.args) == 1 and not site.keywords) or site.rest is not None
         wraps = mro.functions("__torch_dispatch__")  # what makes one ends the graph
-        if not (by_keywords and alone) and not wraps and not self.engine.quiet:
+        if not (by_keywords and alone) and not wraps and not self.engine.untraced:
             node, where = site.node, self.engine.where(site.frame)
             keywords = tuple(site.keywords.items())
             self.engine.emit(
                 F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
             )
-        given = () if by_keywords and not self.engine.quiet else site.args
+        given = () if by_keywords and not self.engine.untraced else site.args
         for found, args, rest in (
             (maker, (cls, *site.args), site.rest),
             (initialiser, (made, *given), site.rest if given else None),
@@ -438,17 +438,19 @@ class Objects(Room):
 
     def _initialised(self, cls: Class, mro: Mro, site: CallSite) -> Value:
         """A new object of a class, `__init__` run; while a model is built, one that an earlier model had made alike."""
-        request = self._alike.request(cls.info, site) if mro.is_module and self.engine.quiet else None
-        lent = self._alike.lent(request) if request is not None else None
-        if lent is not None:
-            return lent
-        constants = () if mro.is_module or not self.engine.quiet else self._constants_of(cls, site)
+        request = (
+            self._shared_modules.request(cls.info, site) if mro.is_module and self.engine.untraced else None
+        )
+        shared = self._shared_modules.shared(request) if request is not None else None
+        if shared is not None:
+            return shared
+        constants = () if mro.is_module or not self.engine.untraced else self._constants_of(cls, site)
         key = (cls.info, site.node, site.frame.context, *constants)
-        made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), cls.info)
+        made = Instance(self.engine.heap.ident(*key, escaping=self.engine.untraced > 0), cls.info)
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
         if site.frame.context < 0 and site.frame.function is None and not mro.is_module:
-            self.engine.heap[made].of_process = True
+            self.engine.heap[made].process_global = True
         if mro.functions("__init__"):
             thing = self.engine.heap[made]
             before = dict(thing.attributes) if thing.stored else {}
@@ -466,7 +468,7 @@ class Objects(Room):
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )
             if request is not None:
-                self._alike.keep(request, made, stored)
+                self._shared_modules.keep(request, made, stored)
             return made
         if mro.container or mro.is_list:
             self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
@@ -522,7 +524,7 @@ class Objects(Room):
         """Return the result of a factory for a configuration object if its own code does not decide it."""
         for value in site.args[:1]:
             for option in options(likely(value)):
-                if isinstance(option, Instance) and self.engine.heap[option].assumed:
+                if isinstance(option, Instance) and self.engine.heap[option].symbolic:
                     cls = option.cls
                     if cls not in self._registries:
                         self._registries[cls] = modules_for(cls, self.engine)
@@ -567,15 +569,15 @@ class Objects(Room):
     def _copied(self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None) -> Value:
         """`done`: what a deep copy has made of objects so far; None for one that is not deep."""
         if isinstance(value, Sequence):
-            return dataclasses.replace(value, outer=False, constant=False)
+            return dataclasses.replace(value, escaping=False, constant=False)
         if isinstance(value, Mapping):
-            return dataclasses.replace(value, outer=False)
+            return dataclasses.replace(value, escaping=False)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value
         if done is not None and value.ident in done:
             return done[value.ident]
         key = ("copy", node, frame.context, value.ident)
-        made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), value.cls)
+        made = Instance(self.engine.heap.ident(*key, escaping=self.engine.untraced > 0), value.cls)
         thing = self.engine.heap[made]
         thing.take(self.engine.heap[value])
         if done is not None:

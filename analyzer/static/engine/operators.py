@@ -211,7 +211,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             usually = Const(isinstance(op, ast.NotIn))  # nobody has set the variable
             return prefer(usually, Plain("bool")) if right == ENVIRONMENT else Plain("bool")
         answer = Const(inside == isinstance(op, ast.In))
-        changeable = isinstance(right, (Sequence, Mapping)) and right.outer
+        changeable = isinstance(right, (Sequence, Mapping)) and right.escaping
         changeable = changeable or (isinstance(right, Mapping) and right.extra)
         return prefer(answer, Plain("bool")) if changeable else answer
     if isinstance(left, Const) and isinstance(right, Const):
@@ -257,8 +257,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
         )
         sure = sure and (whole or other_plain or (lt is not None and rt is None))
-        written = all(t.written for t in (lt, rt) if t)
-        return Tensor("bool", sure, rank=layouts.of_elements((left, right)), written=written)
+        written = all(t.from_python_scalar for t in (lt, rt) if t)
+        return Tensor("bool", sure, rank=layouts.of_elements((left, right)), from_python_scalar=written)
     values = (*options(left), *options(right))
     if K.ARRAY in values or K.NUMBER in values or any(map(K.is_number_of_numpy, values)):
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
@@ -348,7 +348,7 @@ def _constants(value: Value) -> Any:
     """A tuple or list of constants as Python has it; None if anything of it is not known."""
     if not isinstance(value, Sequence) or value.items is None or value.kind not in ("tuple", "list"):
         return None
-    if value.outer and value.kind == "list":
+    if value.escaping and value.kind == "list":
         return None
     found = [v.value for v in value.items if isinstance(v, Const)]
     if len(found) < len(value.items):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -23,7 +23,7 @@ from tcready.static.index import ClassInfo
 OVERRIDE = "__torch_function__"
 
 
-class Overrides(Room):
+class Overrides(Component):
     """Operations of torch on tensors of classes that override them."""
 
     def __init__(self, engine: Engine) -> None:
@@ -36,7 +36,7 @@ class Overrides(Room):
     ) -> Value | None:
         """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no
         argument is such a tensor."""
-        if self._inside or self.engine.quiet:
+        if self._inside or self.engine.untraced:
             return None
         given = (*args, *keywords.values())
         classes = dict.fromkeys(cls for value in given for cls in _classes(value))

@@ -43,7 +43,7 @@ def _passed(
         if around is not None and handed is not None:
             yield from _passed(module, around.name, *handed, engine, depth - 1)
         elif isinstance(given, (ast.Name, ast.Attribute)):
-            with engine.quietly():
+            with engine.outside_trace():
                 values = options(engine.eval(given, frame))
             yield from (value for value in values if _is_specific(value))
 

@@ -72,7 +72,7 @@ def float_type(name: str | None) -> FloatType | None:
 def read_type(tensor: Tensor, dtype: str | None, autocast: str | None) -> Value:
     """`tensor.dtype` in a model that is cast to `dtype`, or not cast, and runs under `autocast`, or not."""
     anything = Plain("dtype")
-    came_in = tensor.leaf or tensor.given
+    came_in = tensor.leaf or tensor.graph_input
     if autocast is not None and not came_in:
         return anything  # the result of a product may have either dtype
     own = tensor.dtype == "float" or (tensor.dtype is None and tensor.parameter)

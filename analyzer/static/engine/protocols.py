@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.operators import binary, compared
 from tcready.static.engine.precision import compare, float_type
 from tcready.static.engine.scope import Frame
@@ -79,12 +79,12 @@ NUMBERS = CONSTANTS - {"tuple"}
 NOT_IMPLEMENTED = External("NotImplemented")
 
 
-class Protocols(Room):
+class Protocols(Component):
     """Objects of the user's own classes where Python asks them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._told_names: set[tuple[ClassInfo, str]] = set()
+        self._named_attributes: set[tuple[ClassInfo, str]] = set()
         """Class attributes whose `__set_name__` has run."""
         self._subscripts: dict[int, ast.Subscript] = {}
 
@@ -122,10 +122,10 @@ class Protocols(Room):
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
         """`left op right`, or `left op= right`, as `node` has it."""
-        if not self.engine.quiet and (_has_object(left) or _has_object(right)):
+        if not self.engine.untraced and (_has_object(left) or _has_object(right)):
             self._emit_overloaded(op, left, right, node, frame)
         made = self._operated_on(op, left, right, frame, in_place)
-        before = self.engine.quiet and K.ARRAY not in (*options(left), *options(right))
+        before = self.engine.untraced and K.ARRAY not in (*options(left), *options(right))
         return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
 
     def _operated_on(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
@@ -348,7 +348,7 @@ class Protocols(Room):
 
     def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         made = self.special(base, "__getitem__", (index,), frame)
-        if made is not None and not self.engine.quiet and self._comes_from_outside(base):
+        if made is not None and not self.engine.untraced and self._comes_from_outside(base):
             # what compiled code picks out of an object that it is given is what it computes with
             made = join(*(TAINTED if isinstance(v, Unknown) else v for v in options(made)))
         row = self.engine.row(base) if made is None else None
@@ -356,7 +356,7 @@ class Protocols(Room):
 
     def _comes_from_outside(self, value: Value) -> bool:
         """Return whether an object is known by its class alone."""
-        return isinstance(value, Instance) and self.engine.heap[value].assumed
+        return isinstance(value, Instance) and self.engine.heap[value].symbolic
 
     def entered(self, manager: Value, frame: Frame) -> Value | None:
         """Return the value that `with manager as name` binds; None if no class with source defines it."""
@@ -468,9 +468,9 @@ class Protocols(Room):
         """`__set_name__`, which the class statement called."""
         cls = owner.info if isinstance(owner, Class) else owner.cls
         holder = self.engine.mro(cls).holder(name)
-        if holder is not None and (holder, name) not in self._told_names:
-            self._told_names.add((holder, name))
-            with self.engine.quietly():
+        if holder is not None and (holder, name) not in self._named_attributes:
+            self._named_attributes.add((holder, name))
+            with self.engine.outside_trace():
                 self.special(value, "__set_name__", (Class(holder), Const(name)), frame)
 
 

@@ -28,7 +28,7 @@ WORDS = ("loss", "criterion")
 """Parts of the names of functions that compute a loss; the tables list torch's own losses without them."""
 
 
-class Purposes:
+class ArgumentRoles:
     """The roles of the arguments of functions."""
 
     def __init__(self, engine: Engine) -> None:
@@ -36,7 +36,7 @@ class Purposes:
 
     def parameters_for(self, purpose: Purpose, info: FunctionInfo, owner: Instance | None) -> frozenset[str]:
         """The parameters of a function that have the default None and that purpose."""
-        with self._engine.quietly():
+        with self._engine.outside_trace():
             return _Body(info, owner, self._engine, MAX_DEPTH).parameters_for(purpose)
 
 

@@ -16,8 +16,8 @@ from typing import TypeGuard, TypeVar, get_args
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.chains import Fits, values_test, written
-from tcready.static.engine.contract import Engine, Room
-from tcready.static.engine.facts import About, Condition
+from tcready.static.engine.contract import Component, Engine
+from tcready.static.engine.facts import Condition, DecidedBy
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_module_class, is_property, public_name
 from tcready.static.engine.precision import float_type, other_types
 from tcready.static.engine.python_classes import is_object_of, python_class
@@ -63,7 +63,7 @@ from tcready.static.engine.values import (
 )
 from tcready.static.source import holds_chain, nodes_in
 
-ABOUT: tuple[About, ...] = get_args(About)
+ABOUT: tuple[DecidedBy, ...] = get_args(DecidedBy)
 T = TypeVar("T")
 OF_DEVICES = frozenset("device is_cuda is_cpu".split())
 """Attributes of a tensor that say where it is."""
@@ -77,7 +77,7 @@ OFF = frozenset(
     "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
 )
 """States that a user has to switch on around the model."""
-OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
+OF_ORIGIN: MappingProxyType[Origin, DecidedBy] = MappingProxyType(
     {
         "constant": "configuration",
         "config": "configuration",
@@ -110,7 +110,7 @@ OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyTyp
 """The results of comparing a count with a number unless it is 0."""
 
 
-class Questions(Room):
+class Questions(Component):
     """Truth: what the source says of a test, and what is known once it has an answer."""
 
     def __init__(self, engine: Engine) -> None:
@@ -144,7 +144,7 @@ class Questions(Room):
             return None
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return None
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             owner = self.engine.eval(node.left.value, frame)
         dtypes = self._dtypes(node.comparators[0], frame)
         if not isinstance(owner, Tensor) or owner.dtype is None or not dtypes or None in dtypes:
@@ -178,10 +178,10 @@ class Questions(Room):
         model."""
         if not isinstance(function, ast.Attribute):
             return None
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             subject = self.engine.eval(function.value, frame)
             called = self.engine.eval(function, frame)
-        if isinstance(subject, Tensor) and subject.given:
+        if isinstance(subject, Tensor) and subject.graph_input:
             return OF_LAYOUT.get(function.attr)
         return False if isinstance(called, External) and called.name in OFF else None
 
@@ -202,13 +202,13 @@ class Questions(Room):
         return self._is_no_number(subject, frame)
 
     def _is_size(self, node: ast.expr, frame: Frame) -> bool:
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = likely(self.engine.eval(node, frame))
         return isinstance(value, Plain) and value.size
 
     def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
         """A tensor that may have dimensions."""
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = self.engine.eval(node, frame)
         return isinstance(value, Tensor) and value.rank != 0
 
@@ -217,7 +217,7 @@ class Questions(Room):
         decided: bool | None = conjunction
         guess: bool | None = conjunction
         parts: list[Answer] = []
-        with frame.learning(node):
+        with frame.scoped_refinement(node):
             for operand in node.values:
                 # an assert is traced, but of a condition in parts only the last is what it asserts
                 part = (
@@ -239,7 +239,7 @@ class Questions(Room):
                 elif answer.likely is not None and answer.likely != conjunction:
                     guess = answer.likely  # whatever the others say
                 if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
-                    lower = self.engine.improbable(frame, answer.types)
+                    lower = self.engine.unlikely(frame, answer.types)
                     if lower is None:
                         break
                     frame.confidence = lower
@@ -264,7 +264,7 @@ class Questions(Room):
     def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
             frame.decided_by = _foremost((frame.decided_by, *map(_about, options(value))))
-            if self.engine.quiet or isinstance(node, Fits):
+            if self.engine.untraced or isinstance(node, Fits):
                 return
             self.engine.emit_truth_test(node, frame, value)
             if K.ADDRESS in options(value):
@@ -276,7 +276,7 @@ class Questions(Room):
             where = self.engine.where(frame)
             self.engine.emit(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
-    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, About | None]:
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, DecidedBy | None]:
         """Evaluate part of a condition; return its result and what decides this part alone."""
         before, frame.decided_by = frame.decided_by, None
         given = ask()
@@ -284,7 +284,9 @@ class Questions(Room):
         frame.decided_by = _foremost((before, about))
         return given, about
 
-    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: About | None, frame: Frame) -> None:
+    def follow(
+        self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None, frame: Frame
+    ) -> None:
         """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
         found = self.condition(test, taken, answer, about)
         if not found:
@@ -300,7 +302,7 @@ class Questions(Room):
         """Return whether a test reads an attribute of a torch module that may have any value, where most switches are off
         by default; the device or the state of the process, which the machine decides; or the memory layout of a
         tensor."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             return False
         nodes = nodes_in(test)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -313,7 +315,7 @@ class Questions(Room):
         asking = [each for each, last in names.items() if OF_PROCESS.fullmatch(last)]
         if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in asking):
             return True
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             functions = [self.engine.eval(node, frame) for node in asking]
             values = [self.engine.eval(node, frame) for node in attributes]
         if any(isinstance(each, External) and each.name.startswith("torch.") for each in functions):
@@ -323,7 +325,7 @@ class Questions(Room):
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
         """The result of a test in the first call, if it reads numbers that the constructor sets and methods change; else
         None."""
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             first = {
                 key: number
                 for node in nodes_in(test)
@@ -342,7 +344,7 @@ class Questions(Room):
     def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
         """The number that a constructor gives an attribute which other methods change."""
         owner = self.engine.eval(node.value, frame)
-        if not isinstance(owner, Instance) or not self.engine.heap[owner].outer:
+        if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
             return None
         value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
         changed = node.attr in self.engine.rewritten(self.engine.mro(owner.cls))
@@ -351,7 +353,7 @@ class Questions(Room):
         return value
 
     def condition(
-        self, test: ast.expr, taken: bool, answer: Answer, about: About | None
+        self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None
     ) -> tuple[Condition, ...]:
         """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
         decides it."""
@@ -408,7 +410,7 @@ class Questions(Room):
         goes_on = isinstance(node.op, ast.And)
         left: list[ast.expr] = []
         before = frame.env
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             for operand in node.values:
                 value = self.engine.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
@@ -472,7 +474,7 @@ class Questions(Room):
             change = without_falsy if assume else None
         if key is None or change is None:
             return env
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             current = self.engine.eval(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
@@ -505,14 +507,14 @@ class Questions(Room):
         above = self.engine.mro(option.cls).classes
         if any(w.cls in above for w in wanted_members):
             return option if assume else None
-        if not assume or not self.engine.heap[option].assumed:
+        if not assume or not self.engine.heap[option].symbolic:
             return option
         below = [w for w in wanted_members if option.cls in self.engine.mro(w.cls).classes]
         return join(*below) if below else option
 
     def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
         """Return the kinds of number of a data type, or of several; None among them for an unknown one."""
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = self.engine.eval(node, frame)
         return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
 
@@ -526,7 +528,7 @@ class Questions(Room):
         return kind if kind != "float" or own else types.pop() if len(types) == 1 else "floating"
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             classes = self.engine.eval(node, frame)
         answer = self._is_of_class(value, classes)
         if answer is not None:
@@ -549,7 +551,7 @@ class Questions(Room):
         if all(isinstance(v, Const) for v in options(value)) and _is_foreign(classes):
             return Const(False)
         known = all(isinstance(v, (Tensor, Sequence, Mapping, Const)) for v in options(value))
-        if known or (not self.engine.quiet and all(map(_is_foreign, _each_class(classes)))):
+        if known or (not self.engine.untraced and all(map(_is_foreign, _each_class(classes)))):
             return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
         return Plain("bool")
 
@@ -575,7 +577,7 @@ class Questions(Room):
             answers = {derives(base, name) for base in mro.external if is_module_class(base)}
             if True in answers or None in answers:
                 return True if True in answers else None
-            return None if self.engine.heap[value].assumed else False
+            return None if self.engine.heap[value].symbolic else False
         return False if isinstance(value, (Tensor, Const, Sequence, Mapping, Function, Class)) else None
 
     def _is_below(self, made: Instance, cls: type) -> bool | None:
@@ -647,12 +649,12 @@ class Questions(Room):
         if any(isinstance(w, Instance) and w.cls in above for w in options(wanted)):
             return True
         own = all(isinstance(w, Instance) for w in options(wanted))
-        return False if own and not self.engine.heap[made].assumed else None
+        return False if own and not self.engine.heap[made].symbolic else None
 
     def _is_no_text(self, value: Value, wanted: Value) -> bool:
         """Text is asked for, and what a compiled call hands around is rarely text."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
-        return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
+        return text and not self.engine.untraced and not any(isinstance(v, Plain) for v in options(value))
 
 
 def _each_class(classes: Value) -> tuple[Value, ...]:
@@ -700,7 +702,7 @@ def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bo
     return tuple(name for name in FLOATS if any(name in part.types for part in undecided))
 
 
-def _about(value: Value) -> About:
+def _about(value: Value) -> DecidedBy:
     """Return what decides the truth of one value."""
     if isinstance(value, Tensor):
         return "data"
@@ -709,7 +711,7 @@ def _about(value: Value) -> About:
     return "unknown" if isinstance(value, Unknown) else "configuration"
 
 
-def _foremost(abouts: Iterable[About | None]) -> About | None:
+def _foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
     """Return the strongest of several origins of a decision; None if there is none."""
     known = [each for each in abouts if each is not None]
     return max(known, key=ABOUT.index) if known else None

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -46,7 +46,7 @@ class Field:
     """It becomes an attribute: `InitVar` does not."""
 
 
-class Records(Room):
+class Records(Component):
     """Records: dataclasses, named tuples and the members of enums."""
 
     def __init__(self, engine: Engine) -> None:
@@ -74,7 +74,7 @@ class Records(Room):
     def _field(self, cls: ClassInfo, name: str, by_name: bool, is_attribute: bool) -> Field:
         annotation, default = cls.annotated[name], cls.assigned.get(name)
         if isinstance(default, ast.Call):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 called = self.engine.eval(default.func, self.engine.module_frame(cls.module))
             if isinstance(called, External) and called.name in FIELD_MAKERS:
                 words = {keyword.arg: keyword.value for keyword in default.keywords}
@@ -122,7 +122,7 @@ class Records(Room):
         if field.default is None:
             return None
         frame = self.engine.module_frame(field.cls.module)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = self.engine.eval(field.default, frame)
         return self.engine.call(value, site.giving(())) if field.factory else value
 
@@ -138,7 +138,7 @@ class Records(Room):
         return self._dataclasses[cls]
 
     def _named(self, node: ast.expr, cls: ClassInfo) -> tuple[Value, ...]:
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return options(self.engine.eval(node, self.engine.module_frame(cls.module)))
 
     def row(self, value: Value) -> Sequence | None:
@@ -150,7 +150,7 @@ class Records(Room):
     def _in_order(self, value: Instance) -> Sequence:
         thing = self.engine.heap[value]
         names = [field.name for field in self.record_fields(value.cls) if field.is_attribute]
-        if thing.assumed:  # its fields are as they are declared
+        if thing.symbolic:  # its fields are as they are declared
             frame = self.engine.module_frame(value.cls.module)
             return Sequence(
                 "tuple", tuple(self.engine.attribute(value, name, frame) for name in names), UNKNOWN
@@ -179,7 +179,7 @@ class Records(Room):
     def replaced(self, made: Instance, site: CallSite) -> Instance:
         """A copy of a record with other values for some of its fields."""
         ident = self.engine.heap.ident(
-            "replaced", made.ident, site.node, site.frame.context, outer=self.engine.quiet > 0
+            "replaced", made.ident, site.node, site.frame.context, escaping=self.engine.untraced > 0
         )
         other = Instance(ident, made.cls)
         self.engine.heap[other].take(self.engine.heap[made])

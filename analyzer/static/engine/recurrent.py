@@ -12,7 +12,7 @@ from collections.abc import Collection
 from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
@@ -40,7 +40,7 @@ OF_CHILDREN = frozenset({"children", "named_children"})
 OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
-class Recurrent(Room):
+class Recurrent(Component):
     """Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one."""
 
     def __init__(self, engine: Engine) -> None:
@@ -49,7 +49,7 @@ class Recurrent(Room):
 
     def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
         """Emit a use of `value` if it may be a recurrent module."""
-        if self.engine.quiet or not any(map(self._is_recurrent, options(value))):
+        if self.engine.untraced or not any(map(self._is_recurrent, options(value))):
             return
         usual = [self._is_recurrent(option) for option in options(likely(value)) if option != NONE]
         sure: Confidence | None = None if all(usual) else "medium" if any(usual) else "low"
@@ -57,7 +57,7 @@ class Recurrent(Room):
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """Emit such a use of `owner.name`, which has the value `value`."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             return
         objects = [v for v in options(owner) if isinstance(v, (Instance, ExternalInstance, Super))]
         if not objects:
@@ -84,7 +84,7 @@ class Recurrent(Room):
     def touch_handed(self, site: CallSite) -> None:
         """The same of what a call hands on by the name of a variable, to a parameter (measured: what goes into `**kwargs`
         is not looked at)."""
-        if self.engine.quiet or len(site.node.args) != len(site.args):
+        if self.engine.untraced or len(site.node.args) != len(site.args):
             return
         for node, value in zip(site.node.args, site.args, strict=True):
             if isinstance(node, ast.Name):
@@ -92,7 +92,7 @@ class Recurrent(Room):
 
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
         """The same of the method `name` of a module, which goes through its parts."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             return
         found: Value | None = None
         if site.node in self.engine.firsts:
@@ -123,7 +123,7 @@ class Recurrent(Room):
             return [v for _, v in members.entries] + ([members.element] if members.element else [])
         if isinstance(module, Instance):
             thing = self.engine.heap[module]
-            return [*thing.attributes.values(), *thing.loose.values()]
+            return [*thing.attributes.values(), *thing.dynamic.values()]
         return []
 
     def _inside(self, module: Value, done: set[Value], *, deep: bool) -> Value | None:

@@ -73,7 +73,7 @@ def _registered_in(module: ModuleInfo, name: str, engine: Engine) -> Value | Non
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and name in _texts([call]):
             given = (*call.args, *(keyword.value for keyword in call.keywords))
-            with engine.quietly():
+            with engine.outside_trace():
                 values = [engine.eval(node, engine.module_frame(module)) for node in given]
             found = [v for v in values if _is_class_of_modules(v, engine)]
             if len(found) == 1:
@@ -118,8 +118,8 @@ def _takes(mro: Mro, config: ClassInfo) -> bool:
 def _built(cls: ClassInfo, engine: Engine) -> set[str]:
     """Names that a class calls while it is built."""
     inits = cls.functions.get("__init__", [])
-    if engine.again is not None:
+    if engine.replay is not None:
         for info in inits:
-            engine.again.read(info)
+            engine.replay.read(info)
     nodes = (n for info in inits for n in info.nodes)
     return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}

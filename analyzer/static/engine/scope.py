@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple, TypeAlias
 
 from tcready.schema.words import Confidence
-from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
+from tcready.static.engine.facts import Asker, Condition, DecidedBy, Enclosing, Where
 from tcready.static.engine.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.index import FunctionInfo, ModuleInfo
 from tcready.static.source import nodes_in
@@ -27,7 +27,7 @@ Situation: TypeAlias = Literal[
     "enclosing",
     "exits",
     "gradients",
-    "parted",
+    "multi_path",
     "without_gradients",
 ]
 """The state of a frame at the place that is being interpreted."""
@@ -54,7 +54,7 @@ class _Restoring:
             setattr(self._frame, name, value)
 
 
-class _Learning(_Restoring):
+class _ScopedRefinement(_Restoring):
     """Restores the frame after an expression, except names that its `:=` bind."""
 
     __slots__ = ("_env", "_node")
@@ -103,11 +103,11 @@ class Frame:
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
     """Below a branch taken by a Python value that the source does not decide."""
-    parted: bool = False
+    multi_path: bool = False
     """Below one of several ways that are all followed: what is assigned here may not have been."""
     caught: bool = False
     """Inside a `try` of this function behind which it goes on if something is raised."""
-    decided_by: About | None = None
+    decided_by: DecidedBy | None = None
     """The origin of the current test's result; None as long as the source decides it."""
     conditions: tuple[Condition, ...] = ()
     """The conditions for this place that the source does not decide."""
@@ -139,13 +139,13 @@ class Frame:
         """While it is entered, what is evaluated runs with that confidence."""
         return _Restoring(self, {"confidence": confidence})
 
-    def keeping(self, *names: Situation) -> _Restoring:
+    def preserve(self, *names: Situation) -> _Restoring:
         """While it is entered, these may be set; they are as they were when it was made on leaving."""
         return _Restoring(self, {name: getattr(self, name) for name in names})
 
-    def learning(self, node: ast.expr) -> _Learning:
+    def scoped_refinement(self, node: ast.expr) -> _ScopedRefinement:
         """While it is entered, variables and confidence may be replaced by what tests inside `node` establish."""
-        return _Learning(self, node)
+        return _ScopedRefinement(self, node)
 
     def resume(self) -> None:
         """Behind a break, what was worked out before comes in from outside: of one number the value is known then."""
@@ -172,7 +172,7 @@ class Frame:
 
 def _from_outside(value: Value) -> Value:
     if isinstance(value, Tensor) and value.rank == 0:
-        return replace(value, given=True)
+        return replace(value, graph_input=True)
     return replace(value, origin="random") if isinstance(value, Plain) and is_captured(value) else value
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import Function, Tensor, Value, is_sparse
@@ -23,7 +23,7 @@ OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
 """Words that mean it may be dense as well."""
 
 
-class Sparse(Room):
+class Sparse(Component):
     """Sparse tensors: Dynamo wraps none, and gives up the function that gets hold of one."""
 
     def __init__(self, engine: Engine) -> None:
@@ -34,11 +34,11 @@ class Sparse(Room):
 
     def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
         """Emit a use of sparse tensors."""
-        if not self.engine.quiet and any(map(is_sparse, values)):
+        if not self.engine.untraced and any(map(is_sparse, values)):
             self._emit(node, frame, handed=False)
 
     def _emit(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:
-        if self.engine.quiet or self._given_up.get(frame.context, node) is not node:
+        if self.engine.untraced or self._given_up.get(frame.context, node) is not node:
             return
         if not undecided(frame.conditions):
             self._given_up[frame.context] = node
@@ -46,7 +46,7 @@ class Sparse(Room):
 
     def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
         """Emit a sparse tensor passed to a function with source."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             return
         names = [arg.arg for arg, _ in positional(function.info.node.args)][function.bound is not None :]
         documented = self._sparse_parameters(function.info)
@@ -58,7 +58,7 @@ class Sparse(Room):
         """Make inputs sparse if the function's documentation says so."""
         for name in self._sparse_parameters(info):
             value = env.get(name)
-            if isinstance(value, Tensor) and value.given:
+            if isinstance(value, Tensor) and value.graph_input:
                 env[name] = replace(value, sparse=True)
 
     def _sparse_parameters(self, info: FunctionInfo) -> frozenset[str]:
@@ -69,7 +69,7 @@ class Sparse(Room):
 
 
 def _is_given(value: Value) -> bool:
-    return isinstance(value, Tensor) and value.given
+    return isinstance(value, Tensor) and value.graph_input
 
 
 def _documented_sparse(info: FunctionInfo) -> frozenset[str]:

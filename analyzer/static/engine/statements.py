@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.chains import Fits, chain_of, subject_key, values_test
-from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
-from tcready.static.engine.heap import Way
+from tcready.static.engine.contract import ASSUMED_DEPTH, Component, Engine
+from tcready.static.engine.heap import BranchEffects
 from tcready.static.engine.scope import Env, Frame, Returned, join_envs, positional
 from tcready.static.engine.values import (
     NONE,
@@ -49,7 +49,7 @@ OF_ENTRY = 1
 """The depth of calls of the function that is compiled."""
 
 
-class Statements(Room):
+class Statements(Component):
     """Statements: control flow, and what is known where its ways meet."""
 
     def __init__(self, engine: Engine) -> None:
@@ -78,7 +78,7 @@ class Statements(Room):
         return True
 
     def _runs_by_default(self, frame: Frame) -> bool:
-        return not self.engine.quiet and frame.confidence == "high" and not frame.conditional
+        return not self.engine.untraced and frame.confidence == "high" and not frame.conditional
 
     def do_expr(self, node: ast.Expr, frame: Frame) -> None:
         self.engine.eval(node.value, frame)
@@ -89,7 +89,7 @@ class Statements(Room):
         frame.end()
         if frame.key:
             frame.left.append(frame.env)
-        if node.value is not None and frame.depth == OF_ENTRY and not self.engine.quiet:
+        if node.value is not None and frame.depth == OF_ENTRY and not self.engine.untraced:
             holds = self._unreproducible_member(value)
             if holds is not None:
                 self.engine.emit(F.Returned(self.engine.where(frame), node.value, holds))
@@ -104,14 +104,14 @@ class Statements(Room):
             return next((holds for holds in found if holds is not None), None)
         if (
             not isinstance(chosen, Instance)
-            or self.engine.heap[chosen].outer
+            or self.engine.heap[chosen].escaping
             or self.engine.is_module(chosen)
         ):
             return None
         for attribute in map(likely, self.engine.heap[chosen].attributes.values()):
             if not isinstance(attribute, Function):
                 continue
-            if isinstance(attribute.bound, Instance) and not self.engine.heap[attribute.bound].outer:
+            if isinstance(attribute.bound, Instance) and not self.engine.heap[attribute.bound].escaping:
                 return "method"
             if self._is_default(attribute, chosen):
                 return "default"
@@ -123,7 +123,7 @@ class Statements(Room):
         return any(d is function.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
-        if node.exc is not None and not self.engine.quiet:
+        if node.exc is not None and not self.engine.untraced:
             self.engine.eval(node.exc, frame)
         return False
 
@@ -155,7 +155,7 @@ class Statements(Room):
         self.engine.emit_sparse_use(target, frame, old, value)
         self.engine.emit_unresolved(target, frame, old, value, walked=True)
         result = self.engine.operated(type(node.op).__name__, old, value, target, frame, in_place=True)
-        if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
+        if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.escaping:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
 
@@ -174,7 +174,7 @@ class Statements(Room):
     def _sets_what_is_missing(self, body: list[ast.stmt], frame: Frame) -> bool:
         """Return whether an object under construction gets an attribute here that it lacks: one of the branches that set
         that attribute runs, however unlikely each is."""
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             return False
         nodes = (inner for statement in body for inner in ast.walk(statement))
         stored = [
@@ -194,7 +194,7 @@ class Statements(Room):
         """Return whether a test reads state of the whole process that is made unless it exists, below the test or (if the
         function returns when it exists) after it. The first use makes it permanently for all models, mostly while one is
         built or called without being compiled."""
-        if self.engine.quiet or node.orelse or frame.function is None:
+        if self.engine.untraced or node.orelse or frame.function is None:
             return False
         missing = _place_if_missing(node.test)
         place = _place_if_present(node.test) if missing is None else missing
@@ -203,7 +203,7 @@ class Statements(Room):
         if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
             return False
         nodes = frame.function.nodes if missing is None else ast.walk(node)
-        return self._is_of_process(place, frame) and any(
+        return self._is_process_global(place, frame) and any(
             isinstance(inner, (ast.Name, ast.Attribute))
             and isinstance(inner.ctx, ast.Store)
             and place is not None
@@ -211,7 +211,7 @@ class Statements(Room):
             for inner in nodes
         )
 
-    def _is_of_process(self, place: ast.expr | None, frame: Frame) -> bool:
+    def _is_process_global(self, place: ast.expr | None, frame: Frame) -> bool:
         """A global of the file, a variable that a function keeps for its inner one (`print_once = once(print)`), or an
         attribute of an object that was made as a file was imported."""
         if isinstance(place, ast.Name):
@@ -219,7 +219,7 @@ class Statements(Room):
         if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
             return False
         owner = self.engine.named(place.value.id, frame)
-        return all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
+        return all(isinstance(v, Instance) and self.engine.heap[v].process_global for v in options(owner))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
@@ -246,7 +246,7 @@ class Statements(Room):
             one_of_many = False
         elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
             guess = False
-        if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
+        if answer.decided is None and guess is None and not self.engine.untraced and _outgrown(node):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
@@ -262,10 +262,10 @@ class Statements(Room):
         ]
         if guess is False:  # the default comes first: what the other way stores is what it may be as well
             arms.reverse()
-        lower = self.engine.improbable(frame, answer.types if guess == answer.likely else ())
+        lower = self.engine.unlikely(frame, answer.types if guess == answer.likely else ())
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         # of what a constructor chooses from, each is as likely
-        rare = one_of_many and guess is None and not self.engine.quiet and _arms_by_literal(node) > 2
+        rare = one_of_many and guess is None and not self.engine.untraced and _arms_by_literal(node) > 2
         conditions = frame.conditions
         usual = answer
         filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
@@ -277,18 +277,18 @@ class Statements(Room):
         under = {taken: self.engine.condition(node.test, taken, usual, frame.decided_by) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
-        ways: list[Way] = []
+        ways: list[BranchEffects] = []
         start = frame.env
         for taken, body in arms:
-            if self.engine.quiet and _gives_up(body):
+            if self.engine.untraced and _gives_up(body):
                 ends[taken] = None  # nothing is emitted for it, and none of its effects last
                 continue
             passed_by = guess is not None and guess != taken
             if passed_by and lower is None:
                 continue
             frame.env = start
-            with frame.keeping("conditional", "conditions", "confidence", "parted"):
-                of_size = bool(under[taken]) and under[taken][0].about == "size"
+            with frame.preserve("conditional", "conditions", "confidence", "multi_path"):
+                of_size = bool(under[taken]) and under[taken][0].decided_by == "size"
                 if passed_by or rare:
                     frame.confidence = lower or "low"
                 elif answer.decided is None and _gives_up(body):
@@ -302,7 +302,7 @@ class Statements(Room):
                     and goes_on is not taken
                     and first is not taken
                 )
-                frame.parted |= len(followed) > 1
+                frame.multi_path |= len(followed) > 1
                 if _gives_up(node.orelse if taken else node.body):
                     self._take_for_granted(node.test, taken, frame)
                 else:
@@ -379,12 +379,12 @@ class Statements(Room):
         """
         leaving: list[Env] = []
         fell = True
-        ways: list[Way] = []
-        with frame.keeping("exits", "conditional", "confidence"), frame.inside(kind):
+        ways: list[BranchEffects] = []
+        with frame.preserve("exits", "conditional", "confidence"), frame.inside(kind):
             for number, member in enumerate(rounds):
                 start = frame.env
                 if usual and number == usual:
-                    lower = self.engine.improbable(frame)
+                    lower = self.engine.unlikely(frame)
                     if lower is None:
                         break
                     frame.confidence = lower
@@ -424,17 +424,17 @@ class Statements(Room):
         self.engine.emit_loop(node.iter, value, False, frame)
         members = self.engine.walked_members(value)
         source = members if members is not None else value
-        if self.engine.quiet:
+        if self.engine.untraced:
             source = likely(source)  # while a model is built, what its defaults list
         if (
             isinstance(source, Sequence)
             and source.items is not None
-            and not (source.outer and not source.items)
+            and not (source.escaping and not source.items)
         ):
             items = source.items
             if not items:
                 return self.block(node.orelse, frame)
-            if len(items) <= UNROLL or (self.engine.quiet and _sets_by_name(node.body)):
+            if len(items) <= UNROLL or (self.engine.untraced and _sets_by_name(node.body)):
                 if len(items) > 1:
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
@@ -496,18 +496,18 @@ class Statements(Room):
     do_trystar = do_try
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-        with frame.keeping("enclosing", "gradients", "without_gradients"):
+        with frame.preserve("enclosing", "gradients", "without_gradients"):
             managers: list[Value] = []
             for item in node.items:
                 value = self.engine.eval(item.context_expr, frame)
                 managers.append(value)
                 builtin = self._builtin(likely(value))
-                with self.engine.quietly() if builtin else nullcontext():  # entered eagerly
+                with self.engine.outside_trace() if builtin else nullcontext():  # entered eagerly
                     own = self.engine.entered(value, frame)
                 name = self._context_name(value, item.context_expr, frame)
                 context = self._context(name, value) if name else None
                 made_before = all(
-                    isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value))
+                    isinstance(v, Instance) and self.engine.heap[v].escaping for v in options(likely(value))
                 )
                 where = self.engine.where(frame)
                 self.engine.emit(F.With(where, item.context_expr, value, name, context, made_before, builtin))
@@ -517,7 +517,7 @@ class Statements(Room):
                         entered = value
                     entering = item.context_expr
                     if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
-                        with self.engine.quietly():
+                        with self.engine.outside_trace():
                             entered = self.engine.eval(entering.args[0], frame)
                     self.engine.assign(item.optional_vars, entered if own is None else own, frame)
                 if context is None or context.gb_id or context.inside != "split":
@@ -528,7 +528,7 @@ class Statements(Room):
                 )
             fell = self.block(node.body, frame)
             for value in reversed(managers):
-                with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
+                with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
                     self.engine.exited(value, frame)
         return fell
 
@@ -537,8 +537,8 @@ class Statements(Room):
     def _context(self, name: str, value: Value) -> Context | None:
         """Return how this torch handles a context manager."""
         managers = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
-        outer = any(self.engine.heap[made].outer for made in managers)
-        return self.engine.operations.context_of(name, made_before=outer)
+        escaping = any(self.engine.heap[made].escaping for made in managers)
+        return self.engine.operations.context_of(name, made_before=escaping)
 
     def _builtin(self, value: Value) -> str:
         """The type of Python's for which an object of the source is no context manager to Dynamo; empty if it is one."""
@@ -581,7 +581,7 @@ class Statements(Room):
         before = frame.env
         frame.env = dict(self.engine.narrow(test, holds, frame))
         info = frame.function
-        if not self.engine.quiet or info is None or info.name != "__init__":
+        if not self.engine.untraced or info is None or info.name != "__init__":
             return
         first = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = frame.env.get(first)
@@ -592,7 +592,7 @@ class Statements(Room):
             given = frame.env.get(name)
             if name == first:
                 self.engine.heap[made].update(attribute, frame.env[key], strong=True)
-            elif isinstance(given, Instance) and self.engine.heap[given].assumed:
+            elif isinstance(given, Instance) and self.engine.heap[given].symbolic:
                 known = self._with_attribute(given, attribute, frame.env[key], made)
                 frame.env = {n: known if value == given else value for n, value in frame.env.items()}
                 for attribute_name, value in [*self.engine.heap[made].attributes.items()]:
@@ -601,7 +601,7 @@ class Statements(Room):
 
     def _with_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
         """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
-        ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, outer=True)
+        ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, escaping=True)
         known = Instance(ident, given.cls)
         self.engine.heap[known].take(self.engine.heap[given])
         self._demanded[ident] = self._demanded.get(given.ident, frozenset()) | {name}
@@ -631,9 +631,13 @@ class Statements(Room):
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
-            if frame.caught and self.engine.quiet and self.engine.is_missing(binding.module):
+            if frame.caught and self.engine.untraced and self.engine.is_missing(binding.module):
                 return False
-            if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
+            if (
+                not self.engine.untraced
+                and "try" in frame.enclosing
+                and self.engine.is_missing(binding.module)
+            ):
                 root = binding.module.partition(".")[0]
                 self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False

@@ -50,7 +50,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EntryState:
     """The state at the start of a compiled call."""
 
     marks: Marks

@@ -11,13 +11,13 @@ import ast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import Choice, Value, keep
 
 
-class Unresolved(Room):
+class Unresolved(Component):
     """Attributes that Dynamo does not look up."""
 
     def __init__(self, engine: Engine) -> None:
@@ -27,7 +27,7 @@ class Unresolved(Room):
 
     def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Emit a use of an attribute that Dynamo has not looked up."""
-        left = () if self.engine.quiet else tuple(kind for value in values for kind in _left(value))
+        left = () if self.engine.untraced else tuple(kind for value in values for kind in _left(value))
         if not left:
             return
         if self._first.get(frame.context, node) is not node:

@@ -25,7 +25,7 @@ from tcready.static.engine.values import (
 from tcready.static.index import FunctionInfo, Import
 
 NUMBER = Plain("int", "call")
-PARAMETER = Tensor(sure=False, given=True)
+PARAMETER = Tensor(sure=False, graph_input=True)
 """The parameter, as a tensor."""
 ROUNDING = frozenset({"numpy.ceil", "numpy.floor", "numpy.trunc"})
 FOLLOWED = 3
@@ -87,7 +87,7 @@ class Uses:
                 if isinstance(binding, FunctionInfo):
                     yield binding, [arg.arg for arg, _ in positional(binding.node.args)], None
                 elif imported and isinstance(binding, Import):
-                    with self._engine.quietly():
+                    with self._engine.outside_trace():
                         value = self._engine.imported(binding, info.module)
                     if isinstance(value, Function):
                         yield value.info, [arg.arg for arg, _ in positional(value.info.node.args)], None
@@ -98,7 +98,7 @@ class Uses:
             return
         if not is_named(place.value, own[0][0].arg):
             return
-        with self._engine.quietly():
+        with self._engine.outside_trace():
             member = self._engine.member(owner, place.attr, self._engine.module_frame(info.module))
             members = self._engine.container_members(member) if place is not function else member
         for value in members_of(members) if isinstance(members, Sequence) else [members or UNKNOWN]:
@@ -146,7 +146,7 @@ class Uses:
         while isinstance(root, ast.Attribute):
             root = root.value
         if isinstance(root, ast.Name) and root.id in info.module.bindings and not _is_local(root.id, info):
-            with self._engine.quietly():
+            with self._engine.outside_trace():
                 value = self._engine.eval(function, self._engine.module_frame(info.module))
             return value.name if isinstance(value, External) else ""
         if isinstance(function, ast.Name):

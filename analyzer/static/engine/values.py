@@ -48,8 +48,8 @@ class Tensor:
     sure: bool = True
     leaf: bool = False
     """A parameter or buffer of a module."""
-    given: bool = False
-    """Comes straight in as an argument of what is compiled: small integers may be guarded by value."""
+    graph_input: bool = False
+    """An input of the compiled function: small integers may be guarded by value."""
     buffer: bool = False
     """Made by `nn.Buffer`."""
     subclass: ClassInfo | None = None
@@ -60,8 +60,8 @@ class Tensor:
     """Its number of dimensions, up to five; None where nothing says so, and for all above."""
     parameter: bool = False
     """An nn.Parameter; False where nothing says so."""
-    written: bool = False
-    """One element, made while tracing of a number of Python, or of nothing but such: Dynamo keeps its value."""
+    from_python_scalar: bool = False
+    """One element, made from Python numbers alone while tracing: Dynamo keeps its value."""
     layout: Layout = ""
 
 
@@ -124,7 +124,7 @@ class Sequence:
     kind: Kind
     items: tuple[Value, ...] | None
     element: Value
-    outer: bool = False
+    escaping: bool = False
     """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
     constant: bool = False
     """The result of a string method while Dynamo traces: a constant to it, list or not."""
@@ -140,7 +140,7 @@ class Sequence:
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
         object.__setattr__(
-            self, "_hash", hash((self.kind, self.items, self.element, self.outer, self.constant))
+            self, "_hash", hash((self.kind, self.items, self.element, self.escaping, self.constant))
         )
 
     def __hash__(self) -> int:
@@ -153,7 +153,7 @@ class Mapping:
 
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
-    outer: bool = False
+    escaping: bool = False
     extra: bool = False
     """Its further entries are not passed as a rule: the `**kwargs` of a function."""
     depth: int = field(init=False, compare=False, repr=False)
@@ -167,7 +167,7 @@ class Mapping:
             object.__setattr__(self, "entries", ())
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.outer, self.extra)))
+        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.escaping, self.extra)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -475,7 +475,7 @@ def brought_in(value: Value) -> Value:
     if isinstance(value, Choice):
         return lift(lambda each: join(*map(brought_in, options(each))), value)
     assert isinstance(value, Tensor)
-    return replace(value, written=False, given=value.dtype not in FLOATING)
+    return replace(value, from_python_scalar=False, graph_input=value.dtype not in FLOATING)
 
 
 def number_kind(dtype: DType | None) -> NumberKind | None:
@@ -506,7 +506,7 @@ def promoted(one: DType | None, other: DType | None) -> DType | None:
 
 def _is_number(tensor: Tensor) -> bool:
     whole = tensor.rank == 0 and tensor.dtype in ("int", None)
-    return tensor.written or (whole and not tensor.leaf and not tensor.given)
+    return tensor.from_python_scalar or (whole and not tensor.leaf and not tensor.graph_input)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
@@ -531,12 +531,12 @@ def _merged(a: Value, b: Value) -> Value:
             join_dtypes(a.dtype, b.dtype),
             a.sure and b.sure,
             a.leaf and b.leaf,
-            a.given and b.given,
+            a.graph_input and b.graph_input,
             subclass=a.subclass if a.subclass is b.subclass else None,
             sparse=a.sparse and b.sparse,
             rank=a.rank if a.rank == b.rank else None,
             parameter=a.parameter and b.parameter,
-            written=a.written and b.written,
+            from_python_scalar=a.from_python_scalar and b.from_python_scalar,
             layout=a.layout if a.layout == b.layout else "",
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
@@ -563,11 +563,11 @@ def _as_plain(value: Value) -> Plain:
 
 
 def _merged_sequences(a: Sequence, b: Sequence) -> Sequence:
-    outer, constant = a.outer or b.outer, a.constant and b.constant
+    escaping, constant = a.escaping or b.escaping, a.constant and b.constant
     if a.items is not None and b.items is not None and len(a.items) == len(b.items) <= MAX_PLACES:
-        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer, constant)
+        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, escaping, constant)
     members = (*members_of(a), *members_of(b))
-    return Sequence(a.kind, None, join_members(*members) if members else UNKNOWN, outer, constant)
+    return Sequence(a.kind, None, join_members(*members) if members else UNKNOWN, escaping, constant)
 
 
 def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
@@ -576,7 +576,10 @@ def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
         entries[key] = join(entries[key], value) if key in entries else value
     rest = [v for v in (a.element, b.element) if v is not None]
     return Mapping(
-        tuple(entries.items()), join_members(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
+        tuple(entries.items()),
+        join_members(*rest) if rest else None,
+        a.escaping or b.escaping,
+        a.extra and b.extra,
     )
 
 
@@ -667,7 +670,7 @@ def is_place(value: Value) -> bool:
     return (
         isinstance(value, Tensor)
         and (value.rank, value.dtype) == (0, "int")
-        and not (value.given or value.leaf)
+        and not (value.graph_input or value.leaf)
     )
 
 
@@ -773,7 +776,7 @@ def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
 def may_change(value: Value) -> bool:
     """Return whether an object that outlives the call holds a row or a dict: items may be added to it before."""
     is_tuple = isinstance(value, Sequence) and value.kind == "tuple"
-    return isinstance(value, (Sequence, Mapping)) and value.outer and not is_tuple
+    return isinstance(value, (Sequence, Mapping)) and value.escaping and not is_tuple
 
 
 def agreed(answers: set[bool | None]) -> Value:
@@ -793,9 +796,9 @@ def _truth(value: Value) -> bool | None:
         if value.defines("__bool__"):
             return None
         return value.opaque or bool(value.value)
-    if isinstance(value, Sequence) and value.items is not None and not value.outer:
+    if isinstance(value, Sequence) and value.items is not None and not value.escaping:
         return bool(value.items)
-    if isinstance(value, Mapping) and value.element is None and not value.outer:
+    if isinstance(value, Mapping) and value.element is None and not value.escaping:
         return bool(value.entries)
     if is_open(value):
         return None
@@ -820,11 +823,11 @@ def truth_value(answer: Answer) -> Value:
     return Plain("bool") if answer.likely is None else prefer(Const(answer.likely), Plain("bool"))
 
 
-def outliving(value: Value) -> Value:
+def escaped(value: Value) -> Value:
     """The value as read off something that outlives the call."""
-    if isinstance(value, Sequence) and not value.outer:
-        return replace(_with_what_is_walked_once(value), outer=True)
-    if isinstance(value, Mapping) and not value.outer:
+    if isinstance(value, Sequence) and not value.escaping:
+        return replace(_with_what_is_walked_once(value), escaping=True)
+    if isinstance(value, Mapping) and not value.escaping:
         return Mapping(value.entries, value.element, True)
     return value
 
@@ -839,7 +842,7 @@ def _with_what_is_walked_once(value: Sequence) -> Sequence:
 
 def _hold_in_sequence(value: Value) -> Value:
     if isinstance(value, Sequence) and value.kind in LAZY:
-        return outliving(value)
+        return escaped(value)
     return (
         _with_what_is_walked_once(value) if isinstance(value, Sequence) and value.kind == "tuple" else value
     )
@@ -854,10 +857,10 @@ def widen(value: Value) -> Value:
             value.kind,
             None,
             join(*(widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
-            value.outer,
+            value.escaping,
             value.constant,
         )
     if isinstance(value, Mapping):
         values = [widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])
-        return Mapping((), join(*values) if values else None, value.outer)
+        return Mapping((), join(*values) if values else None, value.escaping)
     return value

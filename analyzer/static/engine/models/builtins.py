@@ -138,7 +138,7 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     """Return the items of a sequence, or of a torch.nn container, in order; None if unknown."""
     members = engine.walked_members(value)
     source = members if members is not None else value
-    if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
+    if isinstance(source, Mapping) and source.element is None and (source.entries or not source.escaping):
         return tuple(of_key(key) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
@@ -202,10 +202,10 @@ def _len(_engine: Engine, site: CallSite) -> Value:
 def _length(value: Value) -> Value:
     if isinstance(value, Sequence) and value.items is not None:
         count = Const(len(value.items))
-        if not value.outer or value.kind in ("tuple", "view"):
+        if not value.escaping or value.kind in ("tuple", "view"):
             return count
         return prefer(count, Plain("int")) if value.items else Plain("int")
-    if isinstance(value, Mapping) and value.element is None and not value.outer:
+    if isinstance(value, Mapping) and value.element is None and not value.escaping:
         return Const(len(value.entries))
     if isinstance(value, Const) and isinstance(value.value, str):
         return Const(len(value.value))
@@ -322,7 +322,11 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
     joined = join(*values) if values else UNKNOWN
     tensor = tensor_of(joined)
     if tensor:
-        return Tensor(tensor.dtype, tensor.sure, written=isinstance(joined, Tensor) and tensor.written)
+        return Tensor(
+            tensor.dtype,
+            tensor.sure,
+            from_python_scalar=isinstance(joined, Tensor) and tensor.from_python_scalar,
+        )
     if isinstance(joined, Const):
         return Plain(type(joined.value).__name__)
     number = next((option for option in options(joined) if isinstance(option, Plain)), None)
@@ -340,7 +344,9 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     tensor = tensor_of(first)
     if tensor:
-        return Tensor(tensor.dtype, tensor.sure, rank=tensor.rank, written=tensor.written)
+        return Tensor(
+            tensor.dtype, tensor.sure, rank=tensor.rank, from_python_scalar=tensor.from_python_scalar
+        )
     if K.ARRAY in options(first):
         return K.ARRAY
     return first if isinstance(first, Plain) else Plain()
@@ -436,7 +442,7 @@ def set_plainly(engine: Engine, site: CallSite) -> Value | None:
         engine.heap[owner].update(str(name.value), value, strong=strong)
         engine.note(owner, str(name.value))
     else:
-        engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)
+        engine.heap[owner].put_dynamic(text.name_pattern(site.node.args[1]), value)
     return NONE
 
 
@@ -447,7 +453,7 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
             engine.emit_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
         answer = engine.has_attribute(owner, name)
         if answer != Const(False) and any(map(engine.is_module, options(owner))):
-            with engine.quietly():
+            with engine.outside_trace():
                 value = engine.attribute(owner, name, site.frame)
             engine.touch_attribute(owner, value, site.node, site.frame)
         return answer
@@ -460,7 +466,7 @@ NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 
 def named_values(engine: Engine, name: str, site: CallSite, values: dict[str, Value]) -> ExternalInstance:
     """An object of one of these classes."""
-    ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+    ident = engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
     made = ExternalInstance(name, ident)
     for key, value in values.items():
         engine.heap[made].update(key, value, strong=True)
@@ -474,7 +480,7 @@ def _vars(engine: Engine, site: CallSite) -> Value | None:
         return given
     if isinstance(given, ExternalInstance) and given.ident and given.name in NAMESPACES:
         thing = engine.heap[given]
-        return Mapping(tuple(thing.attributes.items()), None, outer=thing.outer)
+        return Mapping(tuple(thing.attributes.items()), None, escaping=thing.escaping)
     objects = [v for v in options(given) if isinstance(v, Instance)]
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
@@ -519,7 +525,7 @@ def _as_text(value: Value) -> Value:
 
 
 def _type(engine: Engine, site: CallSite) -> Value:
-    if len(site.args) == 3 and not engine.quiet:
+    if len(site.args) == 3 and not engine.untraced:
         return UNKNOWN if holds_tensor(site.args[2]) else K.NEW_CLASS  # the graph has ended
     bases = site.args[1] if len(site.args) == 3 else None
     if (
@@ -651,7 +657,7 @@ def got_members(engine: Engine, site: CallSite) -> Value | None:
 def _eval(engine: Engine, site: CallSite) -> Value | None:
     """An expression in constant text, as long as the model is built: a class or an activation by its name."""
     written = likely(site.args[0]) if site.args else None
-    if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.quiet:
+    if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.untraced:
         return None
     expression = _expression(written.value)
     return None if expression is None else engine.eval(expression, site.frame)

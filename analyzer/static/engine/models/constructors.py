@@ -31,8 +31,8 @@ MODULE = "torch.nn.Module"
 
 
 def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
-    """Return a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
-    the same to us, it keeps what that had."""
+    """Set the attributes that a torch.nn module's constructor sets. One made at the same place before, which is the same
+    object here, keeps its own too."""
     stack(engine, made, made.name, site)
     thing = engine.heap[made]
     for name, value in _attributes(engine, made.name, site):
@@ -43,8 +43,8 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
 
 
 def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
-    """Return a module of a class that derives from one of torch.nn the attributes that the constructor of that sets, as
-    far as they are known: what the class defines itself is found there."""
+    """Set the known attributes of the torch.nn base's constructor on a module of a derived class: its own definitions are
+    found there."""
     stack(engine, made, base, site)
     if base == MODULE:
         return
@@ -60,7 +60,7 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
     if constructor is None:
         return
     given = _given(constructor, site)
-    with engine.quietly():
+    with engine.outside_trace():
         spread = [engine.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
     tables = [value for value in spread if isinstance(value, Mapping)]
     if len(tables) < len(spread) or any(t.element is not None and not t.extra for t in tables):
@@ -99,10 +99,10 @@ def parameters(engine: Engine, made: Value, name: str) -> Value:
 
 
 def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:
-    """Return a module of torch.nn, or one of a class that derives from it, the copies of a module that it is made of."""
+    """Set the copies of a module that a torch.nn module, or one of a derived class, is made of."""
     copied = site.first(K.STACKS[name]) if name in K.STACKS else None
     if copied is not None:
-        engine.heap[made].update("layers", Sequence("list", None, copied, outer=True), strong=True)
+        engine.heap[made].update("layers", Sequence("list", None, copied, escaping=True), strong=True)
 
 
 def of_every_module(engine: Engine, name: str) -> Value | None:

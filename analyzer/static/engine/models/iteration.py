@@ -223,7 +223,7 @@ def _getter(name: str) -> Handler:
     """An object of `operator` that picks from what it is called with."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
-        ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+        ident = engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
         made = ExternalInstance(name, ident)
         engine.heap[made].members = row(*site.args)
         engine.heap[made].attributes = dict(site.keywords)

@@ -166,9 +166,14 @@ def laid_out(
     rank = _rank(operation, operands, keywords, written=written)
     rank = rank if rank is not None and 0 <= rank <= MOST else None
     layout = _layout(operation, operands, keywords)
-    if (result.sparse, result.rank, result.written, result.layout) == (sparse, rank, written, layout):
+    if (result.sparse, result.rank, result.from_python_scalar, result.layout) == (
+        sparse,
+        rank,
+        written,
+        layout,
+    ):
         return result
-    return replace(result, sparse=sparse, rank=rank, written=written, layout=layout)
+    return replace(result, sparse=sparse, rank=rank, from_python_scalar=written, layout=layout)
 
 
 def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Value]) -> Layout:
@@ -260,7 +265,7 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
     keepdim = last.removesuffix("_") in OF_ONE_ELEMENT and last not in RESHAPING
     if last == "where" and len(tensors) < len(operands):
         return False  # it makes a tensor of a number first
-    return keepdim and all(t.written for t in tensors)
+    return keepdim and all(t.from_python_scalar for t in tensors)
 
 
 def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
@@ -278,7 +283,7 @@ def _is_one_number(value: Value) -> bool:
         return isinstance(value.value, (bool, int, float))
     if isinstance(value, Plain):
         return value.kind in ("bool", "int", "float")
-    return isinstance(value, Tensor) and value.written
+    return isinstance(value, Tensor) and value.from_python_scalar
 
 
 def of_module(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:

@@ -68,7 +68,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
         return _container(engine, name, site)
     if root in text.BUILTIN_TYPES:
         result = text.type_method(root, method, site.args)
-        return text.constant(result) if root == "str" and not engine.quiet else result
+        return text.constant(result) if root == "str" and not engine.untraced else result
     if name.startswith(("einops.", "einx.")):
         return K.einops_call(name, site.args)
     if name.startswith("torch.ops."):
@@ -82,7 +82,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     result = engine.operations.manager(name, site.args)
     if (
         isinstance(result, ExternalInstance)
-        and engine.quiet
+        and engine.untraced
         and engine.operations.context_of(name) is not None
     ):
         return _made(engine, name, site)
@@ -94,16 +94,16 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
         result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
-    if engine.quiet and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
+    if engine.untraced and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
         wrapped = site.first("module")
         if wrapped is not None and any(map(engine.is_module, options(wrapped))):
             for option in options(wrapped):
                 if isinstance(option, ExternalInstance) and option.ident:
                     constructors.unwrapped(engine, option)
             return wrapped
-    if engine.quiet:  # drawn before the compiled call: one number, the same in every call
+    if engine.untraced:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
-    if engine.quiet and name.startswith("numpy.") and (result == K.ARRAY or isinstance(result, Plain)):
+    if engine.untraced and name.startswith("numpy.") and (result == K.ARRAY or isinstance(result, Plain)):
         return K.numpy_built(name, result, site.args)
     if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
         made = _made(engine, result.name, site)
@@ -125,7 +125,7 @@ def _drawn(engine: Engine, name: str) -> Value:
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
     """An object of an external class, apart from those made elsewhere."""
     return ExternalInstance(
-        name, engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+        name, engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
     )
 
 
@@ -165,7 +165,7 @@ def _of_process(usual: bool) -> Handler:
 
     def handler(engine: Engine, site: CallSite) -> Value:
         flag = Plain("bool")
-        return prefer(Const(usual), flag) if engine.improbable(site.frame) is None else flag
+        return prefer(Const(usual), flag) if engine.unlikely(site.frame) is None else flag
 
     return handler
 
@@ -226,7 +226,7 @@ def _parametrised(engine: Engine, site: CallSite) -> Value | None:
     module, name, made = (
         site.first(key, i) for i, key in enumerate(("module", "tensor_name", "parametrization"))
     )
-    if not engine.quiet or module is None or made is None or not isinstance(name, Const):
+    if not engine.untraced or module is None or made is None or not isinstance(name, Const):
         return module
     for option in options(module):
         if isinstance(option, (Instance, ExternalInstance)) and option.ident:
@@ -322,7 +322,7 @@ def _full_arg_spec(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> Value:
-    ident = engine.heap.ident(name, site.node, site.args[0], outer=False)
+    ident = engine.heap.ident(name, site.node, site.args[0], escaping=False)
     made = ExternalInstance(name, ident)
     for attribute, value in attributes.items():
         engine.heap[made].update(attribute, value, strong=True)

@@ -28,7 +28,7 @@ OF_FLAGS = MappingProxyType({"store_true": False, "store_false": True})
 
 def parser(engine: Engine, site: CallSite) -> Value:
     """Return a parser: its options become attributes, by their names."""
-    return ExternalInstance(PARSER, engine.heap.ident(PARSER, site.node, site.frame.context, outer=True))
+    return ExternalInstance(PARSER, engine.heap.ident(PARSER, site.node, site.frame.context, escaping=True))
 
 
 def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) -> Value | None:
