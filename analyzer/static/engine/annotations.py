@@ -54,7 +54,7 @@ class Annotations(Component):
         with self.engine.outside_trace():
             return self._annotation(node, module, sure, 0)
 
-    def documented(self, name: str, info: FunctionInfo) -> Value:
+    def documented_value(self, name: str, info: FunctionInfo) -> Value:
         """Return the value of a parameter according to its function's documentation; unknown if that is not stated
         plainly."""
         key = info, name

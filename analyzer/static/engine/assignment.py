@@ -127,7 +127,7 @@ class Assignment(Component):
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
         if elements:  # `() = x` has none
             self.engine.emit_unresolved(elements[0], frame, value, walked=True)
-        value = lift(self._members, self.engine.iterated(value, frame))
+        value = lift(self._members, self.engine.iterate(value, frame))
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
             if starred is None and len(items) == len(elements):

@@ -94,7 +94,7 @@ class Attributes(Component):
                 return own
             if name == "shape":
                 if owner.subclass is not None:
-                    self.engine.overridden(K.GETTER, (owner,), {}, frame)
+                    self.engine.call_override(K.GETTER, (owner,), {}, frame)
                 return K.SHAPE
             if name in ("real", "imag"):
                 return Tensor("float", owner.sure)
@@ -104,7 +104,7 @@ class Attributes(Component):
                 return some if self.engine.training else prefer(NONE, some)
             kind = self.engine.operations.tables.tensor_attribute(name)
             if kind is not None and owner.subclass is not None:
-                self.engine.overridden(K.GETTER, (owner,), {}, frame)
+                self.engine.call_override(K.GETTER, (owner,), {}, frame)
             if kind == "T" or name in K.NAMED_FIELDS:
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if name == "ndim":
@@ -303,7 +303,7 @@ class Attributes(Component):
         holder = mro.holder(name, after)
         if holder is not None:
             return self.engine.class_attribute(holder, name, owner)
-        return self._container_assigned(mro, name) if name in self.engine.assigned(mro) else None
+        return self._container_assigned(mro, name) if name in self.engine.assigned_attributes(mro) else None
 
     def _container_assigned(self, mro: Mro, name: str) -> Value | None:
         """An attribute that methods set to a dict or a list as it is written: what is in it is not known."""
@@ -356,7 +356,11 @@ class Attributes(Component):
             return typed
         if after is None and name in thing.attributes:
             value = self._parametrised(owner, name, thing.attributes[name], frame)
-            changed = self.engine.rewritten(mro).get(name) if thing.escaping and not thing.symbolic else None
+            changed = (
+                self.engine.reassigned_attributes(mro).get(name)
+                if thing.escaping and not thing.symbolic
+                else None
+            )
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
                 # a switch, or what is there unless it is given; a number may count something
@@ -395,14 +399,18 @@ class Attributes(Component):
             return self._bind(defined, owner, owner.cls, frame)
         holder = mro.holder(name, after)
         if holder is not None:
-            value = self.engine.got(self.engine.class_attribute(holder, name, owner), owner, name, frame)
+            value = self.engine.read_descriptor(
+                self.engine.class_attribute(holder, name, owner), owner, name, frame
+            )
             if not thing.symbolic or not isinstance(value, Const):
                 return value
             annotation = holder.annotated.get(name)
             other = _vague(value)
             if value == NONE and annotation is not None:
                 other = self.engine.annotation(annotation, holder.module, sure=False)
-            return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
+            return (
+                join(value, other) if name in self.engine.assigned_attributes(mro) else prefer(value, other)
+            )
         if mro.container and name == "_parameters":
             return Method(owner, name)
         member_value = self._member_attribute(owner, name) if mro.container and after is None else None
@@ -519,7 +527,7 @@ class Attributes(Component):
         left = all(map(_is_left_to_others, defined)) if defined else self._lacks(owner, mro, name)
         if not left:
             return None
-        found = [c for c in self.engine.deriving(owner.cls) if self._gives(c, name)]
+        found = [c for c in self.engine.derived_classes(owner.cls) if self._gives(c, name)]
         found = [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
         if not 0 < len(found) <= MAX_DERIVING:
             return None
@@ -537,7 +545,7 @@ class Attributes(Component):
         defined = mro.functions(name)
         if defined:
             return not all(map(_is_left_to_others, defined))
-        return mro.holder(name) is not None or name in self.engine.assigned(mro)
+        return mro.holder(name) is not None or name in self.engine.assigned_attributes(mro)
 
     def _of_dictionary(self, owner: Instance, name: str) -> Value:
         """An attribute that an object of a class of dicts has as often as not for one of its keys."""
@@ -606,13 +614,13 @@ class Attributes(Component):
             return value
         values: list[Value] = []
         for info in defined if kind == "plain" else defined[:1]:
-            for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
+            for value in options(self.engine.apply_decorators(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
                     closure = self.engine.heap[owner].closure if isinstance(owner, Instance) else 0
                     bound: Value = Class(cls, closure) if kind == "class" else owner
                     values.append(value.bound_to(bound))
                 elif isinstance(owner, Instance):
-                    values.append(self.engine.got(value, owner, info.name, frame))
+                    values.append(self.engine.read_descriptor(value, owner, info.name, frame))
                 else:
                     values.append(value)
         return join(*values)
@@ -622,7 +630,7 @@ class Attributes(Component):
         defined = mro.functions(name, after)
         if defined:
             kind = _method_kind(defined[0])
-            value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
+            value = self.engine.apply_decorators(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
                 return value.bound_to(owner)
             local = owner.closure and defined[0].owner is owner.info
@@ -636,10 +644,12 @@ class Attributes(Component):
                     if cls is above and switch == name:
                         return value
         if holder is not None:
-            value = self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
+            value = self.engine.read_descriptor(
+                self.engine.class_attribute(holder, name, None), owner, name, frame
+            )
             if self.engine.is_enum(mro) and not name.startswith("_"):
                 return self.engine.enum_member(owner, name, value)
-            if isinstance(value, Const) and name in self.engine.assigned(mro):
+            if isinstance(value, Const) and name in self.engine.assigned_attributes(mro):
                 return prefer(value, _vague(value))  # it may be set before the call
             return value
         if name in ("__name__", "__qualname__"):
@@ -689,7 +699,7 @@ class Attributes(Component):
                 return prefer(Const(True), Plain("bool")) if _is_always_set(mro, name) else Plain("bool")
             if self.engine.heap[value].named_like(re.escape(name)):
                 return Plain("bool")
-            if not self.engine.heap[value].symbolic and name not in self.engine.assigned(mro):
+            if not self.engine.heap[value].symbolic and name not in self.engine.assigned_attributes(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 

@@ -208,7 +208,7 @@ class Calls(Component):
                 FACTORIES
             )
             if all(isinstance(v, Unknown) for v in options(given_back)):
-                made = self.engine.registered(site) if factory and self.engine.untraced else None
+                made = self.engine.resolve_registered(site) if factory and self.engine.untraced else None
                 return made or self.engine.made_of_text(site) or given_back
             return given_back
         if isinstance(function, Class):
@@ -249,7 +249,7 @@ class Calls(Component):
             operation, args = function.name, site.args
         else:
             return None
-        return self.engine.overridden(External(operation), args, site.keywords, site.frame)
+        return self.engine.call_override(External(operation), args, site.keywords, site.frame)
 
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
         """A call of what has no source in sight."""
@@ -631,7 +631,7 @@ class Calls(Component):
                 self.engine.heap[receiver].update("saved_tensors", saved, strong=False)
             return NONE
         if receiver.name == "contextlib.ExitStack" and name == "enter_context" and site.args:
-            return self.engine.entered(site.args[0], site.frame)
+            return self.engine.enter_context(site.args[0], site.frame)
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver in K.GENERATORS.values():
@@ -715,7 +715,9 @@ class Calls(Component):
         if name == "__torch_function__":
             return self._operation_called(site)
         if name == "__subclasses__":
-            below = [c for c in self.engine.deriving(cls.info) if self.engine.mro(c).classes[1] is cls.info]
+            below = [
+                c for c in self.engine.derived_classes(cls.info) if self.engine.mro(c).classes[1] is cls.info
+            ]
             return Sequence("list", tuple(map(Class, below)), UNKNOWN)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return self._applied(cls, mro, site)

@@ -137,7 +137,8 @@ class Classes(Component):
             return [replaced]
         defined = mro.functions("__init__")[:1]
         found = (
-            options(self.engine.decorated(info, self.engine.module_frame(info.module))) for info in defined
+            options(self.engine.apply_decorators(info, self.engine.module_frame(info.module)))
+            for info in defined
         )
         return [value for values in found for value in values if isinstance(value, Function)]
 
@@ -177,7 +178,7 @@ class Classes(Component):
             return self.mro(value.cls).is_module
         return isinstance(value, ExternalInstance) and K.is_module_class(value.name)
 
-    def assigned(self, mro: Mro) -> frozenset[str]:
+    def assigned_attributes(self, mro: Mro) -> frozenset[str]:
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""
         if mro not in self._stores:
             self._stores[mro] = frozenset(
@@ -189,7 +190,7 @@ class Classes(Component):
             )
         return self._stores[mro]
 
-    def rewritten(self, mro: Mro) -> dict[str, bool]:
+    def reassigned_attributes(self, mro: Mro) -> dict[str, bool]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing. For each,
         whether a call comes by such a method; else it is there for whoever wants to change the default.
 
@@ -292,12 +293,12 @@ class Classes(Component):
                 if isinstance(binding, FunctionInfo) and any(
                     self._fills(node, name, frame) for node in binding.decorators
                 ):
-                    self.engine.decorated(binding, frame)
+                    self.engine.apply_decorators(binding, frame)
                 elif isinstance(binding, ClassInfo):
                     self._register(binding, name, frame)
                     for info in (f for found in binding.functions.values() for f in found):
                         if any(self._fills(node, name, frame) for node in info.decorators):
-                            self.engine.decorated(info, frame)
+                            self.engine.apply_decorators(info, frame)
         for filler in self._fillers(module):
             if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
                 self.engine.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
@@ -323,7 +324,7 @@ class Classes(Component):
                 self.engine.invoke(
                     Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence
                 )
-        for info in self.of_metaclass(mro, "__init__")[:1]:
+        for info in self.metaclass_methods(mro, "__init__")[:1]:
             if self._speaks(info, name):
                 body = [(each, self.class_attribute(cls, each, None)) for each in cls.assigned]
                 body += [(each, UNKNOWN) for each in cls.functions]
@@ -343,7 +344,7 @@ class Classes(Component):
         given.pop("metaclass", None)
         return given
 
-    def of_metaclass(self, mro: Mro, name: str) -> list[FunctionInfo]:
+    def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
         """A method of the metaclass, if its source is in sight."""
         for cls in mro.classes:
             given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
@@ -392,7 +393,7 @@ class Classes(Component):
         finally:
             self._busy.discard(key)
         if called == External("enum.auto"):
-            return self.engine.numbered(holder, name)
+            return self.engine.auto_value(holder, name)
         if called == External("staticmethod"):
             return escaped(value)
         if isinstance(value, Function) and owner is not None:
@@ -405,7 +406,7 @@ class Classes(Component):
         env: Env = {}
         for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}:
             if used in holder.functions:
-                env[used] = self.engine.decorated(holder.functions[used][-1], frame)
+                env[used] = self.engine.apply_decorators(holder.functions[used][-1], frame)
             elif holder.assigned.get(used) is not None or used in holder.inner:
                 env[used] = self.class_attribute(holder, used, None)
         return dataclasses.replace(frame, env=env) if env else frame
@@ -428,7 +429,7 @@ class Classes(Component):
         )
         around = self.engine.module_frame(holder.module)
         methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
-        frame.env.update({other: self.engine.decorated(info, around) for other, info in methods})
+        frame.env.update({other: self.engine.apply_decorators(info, around) for other, info in methods})
         inner = ((other, holder.inner.get(other)) for other in needed)
         frame.env.update({other: Class(info) for other, info in inner if info is not None})
         self.engine.block([*statements], frame)

@@ -242,13 +242,13 @@ class Engine(Protocol):
     def module_frame(self, module: ModuleInfo) -> Frame:
         """The frame of what a module runs at import."""
 
-    def named(self, name: str, frame: Frame) -> Value:
+    def resolve_name(self, name: str, frame: Frame) -> Value:
         """Return the value of a bare name: a variable, a name of the module, a builtin."""
 
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
         """Return the value of a top-level name of a module; None if the module has no such name."""
 
-    def imported(self, item: Import, module: ModuleInfo) -> Value:
+    def resolve_import(self, item: Import, module: ModuleInfo) -> Value:
         """Return the value that an import of `module` binds; an external name if its source is not read."""
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
@@ -278,7 +278,7 @@ class Engine(Protocol):
         statements that change it, or call a function that speaks of it. If it is empty, and a function stores there what
         it is given, the modules that come along with it, and with what is read, do so as well."""
 
-    def of_metaclass(self, mro: Mro, name: str) -> list[FunctionInfo]:
+    def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
         """A method of the metaclass of a class, if its source is in sight."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
@@ -296,10 +296,10 @@ class Engine(Protocol):
     def is_module(self, value: Value) -> bool:
         """An nn.Module object."""
 
-    def assigned(self, mro: Mro) -> frozenset[str]:
+    def assigned_attributes(self, mro: Mro) -> frozenset[str]:
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""
 
-    def rewritten(self, mro: Mro) -> dict[str, bool]:
+    def reassigned_attributes(self, mro: Mro) -> dict[str, bool]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
 
         A method that `__init__` alone speaks of is part of it."""
@@ -310,7 +310,7 @@ class Engine(Protocol):
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
         """Return the value of a parameter or attribute annotated with `node`; unknown stays unknown."""
 
-    def documented(self, name: str, info: FunctionInfo) -> Value:
+    def documented_value(self, name: str, info: FunctionInfo) -> Value:
         """Return the value of a parameter according to its function's documentation; unknown if that is not stated
         plainly."""
 
@@ -383,39 +383,39 @@ class Engine(Protocol):
     def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
         """Return whether a subject fits a pattern of `match`, as a value to be tested for truth."""
 
-    def captured(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
+    def capture_names(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
         """Return the values that a pattern captures if a subject fits it."""
 
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
         """Call the method `name` of an object's class; None if no class with source defines it."""
 
-    def operated(
+    def apply_operator(
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
         """`left op right`, or `left op= right`, as `node` has it."""
 
-    def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
+    def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
         """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
 
-    def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+    def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
 
     def truth_operand(self, value: Value, frame: Frame) -> Value:
         """Return the value that Python tests for truth: the result of `__bool__` or `__len__`, else `value` itself."""
 
-    def iterated(self, value: Value, frame: Frame) -> Value:
+    def iterate(self, value: Value, frame: Frame) -> Value:
         """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
 
-    def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+    def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         """`base[index]`, by the method of an object if it has one."""
 
-    def entered(self, manager: Value, frame: Frame) -> Value | None:
+    def enter_context(self, manager: Value, frame: Frame) -> Value | None:
         """Return the value that `with manager as name` binds; None if no class with source defines it."""
 
-    def exited(self, manager: Value, frame: Frame) -> None:
+    def exit_context(self, manager: Value, frame: Frame) -> None:
         """The end of a `with`."""
 
-    def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
+    def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None:
         """Call the first of these methods that the class of an object has; None if it has none."""
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
@@ -424,7 +424,7 @@ class Engine(Protocol):
     def index_called(self, site: CallSite) -> Value:
         """Evaluate `operator.getitem(base, index)` as the subscript that it is."""
 
-    def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
+    def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
         """A class attribute as it is read: a descriptor says what it is."""
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
@@ -451,7 +451,7 @@ class Engine(Protocol):
     def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
         """A method that Python makes for a named tuple; None if it is none of them."""
 
-    def replaced(self, made: Instance, site: CallSite) -> Instance:
+    def replace_fields(self, made: Instance, site: CallSite) -> Instance:
         """A copy of a record with other values for some of its fields."""
 
     def as_mapping(self, made: Value) -> Value | None:
@@ -469,7 +469,7 @@ class Engine(Protocol):
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
         """The members of an enum in order; None for another class."""
 
-    def numbered(self, holder: ClassInfo, name: str) -> Value:
+    def auto_value(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
 
     def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
@@ -487,7 +487,7 @@ class Engine(Protocol):
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
         """The same of the method `name` of a module, which goes through its parts."""
 
-    def overridden(
+    def call_override(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
         """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no
@@ -639,30 +639,30 @@ class Engine(Protocol):
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
-    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
+    def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
         """The classes in the file of a class, and in those of the same folder, that derive from it."""
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
         """The one class of that name near a file; None if there is none, or several."""
 
-    def registered(self, site: CallSite) -> Value | None:
+    def resolve_registered(self, site: CallSite) -> Value | None:
         """Return the result of a factory for a configuration object if its own code does not decide it."""
 
     def made_of_text(self, site: CallSite) -> Value | None:
         """Return the result of a function for a text that a class is registered under near the call, or for a dict with
         such a text, if the function's own code does not decide it."""
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+    def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
         anything else as it is."""
 
-    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
+    def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""
 
     def close(self, frame: Frame) -> int:
         """The key by which functions made in `frame` remember it."""
 
-    def enclosed(self, function: Function) -> list[Value]:
+    def enclosed_values(self, function: Function) -> list[Value]:
         """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
         none."""
 

@@ -256,7 +256,7 @@ class Entries(Component):
             return False
         declared = self.engine.annotation(arg.annotation, info.module, sure=True)
         if arg.annotation is None:
-            declared = self.engine.documented(arg.arg, info)
+            declared = self.engine.documented_value(arg.arg, info)
         return holds_tensor(declared) or (arg.annotation is None and isinstance(declared, Unknown))
 
     def _entry_parameter(
@@ -317,7 +317,7 @@ class Entries(Component):
     def _documented(self, name: str, info: FunctionInfo) -> Value:
         """Return the documented value of a parameter that is not known otherwise; it is assumed to be a tensor anyway,
         and the values of a dict are assumed to be tensors."""
-        found = self.engine.documented(name, info)
+        found = self.engine.documented_value(name, info)
         if isinstance(found, Tensor) and found.subclass is None:
             return UNKNOWN
         if isinstance(found, Mapping) and not found.entries and found.element == UNKNOWN:

@@ -111,7 +111,7 @@ class Expressions(Component):
         return Const(node.value)
 
     def _name(self, node: ast.Name, frame: Frame) -> Value:
-        return self.engine.named(node.id, frame)
+        return self.engine.resolve_name(node.id, frame)
 
     def _namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
         value = self.eval(node.value, frame)
@@ -167,12 +167,12 @@ class Expressions(Component):
             frame.resume()
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
             self.engine.emit(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
-        result = self.engine.operated(type(node.op).__name__, left, right, node, frame)
+        result = self.engine.apply_operator(type(node.op).__name__, left, right, node, frame)
         subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
         if subclass is None or self.engine.is_overriding():
             return result
         operation = External(f"torch.Tensor.__{type(node.op).__name__.lower()}__")
-        own = self.engine.overridden(operation, (left, right), {}, frame)
+        own = self.engine.call_override(operation, (left, right), {}, frame)
         if isinstance(result, Tensor) and result.subclass is None:
             return replace(result, subclass=own.subclass if isinstance(own, Tensor) else subclass)
         return result
@@ -182,7 +182,7 @@ class Expressions(Component):
             return truth_value(~self.engine.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
         self.engine.emit_unresolved(node, frame, value)
-        own = self.engine.negated(node.op, value, frame)
+        own = self.engine.apply_unary(node.op, value, frame)
         if own is not None:
             return own
         if (
@@ -299,7 +299,7 @@ class Expressions(Component):
                 self.engine.emit_unresolved(
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
                 )
-            result = self.engine.related(op, left, right, comparator, frame)
+            result = self.engine.compare(op, left, right, comparator, frame)
             answer = self.engine.member_compared(op, node, (left, right), frame, of)
             results.append(result if answer is None else answer)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.untraced:
@@ -341,7 +341,7 @@ class Expressions(Component):
         """Return the values that a starred expression unpacks."""
         value = self.eval(node.value, frame)
         self.engine.emit_unresolved(node, frame, value, walked=True)
-        return self.engine.iterated(value, frame)
+        return self.engine.iterate(value, frame)
 
     def _dict(self, node: ast.Dict, frame: Frame) -> Value:
         entries: dict[object, Value] = {}
@@ -388,7 +388,10 @@ class Expressions(Component):
                 if (
                     guess is not None or not self.engine.untraced
                 ):  # while things are built, only the text matters
-                    value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
+                    value = (
+                        self.engine.call_first_method(value, frame, "__format__", "__str__", "__repr__")
+                        or value
+                    )
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
@@ -550,7 +553,7 @@ class Expressions(Component):
         if len(generators) > 1:
             return UNKNOWN
         with self.engine.outside_trace():
-            return self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+            return self.engine.iterate(self.eval(generators[0].iter, frame), frame)
 
     def _comprehension(
         self,
@@ -572,7 +575,7 @@ class Expressions(Component):
                 given = self.eval(generator.iter, frame)
                 if holds and generator is generators[0] and not isinstance(node, ast.GeneratorExp):
                     self._emit_comprehension(node, given, frame)
-                value = self.engine.iterated(given, frame)
+                value = self.engine.iterate(given, frame)
                 self.emit_loop(generator.iter, value, True, frame)
                 member = self.engine.element(value) if members is None else members[number]
                 self.engine.assign(generator.target, member, frame)
@@ -695,7 +698,7 @@ class Expressions(Component):
         self.engine.emit_member_index(node, base, index, frame)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
-        return self.engine.picked(base, index, node.slice, frame)
+        return self.engine.subscript(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
         """Return (value, items of a tuple index, bounds of slices) of the expression in the brackets."""

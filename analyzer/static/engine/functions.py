@@ -98,7 +98,7 @@ class Functions(Component):
         """The merged environment for further situations of a function, separate for each object and for each model with
         it."""
 
-    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
+    def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""
         if frame.function is None and info in self._decorated:
             return self._decorated[info]
@@ -187,7 +187,7 @@ class Functions(Component):
                 self.engine.replay.closed(frame)
         return frame.key
 
-    def enclosed(self, function: Function) -> list[Value]:
+    def enclosed_values(self, function: Function) -> list[Value]:
         """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
         none."""
         around = self._closures.get(function.closure)
@@ -502,7 +502,7 @@ class Functions(Component):
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
         if isinstance(value, Unknown) and arg.annotation is None:
-            documented = self.engine.documented(arg.arg, info)
+            documented = self.engine.documented_value(arg.arg, info)
             return value if isinstance(documented, Unknown) else documented
         odd = (Unknown, Plain) if tensor_of(value) else Unknown
         partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
@@ -517,7 +517,7 @@ class Functions(Component):
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
         if default is None and arg.annotation is None:
-            return self.engine.documented(arg.arg, info)
+            return self.engine.documented_value(arg.arg, info)
         if default is None:
             return self.engine.annotation(arg.annotation, info.module, sure=True)
         with self.engine.outside_trace():

@@ -155,7 +155,7 @@ class Heap:
         return self._idents.get(key)
 
     def put_back(self, ident: int, key: tuple[object, ...]) -> None:
-        """Return an identity as it was given by another analysis at the same point."""
+        """Restore an identity that another analysis assigned at the same point."""
         self._idents[key] = ident
 
     def put_at(self, ident: int, thing: Object) -> None:

@@ -47,7 +47,7 @@ class Matching(Component):
             return _combined(any, [self.fits(each, subject, frame) for each in pattern.patterns])
         if isinstance(pattern, ast.MatchValue):
             value = self.engine.eval(pattern.value, frame)
-            return self.engine.related(ast.Eq(), subject, value, pattern.value, frame)
+            return self.engine.compare(ast.Eq(), subject, value, pattern.value, frame)
         if isinstance(pattern, ast.MatchSingleton):
             return lift(partial(compared, ast.Is()), subject, Const(pattern.value))
         return lift(
@@ -130,7 +130,7 @@ class Matching(Component):
         members = (*row.items[:at], Sequence("list", row.items[at:end], UNKNOWN), *row.items[end:])
         return list(zip(parts, members, strict=False))
 
-    def captured(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
+    def capture_names(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
         """Return the values that a pattern captures if a subject fits it."""
         names = {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "name", None), str)}
         names |= {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "rest", None), str)}

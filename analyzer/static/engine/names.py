@@ -63,7 +63,7 @@ class Names(Component):
         """A model that a module makes at import is what was asked for: it is followed as deep as any other."""
         self._module_frames[module] = Frame(module, None, -1, "high", {})
 
-    def named(self, name: str, frame: Frame) -> Value:
+    def resolve_name(self, name: str, frame: Frame) -> Value:
         """Return the value of a bare name: a variable, a name of the module, a builtin."""
         env = frame.env
         found = env[name] if name in env and not frame.outside else frame.lookup(name)
@@ -225,15 +225,15 @@ class Names(Component):
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)
         if isinstance(binding, FunctionInfo):
-            return self.engine.decorated(binding, frame)
+            return self.engine.apply_decorators(binding, frame)
         if isinstance(binding, ClassInfo):
             self.engine.decorate_class(binding)
             return Class(binding)
         if isinstance(binding, Import):
-            return self.imported(binding, module)
+            return self.resolve_import(binding, module)
         return escaped(self.engine.eval(cast(ast.expr, binding), frame))
 
-    def imported(self, item: Import, module: ModuleInfo) -> Value:
+    def resolve_import(self, item: Import, module: ModuleInfo) -> Value:
         """Return the value that an import of `module` binds; an external name if its source is not read."""
         found = self.engine.program.module(item.module)
         if found is None:

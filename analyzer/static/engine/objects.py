@@ -146,7 +146,7 @@ class Objects(Component):
             if module is not None:
                 return module
             if arg.annotation is None and isinstance(declared, Unknown):
-                declared = self.engine.documented(arg.arg, info)
+                declared = self.engine.documented_value(arg.arg, info)
                 declared = declared if isinstance(declared, (Plain, Instance)) else Plain()
             if isinstance(declared, (Tensor, Unknown)) or not options(declared):
                 declared = Plain()
@@ -294,7 +294,7 @@ class Objects(Component):
                 if beside is not None:
                     yield beside
 
-    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
+    def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
         """The classes in the file of a class, and in those of the same folder, that derive from it."""
         if cls not in self._deriving:
             near = (*cls.module.classes(), *self._classes_beside(cls.module, (cls.name,)))
@@ -324,7 +324,9 @@ class Objects(Component):
             for near in self._imported_from(module):
                 found.update(dict.fromkeys(near.classes()))
                 with self.engine.outside_trace():
-                    values = [self.engine.imported(binding, near) for binding in self._own_imports(near)]
+                    values = [
+                        self.engine.resolve_import(binding, near) for binding in self._own_imports(near)
+                    ]
                 found.update((value.info, None) for value in values if isinstance(value, Class))
             self._near[module.path] = list(found)
         return self._near[module.path]
@@ -378,7 +380,7 @@ class Objects(Component):
 
     def _owns(self, cls: ClassInfo, names: set[str]) -> bool:
         mro = self.engine.mro(cls)
-        assigned = self.engine.assigned(mro)
+        assigned = self.engine.assigned_attributes(mro)
         return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
@@ -386,7 +388,7 @@ class Objects(Component):
         what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
         self._note_given(cls.info, mro, site)
-        called = None if by_type else next(iter(self.engine.of_metaclass(mro, "__call__")), None)
+        called = None if by_type else next(iter(self.engine.metaclass_methods(mro, "__call__")), None)
         if called is not None:
             given = self.engine.invoke(
                 Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
@@ -520,7 +522,7 @@ class Objects(Component):
     def _run_initialiser(self, function: Function, site: CallSite) -> None:
         self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
 
-    def registered(self, site: CallSite) -> Value | None:
+    def resolve_registered(self, site: CallSite) -> Value | None:
         """Return the result of a factory for a configuration object if its own code does not decide it."""
         for value in site.args[:1]:
             for option in options(likely(value)):
@@ -561,7 +563,7 @@ class Objects(Component):
             self._by_text[key] = class_registered_as(*key, self.engine)
         return self._by_text[key]
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+    def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
         anything else as it is."""
         return self._copied(value, node, frame, {} if deep else None)

@@ -31,7 +31,7 @@ class Overrides(Component):
         self._inside = False
         """An override is being run: what it does to its tensors is torch's own, or would have no end."""
 
-    def overridden(
+    def call_override(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
         """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no

@@ -105,7 +105,7 @@ class Protocols(Component):
                 Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.confidence
             )
             for info in defined
-            for value in options(self.engine.decorated(info, self.engine.module_frame(info.module)))
+            for value in options(self.engine.apply_decorators(info, self.engine.module_frame(info.module)))
             if isinstance(value, Function)
         ]
         return join(*found) if found else None
@@ -118,7 +118,7 @@ class Protocols(Component):
         whole = NOT_IMPLEMENTED not in options(made)
         return (made if whole else keep(made, lambda v: v != NOT_IMPLEMENTED)), whole
 
-    def operated(
+    def apply_operator(
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
         """`left op right`, or `left op= right`, as `node` has it."""
@@ -189,13 +189,13 @@ class Protocols(Component):
                 break
         return join(*found) if found else None
 
-    def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
+    def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
         """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
         name = UNARY.get(type(op))
         found = [self.special(v, name, (), frame) for v in options(value)] if name else []
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
-    def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+    def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
         if isinstance(op, (ast.Is, ast.IsNot)):
             return lift(partial(self._compared, op), left, right)
@@ -246,7 +246,7 @@ class Protocols(Component):
         """`one == other` of two members: the methods of objects are asked, but of an object and itself."""
         if one == other or not (_has_object(one) and _has_object(other)):
             return compared(ast.Eq(), one, other)
-        return self.related(ast.Eq(), one, other, node, frame)
+        return self.compare(ast.Eq(), one, other, node, frame)
 
     def _related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         if isinstance(op, (ast.In, ast.NotIn)):
@@ -257,7 +257,7 @@ class Protocols(Component):
                 if answer is not None:
                     return Const(answer == isinstance(op, ast.In))
                 return Plain("bool", truth.origin if isinstance(truth, Plain) else "config")
-            walked = self.iterated(right, frame)
+            walked = self.iterate(right, frame)
             if isinstance(walked, Sequence):
                 for member in members_of(walked):
                     if self.engine.answer(self._same(left, member, node, frame)).decided is True:
@@ -291,7 +291,7 @@ class Protocols(Component):
         row = self.engine.row(value)
         return value if row is None else row
 
-    def iterated(self, value: Value, frame: Frame) -> Value:
+    def iterate(self, value: Value, frame: Frame) -> Value:
         """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
         if isinstance(value, Class):
             return self.engine.enum_members(value.info) or value
@@ -320,7 +320,7 @@ class Protocols(Component):
         step = self.special(value, "__next__", (), frame)
         return None if step is None else Sequence("iterator", None, step)
 
-    def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+    def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         """`base[index]`."""
         members = self.engine.enum_members(base.info) if isinstance(base, Class) else None
         if isinstance(base, Class) and members is not None and members.items:
@@ -358,17 +358,17 @@ class Protocols(Component):
         """Return whether an object is known by its class alone."""
         return isinstance(value, Instance) and self.engine.heap[value].symbolic
 
-    def entered(self, manager: Value, frame: Frame) -> Value | None:
+    def enter_context(self, manager: Value, frame: Frame) -> Value | None:
         """Return the value that `with manager as name` binds; None if no class with source defines it."""
         found = [self.special(option, "__enter__", (), frame) for option in options(manager)]
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
-    def exited(self, manager: Value, frame: Frame) -> None:
+    def exit_context(self, manager: Value, frame: Frame) -> None:
         """The end of a `with`."""
         for option in options(manager):
             self.special(option, "__exit__", (NONE, NONE, NONE), frame)
 
-    def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
+    def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None:
         """Call the first of these methods that the class of an object has; None if it has none."""
         for option in options(value):
             if "__repr__" in names and not self._is_own(option):
@@ -396,7 +396,7 @@ class Protocols(Component):
             kind = "order" if self._no_constant(first) is not None else "order of parts"
             self.engine.emit_test(site.node, kind, odd, site.frame)
             return
-        less = self.truth_operand(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
+        less = self.truth_operand(self.compare(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
             self.engine.emit_test(site.node, "order", less, site.frame)
 
@@ -437,12 +437,12 @@ class Protocols(Component):
         )
         where = self.engine.where(site.frame)
         self.engine.emit(F.Index(where, node, base, index, parts, (), "load"))
-        return self.picked(base, index, site.node, site.frame)
+        return self.subscript(base, index, site.node, site.frame)
 
-    def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
+    def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
         """A class attribute as it is read: a descriptor says what it is."""
         if isinstance(value, Choice):
-            return join(*(self.got(option, owner, name, frame) for option in value.options))
+            return join(*(self.read_descriptor(option, owner, name, frame) for option in value.options))
         if K.is_property(value) and not isinstance(owner, Class):
             getter = value.given[0][1]
             read = [

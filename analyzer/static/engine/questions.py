@@ -347,7 +347,7 @@ class Questions(Component):
         if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
             return None
         value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
-        changed = node.attr in self.engine.rewritten(self.engine.mro(owner.cls))
+        changed = node.attr in self.engine.reassigned_attributes(self.engine.mro(owner.cls))
         if not changed or not isinstance(value, Const) or type(value.value) not in (int, float):
             return None
         return value
@@ -485,7 +485,7 @@ class Questions(Component):
         env = frame.env if comparison is None else self.narrow(comparison, assume, frame)
         if not assume:
             return env
-        return {**env, **self.engine.captured(node.pattern, frame.env[node.key], frame)}
+        return {**env, **self.engine.capture_names(node.pattern, frame.env[node.key], frame)}
 
     def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
         """`value` with each object of which only the class is known as one of the class that isinstance names, if that
@@ -537,10 +537,14 @@ class Questions(Component):
             answers = {_is_parameter(option) for option in options(value)}
             if answers == {True} or answers == {False}:
                 return agreed(answers)
-        if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
+        if (
+            isinstance(node, ast.Name)
+            and node.id == "type"
+            and self.engine.resolve_name("type", frame) == TYPE
+        ):
             return agreed({_is_type(option) for option in options(value)})
         if is_property(value) and isinstance(node, ast.Name):
-            if self.engine.named(node.id, frame) == PROPERTY:
+            if self.engine.resolve_name(node.id, frame) == PROPERTY:
                 return Const(True)
         answers_to_each = self._answers_to_each(value, node, classes, frame)
         for answer in answers_to_each:  # one that is in sight may do

@@ -169,14 +169,14 @@ class Records(Component):
         if row is None:
             return None
         if name == "_replace":
-            return self.replaced(made, site)
+            return self.replace_fields(made, site)
         if name == "_asdict":
             return self.as_mapping(made)
         if name in ("index", "count"):
             return Plain("int")
         return None
 
-    def replaced(self, made: Instance, site: CallSite) -> Instance:
+    def replace_fields(self, made: Instance, site: CallSite) -> Instance:
         """A copy of a record with other values for some of its fields."""
         ident = self.engine.heap.ident(
             "replaced", made.ident, site.node, site.frame.context, escaping=self.engine.untraced > 0
@@ -254,7 +254,7 @@ class Records(Component):
                 return Const(value.value, first, enum)
         return Const(value.value, name, enum)
 
-    def numbered(self, holder: ClassInfo, name: str) -> Value:
+    def auto_value(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before, twice it in a flag, and in an enum of texts
         the name."""
         mro = self.engine.mro(holder)

@@ -154,7 +154,7 @@ class Statements(Component):
         value = self.engine.eval(node.value, frame)
         self.engine.emit_sparse_use(target, frame, old, value)
         self.engine.emit_unresolved(target, frame, old, value, walked=True)
-        result = self.engine.operated(type(node.op).__name__, old, value, target, frame, in_place=True)
+        result = self.engine.apply_operator(type(node.op).__name__, old, value, target, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.escaping:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
@@ -181,7 +181,7 @@ class Statements(Component):
             node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         ]
         owners = (
-            (self.engine.named(place.value.id, frame), place.attr)
+            (self.engine.resolve_name(place.value.id, frame), place.attr)
             for place in stored
             if isinstance(place.value, ast.Name)
         )
@@ -218,7 +218,7 @@ class Statements(Component):
             return frame.outside.get(place.id) in ("global", "nonlocal")
         if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
             return False
-        owner = self.engine.named(place.value.id, frame)
+        owner = self.engine.resolve_name(place.value.id, frame)
         return all(isinstance(v, Instance) and self.engine.heap[v].process_global for v in options(owner))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
@@ -420,7 +420,7 @@ class Statements(Component):
         return self.block(node.orelse, frame)
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
-        value = self.engine.iterated(self.engine.eval(node.iter, frame), frame)
+        value = self.engine.iterate(self.engine.eval(node.iter, frame), frame)
         self.engine.emit_loop(node.iter, value, False, frame)
         members = self.engine.walked_members(value)
         source = members if members is not None else value
@@ -503,7 +503,7 @@ class Statements(Component):
                 managers.append(value)
                 builtin = self._builtin(likely(value))
                 with self.engine.outside_trace() if builtin else nullcontext():  # entered eagerly
-                    own = self.engine.entered(value, frame)
+                    own = self.engine.enter_context(value, frame)
                 name = self._context_name(value, item.context_expr, frame)
                 context = self._context(name, value) if name else None
                 made_before = all(
@@ -529,7 +529,7 @@ class Statements(Component):
             fell = self.block(node.body, frame)
             for value in reversed(managers):
                 with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
-                    self.engine.exited(value, frame)
+                    self.engine.exit_context(value, frame)
         return fell
 
     do_asyncwith = do_with
@@ -621,7 +621,9 @@ class Statements(Component):
                 self.engine.delete_item(target.value, base, index, frame)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        frame.env[node.name] = self.engine.decorated(self.engine.function_info(node, node.name, frame), frame)
+        frame.env[node.name] = self.engine.apply_decorators(
+            self.engine.function_info(node, node.name, frame), frame
+        )
 
     do_asyncfunctiondef = do_functiondef
 
@@ -642,7 +644,7 @@ class Statements(Component):
                 self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False
             if local != "*":
-                frame.env[local] = self.engine.imported(binding, frame.module)
+                frame.env[local] = self.engine.resolve_import(binding, frame.module)
         return True
 
     do_importfrom = do_import

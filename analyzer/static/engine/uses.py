@@ -88,7 +88,7 @@ class Uses:
                     yield binding, [arg.arg for arg, _ in positional(binding.node.args)], None
                 elif imported and isinstance(binding, Import):
                     with self._engine.outside_trace():
-                        value = self._engine.imported(binding, info.module)
+                        value = self._engine.resolve_import(binding, info.module)
                     if isinstance(value, Function):
                         yield value.info, [arg.arg for arg, _ in positional(value.info.node.args)], None
             loops = (node for node in info.nodes if isinstance(node, ast.For))

@@ -96,7 +96,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
         if name in OF_OBJECTS and site.node.args:
             engine.touch(site.args[0], site.node.args[0], site.frame, "inspected")
         if name in BY_METHOD:
-            own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
+            own = engine.call_first_method(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
                 return own
         if name == "len":
@@ -107,7 +107,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
             )
         first = 1 if name in ("map", "filter") else 0
         if name in WALKING and len(site.args) in WALKING[name]:
-            walked = tuple(engine.iterated(arg, site.frame) for arg in site.args[first:])
+            walked = tuple(engine.iterate(arg, site.frame) for arg in site.args[first:])
             site = site.giving((*site.args[:first], *walked), site.keywords)
     known = _worked_out(name, site)
     if known is not None:

@@ -199,7 +199,9 @@ def _binary(name: str, *, in_place: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.operated(name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place)
+        return engine.apply_operator(
+            name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place
+        )
 
     return handler
 
@@ -208,7 +210,7 @@ def _compared(kind: type[ast.cmpop]) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.related(kind(), site.args[0], site.args[1], site.node, site.frame)
+        return engine.compare(kind(), site.args[0], site.args[1], site.node, site.frame)
 
     return handler
 
@@ -277,7 +279,7 @@ def _fields(engine: Engine, site: CallSite) -> Value | None:
 def _replace(engine: Engine, site: CallSite) -> Value | None:
     """`dataclasses.replace(made, ...)`."""
     found = (
-        [engine.replaced(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
+        [engine.replace_fields(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
         if site.args
         else []
     )

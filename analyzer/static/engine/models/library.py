@@ -335,7 +335,7 @@ def _copied(*, deep: bool) -> Handler:
             return None
         return lift(
             lambda value: join(
-                *(engine.copied(option, site.node, site.frame, deep=deep) for option in options(value))
+                *(engine.copy_object(option, site.node, site.frame, deep=deep) for option in options(value))
             ),
             site.args[0],
         )
@@ -401,7 +401,7 @@ def _made_of(engine: Engine, message: Value) -> Literal["elsewhere", "of objects
         return None
     if "<locals>" not in message.info.symbol:
         return "elsewhere"
-    around = engine.enclosed(message)
+    around = engine.enclosed_values(message)
     objects = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
     return "of objects" if objects or any(map(tensor_of, around)) else None
 
