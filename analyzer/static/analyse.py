@@ -73,7 +73,7 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
         except UnreadableError as error:
             skipped[unit.path] = str(error)
             return
-        yield Entry(unit.target, module, None) if unit.name is None else _named(unit, module)
+        yield Entry(unit.target, module, None) if unit.name is None else _resolve_name(unit, module)
         return
     found = program.module(unit.module)
     if found is not None:
@@ -84,10 +84,10 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
             raise TcreadyError(f"{unit.target}: no module {unit.module!r} on the search path; {hint}")
         reason = next(iter(program.skipped.values()), NOT_READ)
         raise TcreadyError(f"{unit.target}: {reason}")
-    yield _named(unit, found)
+    yield _resolve_name(unit, found)
 
 
-def _named(unit: Unit, module: ModuleInfo) -> Entry:
+def _resolve_name(unit: Unit, module: ModuleInfo) -> Entry:
     name = unit.name or ""
     makers = [function for function, cls in makers_of(module) if cls.name == name]
     if name.split(".")[0] not in module.bindings and len(makers) == 1:
@@ -195,7 +195,7 @@ class Interpretation:
         by = giving(entry.module, entry.name)
         for value in options(found):
             if isinstance(value, Class) and not self.interpreter.mro(value.info).is_module:
-                yield from self._compiled(entry.module, entry.target.rpartition("::")[0], value.info)
+                yield from self._collect_compiled(entry.module, entry.target.rpartition("::")[0], value.info)
             elif isinstance(value, Class):
                 yield from self._class(value.info, entry.target, by)
             elif isinstance(value, Instance) and self.interpreter.is_module(value):
@@ -207,7 +207,7 @@ class Interpretation:
                 yield from self._function(value, entry.target, by)
             elif self.interpreter.is_module(value) or isinstance(value, Unknown):
                 made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
-                yield self._called(value, entry.target, entry.module, made[-1] if made else None)
+                yield self._call_model(value, entry.target, entry.module, made[-1] if made else None)
 
     def _resolve(self, entry: Entry) -> Value:
         assert entry.name is not None
@@ -261,7 +261,9 @@ class Interpretation:
 
         def given(value: Value) -> Value:
             each = options(value)
-            return join(*(self._given(one) if isinstance(one, Function) else one for one in each))
+            return join(
+                *(self._call_without_arguments(one) if isinstance(one, Function) else one for one in each)
+            )
 
         return lift(given, found)
 
@@ -272,10 +274,10 @@ class Interpretation:
 
     def _function(self, value: Function, target: str, by: Giving | None) -> Iterator[Analysis]:
         """A callable that returns a module is a way to build it; any other is what gets compiled."""
-        made = self._given(value)
+        made = self._call_without_arguments(value)
         roots = self._modules(made)
         takes = value.info.node.args
-        takes_none = not (takes.vararg or takes.kwarg or _required(takes))
+        takes_none = not (takes.vararg or takes.kwarg or _requires_argument(takes))
         if not roots and takes_none:  # it is given no tensor
             roots = [each for each in options(made) if isinstance(each, (Unknown, Instance))]
         for root in roots:
@@ -289,18 +291,18 @@ class Interpretation:
                 context = self.interpreter.run_function(method, called[0], 1, cases=self._cases(by, None))
                 yield Analysis(target, context or 0, None)
             else:
-                yield self._called(root, target, value.info.module, value.info.node)
+                yield self._call_model(root, target, value.info.module, value.info.node)
         if not roots:
             cases = self._cases(by, None)
             entry = self.interpreter.run_function(value, value.info, cases=cases)
             yield Analysis(target, entry or 0, None)
 
-    def _called(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
+    def _call_model(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
         """Return a torch.nn module, which calls its members, or a model without source."""
         entry = self.interpreter.run_called(model, at or module.source.tree, module)
         return Analysis(target, entry, None, not isinstance(model, Unknown))
 
-    def _given(self, value: Function) -> Value:
+    def _call_without_arguments(self, value: Function) -> Value:
         """Return the result of calling a callable without arguments."""
         interpreter = self.interpreter
         # what a module makes at import is followed less deep than a model that was asked for
@@ -317,7 +319,7 @@ class Interpretation:
         by = giving(entry.module, None)
         classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
         classes = [c for c in classes if interpreter.mro(c).has_forward]
-        used = _named_by_others(classes)
+        used = _names_in_other_files(classes)
         made = self._made_as_said(entry, by) if by is not None else None
         for cls in sorted(classes, key=lambda c: c.name in used):
             forward = interpreter.mro(cls).functions("forward")[:1]
@@ -336,20 +338,22 @@ class Interpretation:
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
             if any(context.function is maker for context in interpreter.contexts):
                 continue  # a model that was read builds it
-            for root in self._modules(self._given(Function(maker))):
+            for root in self._modules(self._call_without_arguments(Function(maker))):
                 if isinstance(root, Instance):
                     yield from self._object(root, f"{entry.target}::{maker.name}", None)
         for name, value in self._compiled_functions(entry.module, bool(classes)):
             target = f"{entry.target}::{name}"
             if made is not None and by is not None and name == by.convention.target:
                 continue
-            if _required(value.info.node.args):
+            if _requires_argument(value.info.node.args):
                 yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
             else:  # it may make a model
                 yield from self._function(value, target, None)
-        yield from self._compiled(entry.module, entry.target)
+        yield from self._collect_compiled(entry.module, entry.target)
 
-    def _compiled(self, module: ModuleInfo, place: str, owner: ClassInfo | None = None) -> Iterator[Analysis]:
+    def _collect_compiled(
+        self, module: ModuleInfo, place: str, owner: ClassInfo | None = None
+    ) -> Iterator[Analysis]:
         """Return the functions, methods, and models of other files that a file, or one of its classes, compiles and that
         were not reached. `place` is the file's name in targets."""
         interpreter = self.interpreter
@@ -393,13 +397,13 @@ class Interpretation:
                     yield name, Function(binding)
 
 
-def _required(takes: ast.arguments) -> bool:
+def _requires_argument(takes: ast.arguments) -> bool:
     """Return whether a call has to pass an argument."""
     positional = len(takes.posonlyargs) + len(takes.args)
     return positional > len(takes.defaults) or any(default is None for default in takes.kw_defaults)
 
 
-def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
+def _names_in_other_files(classes: Sequence[ClassInfo]) -> set[str]:
     """Names of classes that the code of another of them uses; comments and strings say nothing."""
     if not classes:
         return set()

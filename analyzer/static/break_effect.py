@@ -58,14 +58,14 @@ class BreakEffects:
         self._traced = self._reachable(entries)
         self._resumed = self._resumed_with_callers() if nested else set[int]()
         self._depths = self._measured(entries)
-        self._computing = self._that_compute()
+        self._computing = self._computing_contexts()
 
     def effect(self, standing: Mapping[int, Cause]) -> BreakEffect | None:
         """Return the effect of a break in some contexts, each with the reason why all of it runs eagerly.
 
         None if no compiled function leads there.
         """
-        causes = self._meeting(standing)
+        causes = self._contexts_meeting(standing)
         if not causes:
             return None
         fates: dict[FunctionInfo, FrameFate] = {}
@@ -90,7 +90,7 @@ class BreakEffects:
     def run_by_python(self, standing: Mapping[int, Cause], constructors: Collection[int]) -> set[int]:
         """Return those of these contexts, all of constructors, that Python runs itself and does not leave to the trace of
         the caller: something breaks in them, or all of the caller runs eagerly, as a constructor does that breaks."""
-        causes = self._meeting(standing)
+        causes = self._contexts_meeting(standing)
         found = {each for each in constructors if each in causes}
         left = [each for each in constructors if each not in found]
         count = -1
@@ -106,7 +106,7 @@ class BreakEffects:
     def eager_code(self, points: Mapping[int, Iterable[tuple[int, Cause]]]) -> EagerCode:
         """Return the part of the compiled code that Python runs itself if breaks are on these lines of some contexts,
         each with the reason why all of the function runs eagerly."""
-        causes = self._meeting(
+        causes = self._contexts_meeting(
             {c: next((cause for _, cause in met if cause), None) for c, met in points.items()}
         )
         behind: dict[int, int] = {}
@@ -162,7 +162,7 @@ class BreakEffects:
         info = self._contexts[context].function
         return info is not None and not info.is_generator and context not in self._computing
 
-    def _that_compute(self) -> set[int]:
+    def _computing_contexts(self) -> set[int]:
         """Return the contexts in which an operation may be traced, including their callees; unknown for callers of
         unknown code."""
         found = {*self._interpreter.computing, *self._interpreter.unknown_callees}
@@ -174,7 +174,7 @@ class BreakEffects:
                     pending.append(caller)
         return found
 
-    def _meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
+    def _contexts_meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
         """Return the compiled contexts that reach a break in some contexts, each with the reason why all of it runs
         eagerly."""
         causes = {context: cause for context, cause in standing.items() if context in self._depths}

@@ -197,15 +197,15 @@ def _bound_by(node: ast.Assign | ast.For, item: int) -> Iterator[tuple[str, ast.
             yield node.targets[0].id, node.value
         return
     items = ast.List([ast.Starred(node.iter, ast.Load())], ast.Load())
-    yield from _unpacked(node.target, ast.Subscript(items, ast.Constant(item), ast.Load()))
+    yield from _unpack_calls(node.target, ast.Subscript(items, ast.Constant(item), ast.Load()))
 
 
-def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+def _unpack_calls(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, (ast.Tuple, ast.List)):
         for number, each in enumerate(target.elts):
-            yield from _unpacked(each, ast.Subscript(value, ast.Constant(number), ast.Load()))
+            yield from _unpack_calls(each, ast.Subscript(value, ast.Constant(number), ast.Load()))
 
 
 def _names(node: ast.expr) -> set[str]:

@@ -69,7 +69,7 @@ class Disk:
         if path in self.unsaved:
             data = self.unsaved[path]
             return Stamp(None, len(data), hashlib.sha256(data).hexdigest()), data
-        known = self._unmoved(path)
+        known = self._reuse_contents(path)
         if known is not None:
             return known
         now = time.time_ns()
@@ -81,7 +81,7 @@ class Disk:
         modified = stat.st_mtime_ns if stat.st_mtime_ns < now - SETTLED else None
         return Stamp(modified, stat.st_size, hashlib.sha256(data).hexdigest()), data
 
-    def _unmoved(self, path: Path) -> tuple[Stamp, bytes] | None:
+    def _reuse_contents(self, path: Path) -> tuple[Stamp, bytes] | None:
         """Return the contents that an earlier state read of a file that has not been touched since."""
         stamp = self.before._stamps.get(path) if self.before is not None else None
         if self.before is None or stamp is None or stamp.modified is None:
@@ -102,7 +102,7 @@ class Disk:
             return False
         return Path(os.path.realpath(path)) in self.unsaved
 
-    def renewed(self, unsaved: Mapping[Path, bytes]) -> Disk:
+    def refreshed(self, unsaved: Mapping[Path, bytes]) -> Disk:
         """The disk as it is now, with other texts unsaved; of what is as it was, nothing is read again."""
         known = dataclasses.replace(self, before=None)
         if self.before is not None:  # what this state did not ask for is still known from the one before
@@ -133,10 +133,10 @@ class Disk:
         """Return whether a file is unchanged: by its time and size, or if those differ by its contents."""
         key = path, stamp
         if key not in self._same:
-            self._same[key] = self._compared(path, stamp)
+            self._same[key] = self._compare_contents(path, stamp)
         return self._same[key]
 
-    def _compared(self, path: Path, stamp: Stamp) -> bool:
+    def _compare_contents(self, path: Path, stamp: Stamp) -> bool:
         if path not in self.unsaved:
             try:
                 stat = path.stat()

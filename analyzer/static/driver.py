@@ -99,7 +99,7 @@ def read(
         if store is not None:
             store.keep_about(*known)
     question = Question(*known, report, options.root)
-    wanted, missing = _wanted(targets, options)
+    wanted, missing = _resolve_targets(targets, options)
     found = {unit: store.part(unit) if store is not None else None for unit in wanted}
     unknown = [unit for unit, part in found.items() if part is None]
     shown = (
@@ -107,7 +107,7 @@ def read(
     )
     parts: dict[Unit, UnitResult | TcreadyError | None] = {
         **found,
-        **dict(_examined(unknown, options, rules, key, jobs, shown)),
+        **dict(_read_units(unknown, options, rules, key, jobs, shown)),
     }
     missing |= {unit.target: part for unit, part in parts.items() if isinstance(part, TcreadyError)}
     read = [part for part in parts.values() if isinstance(part, UnitResult)]
@@ -122,7 +122,9 @@ def read(
     )
 
 
-def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], dict[str, TcreadyError]]:
+def _resolve_targets(
+    targets: Sequence[str], options: ReadOptions
+) -> tuple[list[Unit], dict[str, TcreadyError]]:
     """The units of all targets, and what is wrong with those that are not there."""
     found: list[Unit] = []
     missing: dict[str, TcreadyError] = {}
@@ -170,7 +172,7 @@ def _open_cache(options: ReadOptions, key: str | None) -> Cache | None:
     return Cache(options.root, key, Disk()) if key is not None else None
 
 
-def _examined(
+def _read_units(
     units: Sequence[Unit],
     options: ReadOptions,
     rules: RuleSet,
@@ -284,7 +286,7 @@ def _examine(
     library = Library()
     with SHARED.reading():
         try:
-            return _examined_here(units, options, rules, key, library, shown)
+            return _read_units_here(units, options, rules, key, library, shown)
         finally:
             if not last:
                 library.take_apart()
@@ -292,7 +294,7 @@ def _examine(
                     gc.collect()
 
 
-def _examined_here(
+def _read_units_here(
     units: Sequence[Unit],
     options: ReadOptions,
     rules: RuleSet,

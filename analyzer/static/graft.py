@@ -51,7 +51,7 @@ def last_of_head(node: Definition, lines: Sequence[str]) -> int:
     return max(first_line(first) - (0 if begins.strip() else 1), node.lineno)
 
 
-def written(statement: ast.stmt, lines: Sequence[str]) -> str:
+def statement_text(statement: ast.stmt, lines: Sequence[str]) -> str:
     """Return the whole lines of a statement."""
     return "\n".join(lines[first_line(statement) - 1 : statement.end_lineno])
 
@@ -79,12 +79,12 @@ def _graft_block(
 ) -> None:
     alike: dict[tuple[type, int, str], list[ast.stmt]] = {}
     for statement in reversed(old):
-        key = type(statement), statement.col_offset, written(statement, before)
+        key = type(statement), statement.col_offset, statement_text(statement, before)
         alike.setdefault(key, []).append(statement)
     changed = []
     taken: set[ast.stmt] = set()
     for index, statement in enumerate(new):
-        found = alike.get((type(statement), statement.col_offset, written(statement, lines)))
+        found = alike.get((type(statement), statement.col_offset, statement_text(statement, lines)))
         if not found:
             changed.append(statement)
             continue
@@ -144,11 +144,11 @@ def _move(statement: ast.stmt, by: int) -> None:
         placed = [statement]
         parameters = getattr(statement, "type_params", ())
         for part in (*statement.decorator_list, *statement.bases, *statement.keywords, *parameters):
-            placed += _placed(part)
+            placed += _placed_nodes(part)
     else:
         placed = vars(statement).get(PLACED)
         if placed is None:
-            placed = _placed(statement)
+            placed = _placed_nodes(statement)
             if isinstance(statement, DEFINITIONS):
                 setattr(statement, PLACED, placed)
     for node in placed:
@@ -157,5 +157,5 @@ def _move(statement: ast.stmt, by: int) -> None:
         place["end_lineno"] += by
 
 
-def _placed(node: ast.AST) -> list[ast.AST]:
+def _placed_nodes(node: ast.AST) -> list[ast.AST]:
     return [each for each in ast.walk(node) if hasattr(each, "end_lineno")]

@@ -28,12 +28,12 @@ def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> 
     text = text.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
     for modules in _IMPORT.findall(text):
         for each in modules.split(b","):
-            yield from with_packages(_dotted(each.partition(b" as ")[0]))
+            yield from with_packages(_strip_blanks(each.partition(b" as ")[0]))
     for name in _BY_TEXT.findall(text):
-        yield from with_packages(_dotted(name).lstrip("."))
+        yield from with_packages(_strip_blanks(name).lstrip("."))
     above = package.split(".")
     for module, names in _FROM.findall(text):
-        base = _dotted(module)
+        base = _strip_blanks(module)
         dots = len(base) - len(base.lstrip("."))
         if dots > len(above):
             continue
@@ -46,7 +46,7 @@ def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> 
                     yield f"{whole}.{each}"
 
 
-def _dotted(written: bytes) -> str:
+def _strip_blanks(written: bytes) -> str:
     """Return a name without blanks."""
     return "".join(written.decode("utf-8", "replace").split())
 

@@ -58,7 +58,7 @@ class Table(dict[str, _V]):
         self.requested.add(str(name))
         return super().__contains__(name)
 
-    def unnoted(self) -> dict[str, _V]:
+    def untracked_items(self) -> dict[str, _V]:
         """Return the items without recording the read."""
         return dict(super().items())
 
@@ -103,7 +103,7 @@ class FunctionInfo:
     @cached_property
     def mentions(self) -> frozenset[str]:
         """The names and attributes in it."""
-        return mentioned(self.nodes)
+        return mentioned_names(self.nodes)
 
     @cached_property
     def seen(self) -> str:
@@ -306,7 +306,7 @@ class ModuleInfo:
         if not isinstance(self.bindings, Table):
             return self.bindings
         self.bindings.requested.update(kinds)
-        return self.bindings.unnoted()
+        return self.bindings.untracked_items()
 
     def absolute(self, module: str | None, level: int) -> str:
         """The absolute name of an import written with `level` dots."""
@@ -328,7 +328,7 @@ _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
 
-def mentioned(nodes: Iterable[ast.AST]) -> frozenset[str]:
+def mentioned_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """The names and attributes among nodes."""
     named = (each for each in nodes if isinstance(each, (ast.Name, ast.Attribute)))
     return frozenset(each.id if isinstance(each, ast.Name) else each.attr for each in named)
@@ -464,11 +464,11 @@ def _outline_block(
             names = [""] if "*" in names else names
         elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
             names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-            text = f"= {graft.written(node, lines)}"
+            text = f"= {graft.statement_text(node, lines)}"
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names = [node.target.id]
         for name in names:
-            found.setdefault((symbol, name), []).append(text or graft.written(node, lines))
+            found.setdefault((symbol, name), []).append(text or graft.statement_text(node, lines))
 
 
 def _bind(module: ModuleInfo, earlier: _Known) -> None:

@@ -172,7 +172,7 @@ def claims(
             if same not in diagnosis:
                 diagnosis[same] = [
                     (rule, claim, confidence_of(fact, claim, rule))
-                    for rule, claim in _claimed(listening[type(fact)], fact, settings, tables)
+                    for rule, claim in _claims_of_fact(listening[type(fact)], fact, settings, tables)
                 ]
             judgement = fact, diagnosis[same]
         found.judgements.of[id(fact)] = judgement
@@ -357,7 +357,7 @@ def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | 
     """On which line a function gives a name what a call makes, and on which it reads that, up to where the name is given
     something else; moving it to a device leaves it what it is."""
     assigned = [n for n in own_nodes(function.node) if isinstance(n, ast.Assign) and len(n.targets) == 1]
-    first = next((n for n in assigned if any(part is node for part in _moved(n.value))), None)
+    first = next((n for n in assigned if any(part is node for part in _moved_values(n.value))), None)
     if first is None or not isinstance(first.targets[0], ast.Name):
         return None
     name = first.targets[0].id
@@ -367,7 +367,7 @@ def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | 
         if n.lineno > first.lineno
         and isinstance(n.targets[0], ast.Name)
         and n.targets[0].id == name
-        and not any(isinstance(part, ast.Name) and part.id == name for part in _moved(n.value))
+        and not any(isinstance(part, ast.Name) and part.id == name for part in _moved_values(n.value))
     ]
     last = min(again, default=function.node.end_lineno or first.lineno)
     named = (n for n in own_nodes(function.node) if isinstance(n, ast.Name) and n.id == name)
@@ -375,7 +375,7 @@ def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | 
     return first.end_lineno or first.lineno, reads
 
 
-def _moved(value: ast.AST) -> Iterator[ast.AST]:
+def _moved_values(value: ast.AST) -> Iterator[ast.AST]:
     """An expression, and what it moves to a device or gives another type."""
     yield value
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
@@ -675,7 +675,7 @@ class _Reach:
         return "low" if tests > 4 and is_installed(path) else "medium"
 
 
-def _claimed(
+def _claims_of_fact(
     rules: Iterable[Rule], fact: Fact, settings: Settings, tables: Tables
 ) -> Iterator[tuple[Rule, Claim]]:
     """The claims of each rule about a fact that hold under the version of torch and the files' settings of Dynamo."""

@@ -52,12 +52,12 @@ def additions(folder: Path) -> Additions:
                 folders.append(folder / line)
     for finder in sorted(folder.glob("__editable__*_finder.py")):
         with contextlib.suppress(OSError):
-            mapping += _mapped(finder.read_bytes())
+            mapping += _mapped_packages(finder.read_bytes())
     return tuple(folders), tuple(mapping)
 
 
 @functools.lru_cache(maxsize=64)
-def _mapped(finder: bytes) -> tuple[tuple[str, Path], ...]:
+def _mapped_packages(finder: bytes) -> tuple[tuple[str, Path], ...]:
     """The packages that an editable finder maps; who reads again and again asks for the same few."""
     mapping: list[tuple[str, Path]] = []
     try:

@@ -29,7 +29,9 @@ NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*
 def hidden(interpretation: Interpretation, claims: Claims, root: Path) -> Iterator[tuple[Place, Noqa]]:
     """Return the claims that comments hide, whatever their confidence, each with the comment."""
     for place, judged in claims.by_place.items():
-        for line, code in _hiding(interpretation.concrete(place[0]), judged.rule.code, *judged.lines):
+        for line, code in _hiding_comments(
+            interpretation.concrete(place[0]), judged.rule.code, *judged.lines
+        ):
             yield place, Noqa(display_path(place[0], str(root)), line, code)
 
 
@@ -75,13 +77,13 @@ def hiding_edit(source: Source, path: str, first: int, last: int, code: str) -> 
 
     None if no line can end in a comment: each is inside of a string, or continues after a backslash.
     """
-    for line in range(first, _joined(Concrete(source), last) + 1):
+    for line in range(first, _last_joined_line(Concrete(source), last) + 1):
         for edit in _edits_of_line(source.lines[line - 1], path, line, code):
             try:
                 after = of_text(source.path, applied(source.text, (edit,)))
             except UnreadableError:
                 continue
-            if any(_hiding(Concrete(after), code, line, line)):
+            if any(_hiding_comments(Concrete(after), code, line, line)):
                 return edit
     return None
 
@@ -95,19 +97,19 @@ def _edits_of_line(text: str, path: str, line: int, code: str) -> Iterator[Edit]
     yield Edit(path, line, len(text.rstrip()) + 1, line, len(text) + 1, f"  # noqa: {code}")
 
 
-def _hiding(concrete: Concrete, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:
+def _hiding_comments(concrete: Concrete, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:
     """Return the position of each `# noqa` that hides a rule, on the lines or on those that continue them after a
     backslash, and its prefix of the rule's code; empty if it has none."""
-    last = _joined(concrete, last)
+    last = _last_joined_line(concrete, last)
     if not any("noqa" in text.lower() for text in concrete.source.lines[first - 1 : last]):
         return
     for line, comment in concrete.comments_on(first, last):
-        for prefix in _named(comment):
+        for prefix in _codes_in(comment):
             if code.startswith(prefix):
                 yield line, prefix
 
 
-def _joined(concrete: Concrete, line: int) -> int:
+def _last_joined_line(concrete: Concrete, line: int) -> int:
     """Return the last of the lines that backslashes join with this one: only that one can have a comment."""
     lines = concrete.source.lines
     while line < len(lines) and lines[line - 1].endswith("\\") and not any(concrete.comments_on(line, line)):
@@ -119,10 +121,10 @@ def _codes_named(text: str, family: str) -> Iterator[tuple[int, str]]:
     """Every code of a family that a `# noqa` of the file names, with its line."""
     if "noqa" in text.lower() and family.lower() in text.lower():
         for line, comment in comments(text, 1):
-            yield from ((line, code) for code in _named(comment) if re.fullmatch(rf"{family}\d*", code))
+            yield from ((line, code) for code in _codes_in(comment) if re.fullmatch(rf"{family}\d*", code))
 
 
-def _named(comment: str) -> tuple[str, ...]:
+def _codes_in(comment: str) -> tuple[str, ...]:
     """Return the codes of a `# noqa`, upper-case; the empty code if it has none; nothing if it is none."""
     match = NOQA.search(comment)
     if match is None:

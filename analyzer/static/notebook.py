@@ -123,7 +123,7 @@ def _refuse_unparsable(lines: list[str], number: int) -> None:
 
 def _python(lines: list[str]) -> list[str]:
     """The lines of a cell with prompts, the indent of the first line, magics and shell lines left out."""
-    lines = _dedented(_without_prompts(lines))
+    lines = _dedent(_without_prompts(lines))
     first = next((line for line in lines if line.strip()), "")
     kind = re.match(r"%%([\w!.]*)", first)
     if kind is not None and kind[1] not in PYTHON_CELLS:
@@ -159,7 +159,7 @@ def _without_prompts(lines: list[str]) -> list[str]:
     return lines
 
 
-def _dedented(lines: list[str]) -> list[str]:
+def _dedent(lines: list[str]) -> list[str]:
     """The lines without the indent of the first that holds something, as IPython runs them."""
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]

@@ -109,23 +109,25 @@ def combine(
             found[key] = finding if known is None else _one(known, finding)
         hidden.update(key_of(part.findings[position]) for position in part.silenced)
     hidden.update(key for key in found if not is_requested(key[0], key[3]))
-    numbered = _numbered(found)
-    reported = tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key not in hidden)
+    numbered = _number_fingerprints(found)
+    reported = tuple(_set_mode(numbered[key]) for key in sorted(numbered) if key not in hidden)
     shown = {finding.path for finding in reported} | {part.named for part in parts}
     sources = {source.path: source for part in parts for source in part.sources if source.path in shown}
     skipped = {item.path: item for part in parts for item in part.skipped}
     return StaticResult(
         findings=reported,
-        targets=tuple(dict.fromkeys(target for part in parts for target in _renumbered(part, numbered))),
+        targets=tuple(dict.fromkeys(target for part in parts for target in _renumber_breaks(part, numbered))),
         sources=tuple(sources[path] for path in sorted(sources)),
         skipped=tuple(skipped[path] for path in sorted(skipped)),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         statistics=_statistics(parts),
-        hidden=tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key in hidden),
+        hidden=tuple(_set_mode(numbered[key]) for key in sorted(numbered) if key in hidden),
         unused=tuple(
             noqa
             for noqa in _idle(parts)
-            if any(is_requested(noqa.path, code) for code in _meant(noqa.code, rules) or (noqa.code,))
+            if any(
+                is_requested(noqa.path, code) for code in _matching_codes(noqa.code, rules) or (noqa.code,)
+            )
         ),
     )
 
@@ -137,7 +139,7 @@ def _idle(parts: Sequence[UnitResult]) -> list[Noqa]:
     return sorted(found, key=lambda noqa: (noqa.path, noqa.line, noqa.code))
 
 
-def _meant(prefix: str, rules: Collection[str]) -> list[str]:
+def _matching_codes(prefix: str, rules: Collection[str]) -> list[str]:
     return [code for code in rules if code.startswith(prefix)]
 
 
@@ -168,7 +170,7 @@ def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakE
     )
 
 
-def _with_mode(finding: Finding) -> Finding:
+def _set_mode(finding: Finding) -> Finding:
     """The finding, with the one mode it is found in if it was asked about both."""
     if len(finding.modes) != 1:
         return finding
@@ -186,13 +188,13 @@ def in_both_modes(infer: UnitResult, train: UnitResult) -> UnitResult:
             found[key] = dataclasses.replace(_one(*both), modes=BOTH)
         else:
             found[key] = dataclasses.replace(both[0], modes=(BOTH[key not in known[0]],))
-    numbered = _numbered(found)
+    numbered = _number_fingerprints(found)
     order = sorted(numbered)
     hidden = {key_of(part.findings[position]) for part in (infer, train) for position in part.silenced}
     targets: dict[str, StaticTarget] = {}
-    for target in (*_renumbered(infer, numbered), *_renumbered(train, numbered)):
+    for target in (*_renumber_breaks(infer, numbered), *_renumber_breaks(train, numbered)):
         known_target = targets.get(target.target, target)
-        modules = _joined((*known_target.modules, *target.modules))
+        modules = _join_modules((*known_target.modules, *target.modules))
         targets[target.target] = dataclasses.replace(target, modules=modules, modes=BOTH)
     return dataclasses.replace(
         infer,
@@ -210,7 +212,7 @@ def in_both_modes(infer: UnitResult, train: UnitResult) -> UnitResult:
     )
 
 
-def _joined(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
+def _join_modules(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
     """One module for each name, with the breaks of all of that name."""
     joined: dict[str, StaticModule] = {}
     for module in modules:
@@ -228,7 +230,7 @@ def _weight(finding: Finding) -> tuple[bool, int]:
     return finding.origin == "own", CONFIDENCES.index(finding.confidence)
 
 
-def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
+def _number_fingerprints(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
     """The findings with their fingerprints numbered if several would have one."""
     repeats: dict[str, int] = {}
     numbered: dict[Key, Finding] = {}
@@ -243,7 +245,7 @@ def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
     return numbered
 
 
-def _renumbered(part: UnitResult, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
+def _renumber_breaks(part: UnitResult, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
     """The targets of a part, breaks named by the fingerprints that the findings have together."""
     new = {f.fingerprint: numbered[key_of(f)].fingerprint for f in part.findings}
     if all(old == now for old, now in new.items()):

@@ -19,8 +19,8 @@ _PART = re.compile(r"\*\*/|\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 def matches(pattern: str, path: Path, root: Path) -> bool:
     """Return whether an absolute path, or its last part, matches `pattern`."""
-    whole = _compiled(pattern, str(root))
-    return bool(whole.fullmatch(path.as_posix()) or _compiled(pattern, "").fullmatch(path.name))
+    whole = _compile(pattern, str(root))
+    return bool(whole.fullmatch(path.as_posix()) or _compile(pattern, "").fullmatch(path.name))
 
 
 def is_excluded(path: Path, exclude: Sequence[str], root: Path) -> bool:
@@ -43,7 +43,7 @@ def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root:
 
 
 @functools.cache
-def _compiled(pattern: str, base: str) -> re.Pattern[str]:
+def _compile(pattern: str, base: str) -> re.Pattern[str]:
     """The glob below the folder `base`; of a name alone if that is empty.
 
     Raises TcreadyError for one that cannot be read.
@@ -54,12 +54,12 @@ def _compiled(pattern: str, base: str) -> re.Pattern[str]:
     absolute = not base or os.path.isabs(pattern)
     prefix = "" if absolute else re.escape(Path(base).as_posix().rstrip("/") + "/")
     try:
-        return re.compile(prefix + _translated(written), re.DOTALL)
+        return re.compile(prefix + _translate(written), re.DOTALL)
     except re.error as error:
         raise TcreadyError(f"the glob {pattern!r} cannot be read: {error}") from None
 
 
-def _translated(glob: str) -> str:
+def _translate(glob: str) -> str:
     """Return the glob as a regular expression; an unclosed brace is literal."""
     braces = glob.count("{") == glob.count("}")
     depth, made = 0, []

@@ -70,7 +70,7 @@ class Session:
         question = Question(self._texts, self._tool, report or ReportOptions(), options.root)
         unsaved = {Path(os.path.realpath(path)): encoded(text) for path, text in (texts or {}).items()}
         with self._asking:
-            library = self._library.over(self._library.disk.renewed(unsaved), stop)
+            library = self._library.over(self._library.disk.refreshed(unsaved), stop)
             self._library = library
             wanted = units(
                 [target for target in targets if isinstance(target, str)],

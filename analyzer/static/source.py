@@ -213,7 +213,7 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
             raise UnreadableError(str(error), span, error.cell) from None
         text, cells = program.text, program.cells
     else:
-        text = _decoded(data)
+        text = _decode(data)
     try:
         with SHARED.reading(), SHARED.without_warnings():  # as deep as a reading takes it, whoever asks
             tree = ast.parse(text)
@@ -252,7 +252,7 @@ def _span(error: SyntaxError) -> tuple[int, int, int, int]:
     return (*begin, *(end if end > begin else (begin[0], begin[1] + 1)))
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)

@@ -175,7 +175,9 @@ def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.e
     return bool(mro.functions(name)) or any(
         _is_a_helpers(interpreter, value, info)
         for info in methods
-        for value in _assigned(info, lambda target: isinstance(target, ast.Attribute) and target.attr == name)
+        for value in _assigned_values(
+            info, lambda target: isinstance(target, ast.Attribute) and target.attr == name
+        )
     )
 
 
@@ -183,7 +185,7 @@ def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo)
     """Return whether a call that no parameter supplies makes the value, directly or by way of a variable."""
 
     def variable(name: str) -> list[ast.expr]:
-        return [*_assigned(info, lambda target: isinstance(target, ast.Name) and target.id == name)]
+        return [*_assigned_values(info, lambda target: isinstance(target, ast.Name) and target.id == name)]
 
     if isinstance(value, ast.IfExp):
         return any(_is_a_helpers(interpreter, each, info) for each in (value.body, value.orelse))
@@ -205,7 +207,7 @@ def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo)
     return not (isinstance(named_globally, Class) and isinstance(value.func, ast.Name))
 
 
-def _assigned(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
+def _assigned_values(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
     """Return the values that a function assigns to the wanted targets."""
     for node in info.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:

@@ -95,7 +95,7 @@ class ShadowedBreaks:
         """Return whether its function runs eagerly from an earlier place on."""
         return any(
             site.is_behind(end) and _unusual(end.conditions) <= site.conditions
-            for end in self._skipping(site.context)
+            for end in self._skipping_breaks(site.context)
             if end.comprehension == site.comprehension or (end.comprehension is None and not site.compiled)
         )
 
@@ -110,7 +110,7 @@ class ShadowedBreaks:
             if end.around or not resumed
         )
 
-    def _skipping(self, context: int) -> tuple[Site, ...]:
+    def _skipping_breaks(self, context: int) -> tuple[Site, ...]:
         """Return the breaks that make a whole function eager: its own, and properties that break for certain."""
         if context not in self._eager:
             found = list(self._skips.get(context, ()))

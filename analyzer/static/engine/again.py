@@ -353,7 +353,7 @@ class Replay:
             self._replayed.add(number)
             inner = then.steps.get(number)
             if inner is not None:
-                log.steps[number] = _moved(inner, offset)
+                log.steps[number] = _shift_lines(inner, offset)
             if number in before.unknown_callees:
                 engine.unknown_callees[number] = before.unknown_callees[number]
             if number in before.computing:
@@ -436,7 +436,7 @@ def _numbers(marks: Marks) -> Iterable[int]:
     return (getattr(marks, name) for name in Marks.__slots__)
 
 
-def _moved(step: Step, offset: tuple[int, ...]) -> Step:
+def _shift_lines(step: Step, offset: tuple[int, ...]) -> Step:
     if not any(offset):
         return step
     since, until = (

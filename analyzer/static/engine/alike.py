@@ -191,10 +191,10 @@ class SharedModules:
         self._engine.count_again({*renamed.values()}, making=False)
         for question, making in made_so:
             if not renamed.keys().isdisjoint(making.idents):
-                making = self._with(renamed, making)
+                making = self._merge_making(renamed, making)
             self._makings.setdefault(question, []).append(making)
 
-    def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
+    def _merge_making(self, renamed: Mapping[int, int], making: _Making) -> _Making:
         """Return the made objects, some of which are replaced by shared ones."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
         idents = tuple(i for i, member in self._below(made).items() if not self._heap[member].symbolic)
@@ -344,16 +344,16 @@ def _objects_in(values: Iterable[Value]) -> Iterator[Thing]:
 def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
     for table in (thing.attributes, thing.dynamic):
         for name, value in table.items():
-            table[name] = _renamed(value, renamed)
+            table[name] = _replace_objects(value, renamed)
     if thing.members is not None:
-        thing.members = _renamed(thing.members, renamed)
+        thing.members = _replace_objects(thing.members, renamed)
 
 
-def _renamed(value: Value, renamed: Mapping[int, int]) -> Value:
+def _replace_objects(value: Value, renamed: Mapping[int, int]) -> Value:
     """The value with objects put in the place of those that are like them."""
 
     def inner(value: Value) -> Value:
-        return _renamed(value, renamed)
+        return _replace_objects(value, renamed)
 
     def given(pairs: Given) -> Given:
         return tuple((key, inner(v)) for key, v in pairs)

@@ -62,13 +62,13 @@ class Annotations(Component):
             words = info.documented.get(name)
             node = documentation.as_annotation(words) if words is not None else None
             with self.engine.outside_trace():
-                self._documented[key] = UNKNOWN if node is None else self._meant(node, info.module)
+                self._documented[key] = UNKNOWN if node is None else self._usual_type(node, info.module)
         return self._documented[key]
 
-    def _meant(self, node: ast.expr, module: ModuleInfo) -> Value:
+    def _usual_type(self, node: ast.expr, module: ModuleInfo) -> Value:
         """Return the usual meaning of a type name: `Tensor` is torch's, whatever the file binds."""
         if isinstance(node, ast.BinOp):
-            return _either(self._meant(node.left, module), self._meant(node.right, module))
+            return _either(self._usual_type(node.left, module), self._usual_type(node.right, module))
         if isinstance(node, (ast.Name, ast.Attribute)) and _last(node).lower() == "tensor":
             found = self._annotation(node, module, False, 0)
             return found if tensor_of(found) is not None else Tensor(sure=False)

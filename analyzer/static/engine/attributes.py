@@ -89,7 +89,7 @@ class Attributes(Component):
 
     def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
         if isinstance(owner, Tensor):
-            own = self._of_subclass(owner, name, frame) if owner.subclass is not None else None
+            own = self._subclass_attribute(owner, name, frame) if owner.subclass is not None else None
             if own is not None:
                 return own
             if name == "shape":
@@ -124,7 +124,7 @@ class Attributes(Component):
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super) and isinstance(owner.instance, Tensor):
-            above = self._of_subclass(owner.instance, name, frame, owner.after)
+            above = self._subclass_attribute(owner.instance, name, frame, owner.after)
             plain = Tensor(owner.instance.dtype, owner.instance.sure)
             return self._attribute_of(plain, name, frame) if above is None else above
         if isinstance(owner, Super) and isinstance(owner.instance, Class):
@@ -151,7 +151,7 @@ class Attributes(Component):
             return UNKNOWN if value is None else value
         if isinstance(owner, External):
             if name in OF_CLASSES and owner.name.rpartition(".")[2][:1].isupper():
-                return _of_class(owner.name, name)
+                return _class_name_attribute(owner.name, name)
             if name == "value" and owner.name.rpartition(".")[2][:1].isupper():
                 return owner
             inner = self.engine.program.module(f"{owner.name}.{name}")
@@ -172,11 +172,11 @@ class Attributes(Component):
                 if name in K.MODULE_TENSORS:
                     known = attribute is not None and not isinstance(attribute, Unknown)
                     tensor = attribute if known and attribute is not None else Tensor("float", leaf=True)
-                    return self._parametrised(owner, name, tensor, frame)
+                    return self._parametrized_tensor(owner, name, tensor, frame)
                 if attribute is None:
                     attribute = self._member_attribute(owner, name)
                 if attribute is None:
-                    attribute = constructors.of_every_module(self.engine, name)
+                    attribute = constructors.common_attribute(self.engine, name)
                 part = K.PARTS.get(owner.name, {}).get(name)
                 if attribute is None and part is not None:
                     return ExternalInstance(f"torch.nn.{part}")
@@ -191,9 +191,9 @@ class Attributes(Component):
                 return K.FIELDS[owner.name, name]
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
                 return K.distribution_attribute(owner, name)
-            return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
+            return _array_attribute(owner, name) if owner == K.ARRAY else Method(owner, name)
         if K.is_number_of_numpy(owner):
-            return _of_array(owner, name)
+            return _array_attribute(owner, name)
         if isinstance(owner, Plain) and owner.kind == "finfo":
             return limit(owner, name)
         if isinstance(owner, Plain) and owner.kind == "dtype" and name == "itemsize":
@@ -290,7 +290,7 @@ class Attributes(Component):
             return False
         return not mro.functions(name) and (mro.holder(name) is not None or name in OF_CLASSES)
 
-    def _of_subclass(
+    def _subclass_attribute(
         self, owner: Tensor, name: str, frame: Frame, after: ClassInfo | None = None
     ) -> Value | None:
         """Return the attribute that a user-defined tensor class adds; None if any tensor has it."""
@@ -320,7 +320,7 @@ class Attributes(Component):
                         found.append(Sequence("list", None, UNKNOWN, escaping=True))
         return join(*found) if found else None
 
-    def _parametrised(
+    def _parametrized_tensor(
         self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame
     ) -> Value:
         """A tensor of a module, as what was registered for it makes it out of others each time it is read."""
@@ -355,7 +355,7 @@ class Attributes(Component):
         if typed is not None:
             return typed
         if after is None and name in thing.attributes:
-            value = self._parametrised(owner, name, thing.attributes[name], frame)
+            value = self._parametrized_tensor(owner, name, thing.attributes[name], frame)
             changed = (
                 self.engine.reassigned_attributes(mro).get(name)
                 if thing.escaping and not thing.symbolic
@@ -392,7 +392,7 @@ class Attributes(Component):
             if replaced is not None:
                 return replaced.bound_to(owner)
         defined = mro.functions(name, after)
-        below = self._of_deriving(owner, name, frame) if thing.symbolic and after is None else None
+        below = self._attribute_of_derived(owner, name, frame) if thing.symbolic and after is None else None
         if below is not None:
             return below
         if defined:
@@ -421,7 +421,7 @@ class Attributes(Component):
         if mro.is_module and name in ("_parameters", "_buffers"):
             leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
             return Mapping(tuple(leaves), None, thing.escaping)
-        of_every = constructors.of_every_module(self.engine, name) if mro.is_module else None
+        of_every = constructors.common_attribute(self.engine, name) if mro.is_module else None
         if of_every is not None:
             return of_every
         if mro.is_module:
@@ -448,7 +448,7 @@ class Attributes(Component):
         if annotated is not None:
             return self.engine.annotation(annotated, owner.cls.module, sure=False)
         if mro.is_dictionary and not hasattr(dict, name):
-            return self._of_dictionary(owner, name)
+            return self._dict_attribute(owner, name)
         unnamed = thing.dynamic.get(ANY_NAME, NONE)
         if PLAIN_BASES.issuperset(mro.external) and any(
             isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
@@ -519,7 +519,7 @@ class Attributes(Component):
                     found += (v for v in options(made) if not isinstance(v, (Const, Plain)))
         return join(*found) if found else UNKNOWN
 
-    def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
+    def _attribute_of_derived(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         """Return the value of a name in the classes that derive from an argument's annotated one, if it leaves the name
         to them; None if it does not, or if they are many."""
         mro = self.engine.mro(owner.cls)
@@ -547,7 +547,7 @@ class Attributes(Component):
             return not all(map(_is_left_to_others, defined))
         return mro.holder(name) is not None or name in self.engine.assigned_attributes(mro)
 
-    def _of_dictionary(self, owner: Instance, name: str) -> Value:
+    def _dict_attribute(self, owner: Instance, name: str) -> Value:
         """An attribute that an object of a class of dicts has as often as not for one of its keys."""
         members = self.engine.container_members(owner)
         assert isinstance(members, Mapping)
@@ -562,12 +562,12 @@ class Attributes(Component):
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
-                given = self._needed(info)
+                given = self._required_arguments(info)
                 with self.engine.outside_trace():
                     frame = self.engine.module_frame(info.module)
                     self.engine.invoke(Function(info, owner), (), given, frame, "high")
 
-    def _needed(self, info: FunctionInfo) -> dict[str, Value]:
+    def _required_arguments(self, info: FunctionInfo) -> dict[str, Value]:
         """Return the arguments that a method needs, as far as annotations say. An object that compiled code uses first
         came in with the inputs; one used during construction holds settings."""
         spec = info.node.args
@@ -765,7 +765,7 @@ def _is_leaf(value: Value) -> bool:
     return tensor is not None and tensor.leaf
 
 
-def _of_array(array: ExternalInstance | Plain, name: str) -> Value:
+def _array_attribute(array: ExternalInstance | Plain, name: str) -> Value:
     """An attribute of an array of numpy that is made while Dynamo traces."""
     if name == "shape":
         return K.SHAPE
@@ -804,7 +804,7 @@ def local_names(info: FunctionInfo) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, *stored)))
 
 
-def _of_class(dotted: str, name: str) -> Value:
+def _class_name_attribute(dotted: str, name: str) -> Value:
     """`__name__` or `__module__` of a class of a library: `torch.Tensor.__module__` is `torch`."""
     module, _, last = K.public_name(dotted).rpartition(".")
     if name == "__module__":

@@ -221,8 +221,8 @@ class Calls(Component):
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame, "called")
         if isinstance(function, Instance):
-            site = self._hooked_before(function, site)
-            return self._hooked(function, site, self._call_object(function, site))
+            site = self._run_hooks_before(function, site)
+            return self._run_hooks(function, site, self._call_object(function, site))
         site = site.spread()
         if isinstance(function, Tensor):
             return self._call_tensor(function, site)
@@ -232,7 +232,7 @@ class Calls(Component):
                 surely = any(isinstance(v, Instance) for v in (*site.args, *site.keywords.values()))
                 other = None if surely else self._call_foreign(function, site)
                 return made if other is None else join(made, other)
-        own = self._overridden(function, site)
+        own = self._call_override(function, site)
         if own is None:
             return self._call_foreign(function, site)
         with self.engine.outside_trace():
@@ -241,7 +241,7 @@ class Calls(Component):
             return dataclasses.replace(result, subclass=own.subclass)
         return result
 
-    def _overridden(self, function: Value, site: CallSite) -> Value | None:
+    def _call_override(self, function: Value, site: CallSite) -> Value | None:
         """Return the result of a `__torch_function__` with source for an operation of torch, if there is one."""
         if isinstance(function, Method) and isinstance(function.receiver, Tensor):
             operation, args = f"torch.Tensor.{function.name}", (function.receiver, *site.args)
@@ -267,7 +267,7 @@ class Calls(Component):
             if function.name.startswith("torch."):
                 result = layouts.laid_out(function.name, site.args, result, site.keywords)
                 if not self.engine.is_overriding():
-                    result = _of_operands(result, site.args)
+                    result = _result_of_operands(result, site.args)
             self._emit_call(site, function, function.name, None, None, result)
             if any(map(is_captured, site.args)):
                 site.frame.resume()  # most functions read the number
@@ -397,7 +397,9 @@ class Calls(Component):
         if result is None:
             result = self.engine.operations.module_call(base, site.args)
         weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
-        result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
+        result = _result_of_operands(
+            result, (*site.args, *(weight for weight in weights if weight is not None))
+        )
         self._emit_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -437,22 +439,22 @@ class Calls(Component):
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
-            site = self._hooked_before(made, site)
+            site = self._run_hooks_before(made, site)
             set_to = self.engine.heap[made].attributes.get("forward") if made.ident else None
             if set_to is not None:
-                return self._hooked(made, site, self.call_each(set_to, site))
+                return self._run_hooks(made, site, self.call_each(set_to, site))
             self._read_parametrised(made, site.frame)
             result = self._call_submodules(made, made.name, site)
             if result is None:
                 result = self.engine.operations.module_call(made.name, site.args)
-                result = layouts.of_module(made.name, site.args, result)
+                result = layouts.module_result(made.name, site.args, result)
         elif made.name.startswith("einops.layers."):
             result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator
         self._emit_call(site, made, f"{made.name}.__call__", made, "__call__", result)
-        return self._hooked(made, site, result)
+        return self._run_hooks(made, site, result)
 
     def _call_submodules(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
         """The modules of the source that a module of torch.nn calls, with what it is given first."""
@@ -472,7 +474,7 @@ class Calls(Component):
         for name, _ in known.entries if isinstance(known, Mapping) else ():
             self.engine.attribute(made, str(name), frame)
 
-    def _hooked(
+    def _run_hooks(
         self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
     ) -> Value | None:
         """Return the result of a module call after its hooks."""
@@ -483,7 +485,7 @@ class Calls(Component):
                 result = join(result, *(v for v in options(changed) if v != NONE))
         return result
 
-    def _hooked_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
+    def _run_hooks_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
         """A call of a module with the arguments that its hooks make of those that are given."""
         for hook in self._registered_hooks(made, HOOKS_BEFORE):
             given = site.giving((made, Sequence("tuple", site.args, UNKNOWN)))
@@ -558,7 +560,7 @@ class Calls(Component):
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
             plain = self.engine.is_overriding() and name != "as_subclass"
-            result = result if plain else _of_class(result, receiver, name, site.args)
+            result = result if plain else _result_of_class(result, receiver, name, site.args)
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
             if name == "element_size":
                 result = bytes_of_value(read_type(receiver, self.engine.dtype, self.engine.autocast))
@@ -574,9 +576,9 @@ class Calls(Component):
         ):  # of a number of numpy, which is an array from here on
             result = K.NUMBER if self.engine.untraced else K.ARRAY
         elif isinstance(receiver, (Const, Plain)):
-            result = self._of_text(text.method(receiver, name, site.args))
+            result = self._call_text_method(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
-            result = self._of_text(text.method(Plain("str"), name, site.args))
+            result = self._call_text_method(text.method(Plain("str"), name, site.args))
         elif isinstance(receiver, ExternalInstance):
             self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
@@ -607,7 +609,7 @@ class Calls(Component):
             self.call_one(setter, site)
         return NONE
 
-    def _of_text(self, value: Value) -> Value:
+    def _call_text_method(self, value: Value) -> Value:
         return value if self.engine.untraced else text.constant(value)
 
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
@@ -720,7 +722,7 @@ class Calls(Component):
             ]
             return Sequence("list", tuple(map(Class, below)), UNKNOWN)
         if name == "apply" and "torch.autograd.Function" in mro.external:
-            return self._applied(cls, mro, site)
+            return self._call_apply(cls, mro, site)
         return None
 
     def _is_one_of(self, value: Value, cls: ClassInfo) -> bool:
@@ -740,7 +742,7 @@ class Calls(Component):
             return dataclasses.replace(result, subclass=tensor.subclass)
         return result
 
-    def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
+    def _call_apply(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
         """Return the result of `apply` of an autograd function: that of its forward. One that prepares for the backward
         pass by itself has a forward without a context, and prepares only if gradients are wanted."""
         ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, escaping=False)
@@ -799,7 +801,9 @@ def _looks_at_arguments(function: Value) -> bool:
     return isinstance(function, Method) and isinstance(function.receiver, (Tensor, ExternalInstance))
 
 
-def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]) -> Value | None:
+def _result_of_class(
+    result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]
+) -> Value | None:
     """Return the result of a method of a user-defined tensor class: one of the same class, or of the requested one."""
     subclass = receiver.subclass
     if name == "as_subclass":
@@ -809,7 +813,7 @@ def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Val
     return dataclasses.replace(result, subclass=subclass)
 
 
-def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
+def _result_of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
     """Return the result of a torch function on tensors of a user-defined class: one of that class."""
     tensors = (tensor_of(value) for value in operands)
     subclass = next((t.subclass for t in tensors if t is not None and t.subclass is not None), None)

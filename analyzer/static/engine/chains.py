@@ -65,7 +65,7 @@ def values_test(test: Fits) -> ast.expr | None:
     return ast.fix_missing_locations(ast.copy_location(comparison, pattern))
 
 
-def written(test: ast.expr) -> str:
+def test_text(test: ast.expr) -> str:
     """Return the text of a test; for a case, that of the equivalent comparison, or its own."""
     guard = ""
     if isinstance(test, ast.BoolOp) and isinstance(test.values[0], Fits):

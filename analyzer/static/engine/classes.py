@@ -26,7 +26,7 @@ from tcready.static.engine.values import (
     escaped,
     options,
 )
-from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned
+from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned_names
 from tcready.static.source import nodes_in
 
 BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
@@ -359,7 +359,7 @@ class Classes(Component):
         if self.engine.replay is not None and isinstance(called, Function):
             self.engine.replay.read(called.info)
         return isinstance(called, Function) and (
-            name in called.info.mentions or name in mentioned(nodes_in(decorator))
+            name in called.info.mentions or name in mentioned_names(nodes_in(decorator))
         )
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
@@ -539,4 +539,4 @@ def _filler(statement: ast.stmt) -> Filler:
 
 def _is_main(node: ast.stmt) -> bool:
     """`if __name__ == "__main__":`"""
-    return isinstance(node, ast.If) and "__name__" in mentioned(nodes_in(node.test))
+    return isinstance(node, ast.If) and "__name__" in mentioned_names(nodes_in(node.test))

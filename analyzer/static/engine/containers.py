@@ -43,10 +43,10 @@ from tcready.static.engine.values import (
     lift,
     likely,
     members_of,
-    of_key,
     one_of,
     options,
     prefer,
+    value_of_key,
     without_none,
 )
 from tcready.static.engine.written import worked_out
@@ -69,7 +69,7 @@ class Containers(Component):
             elif isinstance(option, Sequence):
                 found.extend(members_of(option))
             elif isinstance(option, Mapping):
-                found.extend(of_key(key) for key, _ in option.entries)
+                found.extend(value_of_key(key) for key, _ in option.entries)
                 if option.element is not None or not option.entries:
                     found.append(Plain("str"))
             elif (
@@ -151,7 +151,7 @@ class Containers(Component):
                 tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.escaping
             )
         elif name in ("__setitem__", "setdefault") and len(args) == 2:
-            inside = self._with_entries(inside, name, args[0], args[1], UNKNOWN)
+            inside = self._update_entries(inside, name, args[0], args[1], UNKNOWN)
         elif name == "copy":
             return Mapping(inside.entries, inside.element)
         elif name == "__contains__":
@@ -281,7 +281,7 @@ class Containers(Component):
             self.engine.heap.note(made, None)
             given = self.container_members(args[-1]) or likely(args[-1])
             if isinstance(members, Sequence):
-                new: tuple[Value, ...] | None = (_stored(args[-1]),)
+                new: tuple[Value, ...] | None = (_check_member(args[-1]),)
                 if name == "extend":
                     new = given.items if isinstance(given, Sequence) else None
                 known = (
@@ -295,7 +295,7 @@ class Containers(Component):
                 more = new if new is not None else (self.element(given),)
                 thing.members = Sequence("list", items, join_members(*members_of(members), *more), True)
             elif isinstance(members, Mapping):
-                thing.members = self._with_entries(members, name, args[0], _stored(args[-1]), given)
+                thing.members = self._update_entries(members, name, args[0], _check_member(args[-1]), given)
             return NONE
         members = self.walked_members(made)
         if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
@@ -308,7 +308,7 @@ class Containers(Component):
             return self.item_of(members, args[0], ast.Constant(None))
         return K.module_method(name, made)
 
-    def _with_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
+    def _update_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
         """Return a mapping of modules after `update(given)`, or with `new` under `key`."""
         entries, element = dict(members.entries), members.element
         added: dict[object, Value] = {}
@@ -388,7 +388,7 @@ class Containers(Component):
         if name == "copy":
             return Sequence(receiver.kind, receiver.items, receiver.element)
         if name in ("sort", "reverse", "clear", "remove", "discard"):
-            self._rebind(site.node.func, _rearranged(receiver, name, site), site.frame)
+            self._rebind(site.node.func, _rearrange(receiver, name, site), site.frame)
             return NONE
         if name in ("union", "intersection", "difference"):
             return receiver
@@ -574,7 +574,7 @@ class Containers(Component):
             self.engine.heap.note(made, name)
 
 
-def _stored(value: Value) -> Value:
+def _check_member(value: Value) -> Value:
     """Return the value stored as a member: torch raises for a class, or anything else that is no module."""
     return keep(value, lambda v: not isinstance(v, (Class, Function)))
 
@@ -613,7 +613,7 @@ def without_item(row: Sequence, place: object) -> Sequence:
     return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.escaping)
 
 
-def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
+def _rearrange(row: Sequence, name: str, site: CallSite) -> Sequence:
     """A row once one of its methods has changed it that gives nothing."""
     items = row.items
     if name == "clear":
@@ -653,7 +653,7 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         whole = Mapping(mapping.entries, mapping.element, mapping.escaping)
         return prefer(_mapping_view(given, name, args), _mapping_view(whole, name, args))
     values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
-    keys: list[Value] = [of_key(k) for k, _ in mapping.entries]
+    keys: list[Value] = [value_of_key(k) for k, _ in mapping.entries]
     if mapping.element is not None:
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES

@@ -168,7 +168,7 @@ class Entries(Component):
             others = [pair for pair in pairs if pair[0].arg not in targets]
             usual = self._usually_given(info, others, inputs) - overrides | inputs
             targets = frozenset()
-        return _placed(
+        return _place_parameters(
             node.args,
             skip,
             lambda arg, default: self._entry_parameter(arg, default, info, usual, inputs, targets, root),
@@ -190,7 +190,7 @@ class Entries(Component):
             values = [each[arg.arg] for each in passed if arg.arg in each]
             if not values:
                 return without
-            entered = self._entered(join(*values), without)
+            entered = self._convert_argument(join(*values), without)
             if len(values) == len(passed):
                 return entered
             # a flag that is true in one call counts as given; of others both that one and the default are read
@@ -199,22 +199,26 @@ class Entries(Component):
             return prefer(likely(entered), other) if flags else other
 
         more = max((case.args[len(pairs) :] for case in cases), key=len)
-        args, by_name = _placed(takes, skip, parameter, by_position=bool(more))
+        args, by_name = _place_parameters(takes, skip, parameter, by_position=bool(more))
         others = {name: value for each in passed for name, value in each.items()}
         known = {*names, *(arg.arg for arg in takes.kwonlyargs)}
         by_name.update(
-            {name: self._entered(value, UNKNOWN) for name, value in others.items() if name not in known}
+            {
+                name: self._convert_argument(value, UNKNOWN)
+                for name, value in others.items()
+                if name not in known
+            }
         )
-        return (*args, *(self._entered(value, UNKNOWN) for value in more)), by_name
+        return (*args, *(self._convert_argument(value, UNKNOWN) for value in more)), by_name
 
-    def _entered(self, value: Value, otherwise: Value) -> Value:
+    def _convert_argument(self, value: Value, otherwise: Value) -> Value:
         """An argument that a file gives, as the compiled call takes it; `otherwise` is what any call passes."""
         if any(isinstance(option, Unknown) for option in options(value)):
             return otherwise
         if isinstance(value, Instance) and any(map(self.engine.mro(value.cls).functions, DYNAMIC)):
             return otherwise  # what its attributes are its own code decides
         if isinstance(value, Choice):
-            return lift(lambda option: self._entered(option, otherwise), value)
+            return lift(lambda option: self._convert_argument(option, otherwise), value)
         if isinstance(value, Const):
             others = otherwise if value == NONE else Plain(type(value.value).__name__, "call")
             return prefer(value, others)
@@ -222,12 +226,16 @@ class Entries(Component):
             return replace(value, origin="call")
         if isinstance(value, Sequence):
             items = (
-                None if value.items is None else tuple(self._entered(item, UNKNOWN) for item in value.items)
+                None
+                if value.items is None
+                else tuple(self._convert_argument(item, UNKNOWN) for item in value.items)
             )
-            return Sequence(value.kind, items, self._entered(value.element, UNKNOWN))
+            return Sequence(value.kind, items, self._convert_argument(value.element, UNKNOWN))
         if isinstance(value, Mapping):
-            entries = tuple((key, self._entered(item, UNKNOWN)) for key, item in value.entries)
-            return Mapping(entries, None if value.element is None else self._entered(value.element, UNKNOWN))
+            entries = tuple((key, self._convert_argument(item, UNKNOWN)) for key, item in value.entries)
+            return Mapping(
+                entries, None if value.element is None else self._convert_argument(value.element, UNKNOWN)
+            )
         return given(value)
 
     def _inputs(self, info: FunctionInfo, root: Instance | None) -> frozenset[str]:
@@ -273,7 +281,7 @@ class Entries(Component):
         written = arg.annotation is not None and not self._says_nothing(arg.annotation, info)
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
         if not written:
-            declared = self._documented(arg.arg, info)
+            declared = self._documented_parameter(arg.arg, info)
             written = not isinstance(declared, Unknown)
         if default is None:
             if self._is_batch(declared) and _is_used_like_a_dict(arg.arg, info):
@@ -298,7 +306,7 @@ class Entries(Component):
         if arg.arg in targets:
             if not written and not self._object_attributes(arg.arg, info):
                 return join(value, self._taken_for(arg.arg, info, root))
-            return join(value, _of_tensors(without_none(declared)))
+            return join(value, _tensor_targets(without_none(declared)))
         # an optional tensor as often as not: its use decides
         declared = without_none(declared) if written else TAINTED
         optional = arg.arg not in usual
@@ -314,7 +322,7 @@ class Entries(Component):
             named = self.engine.eval(annotation, self.engine.module_frame(info.module))
         return named in OF_ANYTHING
 
-    def _documented(self, name: str, info: FunctionInfo) -> Value:
+    def _documented_parameter(self, name: str, info: FunctionInfo) -> Value:
         """Return the documented value of a parameter that is not known otherwise; it is assumed to be a tensor anyway,
         and the values of a dict are assumed to be tensors."""
         found = self.engine.documented_value(name, info)
@@ -347,10 +355,10 @@ class Entries(Component):
                 _is_used_like_a_dict(parameter, function)
                 or (depth > 1 and self._is_handed_as_a_dict(parameter, function, owner_node, depth - 1))
             )
-            for parameter, function, owner_node in self._handed(name, info, owner)
+            for parameter, function, owner_node in self._receiving_parameters(name, info, owner)
         )
 
-    def _handed(
+    def _receiving_parameters(
         self, name: str, info: FunctionInfo, owner: Value | None
     ) -> Iterator[tuple[str, FunctionInfo, Value | None]]:
         """Return the parameters of functions, methods and parts that receive this one, with their owners."""
@@ -429,7 +437,7 @@ class Entries(Component):
     def _callee_attributes(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
         """The same of what functions and parts ask that are handed it."""
         found: set[str] = set()
-        for parameter, function, owner_node in self._handed(name, info, owner):
+        for parameter, function, owner_node in self._receiving_parameters(name, info, owner):
             found |= self._object_attributes(parameter, function)
             if depth > 1:
                 found |= self._callee_attributes(parameter, function, owner_node, depth - 1)
@@ -527,19 +535,19 @@ def _is_isinstance_check(name: str, info: FunctionInfo) -> bool:
     )
 
 
-def _of_tensors(value: Value) -> Value:
+def _tensor_targets(value: Value) -> Value:
     """Return the targets that a model predicts: tensors, in whatever container."""
     if isinstance(value, Unknown):
         return TAINTED
     if isinstance(value, Sequence):
-        items = None if value.items is None else tuple(map(_of_tensors, value.items))
-        return Sequence(value.kind, items, _of_tensors(value.element))
+        items = None if value.items is None else tuple(map(_tensor_targets, value.items))
+        return Sequence(value.kind, items, _tensor_targets(value.element))
     if isinstance(value, Mapping) and value.element is not None:
-        return Mapping(value.entries, _of_tensors(value.element))
+        return Mapping(value.entries, _tensor_targets(value.element))
     return value
 
 
-def _placed(
+def _place_parameters(
     takes: ast.arguments,
     skip: int,
     parameter: Callable[[ast.arg, ast.expr | None], Value],

@@ -44,6 +44,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    combine_answers,
     holds_tensor,
     is_captured,
     is_compared_by_members,
@@ -59,12 +60,11 @@ from tcready.static.engine.values import (
     likely,
     may_change,
     members_of,
-    of_all,
-    of_key,
     options,
     prefer,
     tensor_of,
     truth_value,
+    value_of_key,
     whole,
     without_falsy,
 )
@@ -402,8 +402,8 @@ class Expressions(Component):
                 plain = part.format_spec is None and part.conversion == -1
             else:
                 value, plain = self.eval(part, frame), True
-            text = _continued(text, value) if plain else None
-            guess = _continued(guess, likely(value)) if plain else None
+            text = _concatenate(text, value) if plain else None
+            guess = _concatenate(guess, likely(value)) if plain else None
         every = Plain("str", "tensor" if written else "config")
         if guess is None or sum(map(len, guess)) >= MAX_LENGTH:
             return every
@@ -468,7 +468,7 @@ class Expressions(Component):
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
         """Return the most likely members that a comprehension iterates over, one by one; None if nothing decides them."""
-        walked = self._walked(generators, frame)
+        walked = self._iterable_of(generators, frame)
         usual = likely(walked)
         return None if usual is walked else self._few(_rounds_of(usual))
 
@@ -476,7 +476,7 @@ class Expressions(Component):
         """Rounds of one `for`, if they are few enough to be kept apart: while a model is built as many as a table may
         hold."""
         most = MAX_ENTRIES if self.engine.untraced else UNROLL
-        return _of_one(walked) if walked is not None and len(walked) <= most else None
+        return _single_rounds(walked) if walked is not None and len(walked) <= most else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
@@ -511,15 +511,15 @@ class Expressions(Component):
         one of each kind. None if they are unknown."""
         if len(generators) > 1:
             return self._rounds_of_several(generators, frame)
-        value = self._walked(generators, frame)
+        value = self._iterable_of(generators, frame)
         members = self.engine.walked_members(value)
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
             empty = not rounds and may_change(value)
-            return (_of_one(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
+            return (_single_rounds(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
         element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
         if isinstance(element, Choice) and not element.likely:
-            return _of_one(element.options), False
+            return _single_rounds(element.options), False
         return None, True
 
     def _rounds_of_several(
@@ -534,7 +534,7 @@ class Expressions(Component):
             if any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(generator.iter)):
                 return None, True
             bound.update(n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name))
-            value = self._walked([generator], frame)
+            value = self._iterable_of([generator], frame)
             row = _rounds_of(value)
             whole += bool(row)
             rows.append(row or (self.engine.element(value),))
@@ -544,11 +544,11 @@ class Expressions(Component):
 
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
         """Return the members that a comprehension iterates over, one by one; None if they are unknown."""
-        value = self._walked(generators, frame)
+        value = self._iterable_of(generators, frame)
         rounds = self._few(_rounds_of(value))
         return None if not rounds and may_change(value) else rounds
 
-    def _walked(self, generators: list[ast.comprehension], frame: Frame) -> Value:
+    def _iterable_of(self, generators: list[ast.comprehension], frame: Frame) -> Value:
         """Return the iterable of a comprehension; unknown if there are several."""
         if len(generators) > 1:
             return UNKNOWN
@@ -590,8 +590,8 @@ class Expressions(Component):
                     asking = partial(self.engine.test, condition, "comprehension", frame)
                     answer, about = self.engine.evaluate_with_cause(frame, asking)
                     filtered = Answer(
-                        of_all((filtered.decided, answer.decided), False),
-                        of_all((filtered.likely, answer.likely), False),
+                        combine_answers((filtered.decided, answer.decided), False),
+                        combine_answers((filtered.likely, answer.likely), False),
                     )
                     if answer.likely is False:
                         lower = self.engine.unlikely(frame)
@@ -768,7 +768,7 @@ class Expressions(Component):
         for made in bound:
             if not isinstance(made, Instance) or self.engine.heap[made].escaping or made in given:
                 return
-        making = _making(owner, frame.function) if bound else None
+        making = _making_call(owner, frame.function) if bound else None
         if making is not None:
             self.engine.emit(F.OfNew(self.engine.where(frame), node, making))
 
@@ -884,11 +884,11 @@ class Expressions(Component):
             others += [t.element for t in found if t is not None and t.element is not None and not t.extra]
         rest = join(*others) if others else NONE
         if holds_tensor(rest):
-            for required in self._required(likely(function), taken):
+            for required in self._required_parameters(likely(function), taken):
                 keywords.setdefault(required, rest)
         return keywords
 
-    def _required(self, function: Value, taken: int) -> list[str]:
+    def _required_parameters(self, function: Value, taken: int) -> list[str]:
         """The names of what a function, a class or a module has to be given behind so many arguments by position."""
         found: list[FunctionInfo] = []
         bound = True
@@ -951,7 +951,7 @@ def _is_address(value: Value) -> bool:
     return K.ADDRESS in options(value)
 
 
-def _continued(text: list[str] | None, value: Value) -> list[str] | None:
+def _concatenate(text: list[str] | None, value: Value) -> list[str] | None:
     """Constant text with a value behind it; None if one of them is not known."""
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
@@ -991,11 +991,11 @@ def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
     """Return the items of an iterable if the source decides all of them: the members of a sequence, the keys of a
     dict."""
     if isinstance(walked, Mapping):
-        return None if walked.element is not None else tuple(of_key(key) for key, _ in walked.entries)
+        return None if walked.element is not None else tuple(value_of_key(key) for key, _ in walked.entries)
     return walked.items if isinstance(walked, Sequence) else None
 
 
-def _of_one(walked: tuple[Value, ...]) -> tuple[Round, ...]:
+def _single_rounds(walked: tuple[Value, ...]) -> tuple[Round, ...]:
     """The rounds of one `for`."""
     return tuple((each,) for each in walked)
 
@@ -1086,7 +1086,7 @@ def _is_of_builtin(value: Value) -> bool:
     return all(is_compared_by_members(v) or is_word(v) for v in options(likely(value)))
 
 
-def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
+def _making_call(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
     """The call by which a function gets an object, or what that is read of: at once, for an attribute or for a variable.
     None if it has it otherwise."""
     whole = owner
@@ -1094,10 +1094,10 @@ def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
         owner = owner.value
     if isinstance(owner, ast.Call):
         return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner
-    return _assigned(whole, info) or _assigned(owner, info)
+    return _assigned_call(whole, info) or _assigned_call(owner, info)
 
 
-def _assigned(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
+def _assigned_call(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
     """The call that a function assigns last to a variable, or an attribute, before it is read at `place`; None if it has
     it otherwise."""
     if not isinstance(place, (ast.Name, ast.Attribute)):

@@ -85,7 +85,7 @@ class Functions(Component):
         """Situations by number (the function, its arguments, and the enclosing scope): these values are slow to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
-        self._filled: dict[int, dict[str, tuple[Value, Value]]] = {}
+        self._changed_tables: dict[int, dict[str, tuple[Value, Value]]] = {}
         """The changes that calls made to tables among their arguments: by the parameter, the value before and after."""
         self._last = -1
         """The situation of the call that ended last."""
@@ -215,7 +215,7 @@ class Functions(Component):
         positional arguments."""
         info = function.info
         if info.owner is not None and not function.closure:
-            function = self._with_scope(function, info.owner)
+            function = self._bind_scope(function, info.owner)
         if function.given:
             args = (*(v for k, v in function.given if isinstance(k, int)), *args)
             keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **keywords}
@@ -318,9 +318,9 @@ class Functions(Component):
                 replay.outside += 1
         self._memo[key] = (context, result, self.engine.switched)
         self._last = situation
-        filled = _filled(env, inner.ends)
+        filled = _changed_tables(env, inner.ends)
         if filled:
-            self._filled[situation] = filled
+            self._changed_tables[situation] = filled
         if not self.engine.untraced:
             self._given[situation] = result
         if loud and changes == self.engine.heap.changes.count and info.only_looks:
@@ -332,7 +332,7 @@ class Functions(Component):
 
     def give_back(self, function: Function, site: CallSite) -> None:
         """Hand the caller what the last call of a function stored in the tables that it got as arguments."""
-        filled = self._filled.get(self._last)
+        filled = self._changed_tables.get(self._last)
         if filled is None or len(site.node.args) != len(site.args):
             return
         taken = sum(isinstance(name, int) for name, _ in function.given) + (function.bound is not None)
@@ -347,7 +347,7 @@ class Functions(Component):
                 if is_it:
                     self.engine.put_back(node, after, site.frame)
 
-    def _with_scope(self, function: Function, owner: ClassInfo) -> Function:
+    def _bind_scope(self, function: Function, owner: ClassInfo) -> Function:
         """A method of a class that is defined in a function sees the variables of that function."""
         bound, closure = function.bound, 0
         if isinstance(bound, Class):
@@ -416,13 +416,13 @@ class Functions(Component):
             frame.end()
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
-        returned = _joined(frame.returned)
+        returned = _join_returns(frame.returned)
         vague = isinstance(returned, Unknown) or (
             isinstance(returned, Sequence)
             and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
         )
         if vague and node.returns is not None:
-            return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
+            return _complete(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
     def _generalised(self, key: tuple[FunctionInfo, bool, Value | None, int], env: Env) -> Env:
@@ -601,13 +601,13 @@ def _marks_as_constant(info: FunctionInfo) -> bool:
     )
 
 
-def _completed(value: Value, declared: Value) -> Value:
+def _complete(value: Value, declared: Value) -> Value:
     """A value of which nothing is known, or not of all its members, as an annotation has it."""
     if isinstance(value, Unknown):
         return value if isinstance(declared, Unknown) else declared
     if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
         if value.kind == declared.kind and len(value.items) == len(declared.items):
-            items = tuple(map(_completed, value.items, declared.items))
+            items = tuple(map(_complete, value.items, declared.items))
             return Sequence(value.kind, items, UNKNOWN, value.escaping)
     if isinstance(value, Choice) and not isinstance(declared, Unknown):
         known = [v for v in value.options if not isinstance(v, Unknown)]
@@ -618,7 +618,7 @@ def _completed(value: Value, declared: Value) -> Value:
     return value
 
 
-def _joined(returned: list[Returned]) -> Value:
+def _join_returns(returned: list[Returned]) -> Value:
     """Return the joined result of several returns: preferably that of a usual call."""
     if not returned:
         return UNKNOWN
@@ -637,7 +637,7 @@ def _tables(info: FunctionInfo, env: Env) -> tuple[str, ...]:
     return tuple(name for name in found if name not in info.rebound) if found else ()
 
 
-def _filled(env: Env, ends: list[Env]) -> dict[str, tuple[Value, Value]]:
+def _changed_tables(env: Env, ends: list[Env]) -> dict[str, tuple[Value, Value]]:
     """Return the tables at the ends of a function that have changed."""
     names = ends[0] if ends else {}
     after = {name: join(*(end[name] for end in ends if name in end)) for name in names}

@@ -40,7 +40,7 @@ from tcready.static.engine.values import (
     number_kind,
     options,
     prefer,
-    promoted,
+    promote_dtypes,
     tensor_of,
 )
 from tcready.static.engine.written import worked_out
@@ -390,7 +390,7 @@ def _type_of_both(one: Tensor | None, other: Tensor | None) -> DType | None:
     if len(found) == 2 and found[0].dtype in FLOATING and found[1].dtype in FLOATING:
         found = [each for each in found if not _is_single(each)] or found
     types = [each.dtype for each in found]
-    return types[0] if len(types) == 1 else promoted(*types)
+    return types[0] if len(types) == 1 else promote_dtypes(*types)
 
 
 def _is_single(tensor: Tensor) -> bool:

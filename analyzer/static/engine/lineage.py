@@ -151,7 +151,7 @@ def linearise(
     while pending:
         current, ready = pending.pop()
         if ready:
-            done[current] = _merged(current, bases, done)
+            done[current] = _merge_orders(current, bases, done)
         elif current not in started:
             started.add(current)
             pending.append((current, True))
@@ -159,7 +159,7 @@ def linearise(
     return done[cls]
 
 
-def _merged(
+def _merge_orders(
     cls: ClassInfo,
     bases: dict[ClassInfo, list[ClassInfo | str]],
     done: dict[ClassInfo, tuple[list[ClassInfo], list[str]]],

@@ -44,7 +44,7 @@ class Matching(Component):
         if isinstance(pattern, ast.MatchAs):
             return FITS if pattern.pattern is None else self.fits(pattern.pattern, subject, frame)
         if isinstance(pattern, ast.MatchOr):
-            return _combined(any, [self.fits(each, subject, frame) for each in pattern.patterns])
+            return _combine(any, [self.fits(each, subject, frame) for each in pattern.patterns])
         if isinstance(pattern, ast.MatchValue):
             value = self.engine.eval(pattern.value, frame)
             return self.engine.compare(ast.Eq(), subject, value, pattern.value, frame)
@@ -67,7 +67,7 @@ class Matching(Component):
         if answer == DIFFERS:
             return answer
         parts = self._parts(pattern, subject, frame)
-        return _combined(all, [answer, *(self.fits(part, value, frame) for part, value in parts)])
+        return _combine(all, [answer, *(self.fits(part, value, frame) for part, value in parts)])
 
     def _is_row(self, pattern: ast.MatchSequence, subject: Value) -> Value:
         """Return whether a value is a sequence with as many members as the pattern has parts."""
@@ -89,7 +89,7 @@ class Matching(Component):
         if not isinstance(subject, Mapping):
             return _is_other(subject, Sequence)
         keys = (self.engine.eval(key, frame) for key in pattern.keys)
-        return _combined(all, [lift(partial(compared, ast.In()), key, subject) for key in keys])
+        return _combine(all, [lift(partial(compared, ast.In()), key, subject) for key in keys])
 
     def _parts(self, pattern: ast.pattern, subject: Value, frame: Frame) -> list[tuple[ast.pattern, Value]]:
         """The patterns inside a pattern, each with the part of a subject that fits so far which it is asked of."""
@@ -135,9 +135,9 @@ class Matching(Component):
         names = {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "name", None), str)}
         names |= {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "rest", None), str)}
         with self.engine.outside_trace():
-            return {name: lift(partial(self._of_name, pattern, name, frame), subject) for name in names}
+            return {name: lift(partial(self._class_of_name, pattern, name, frame), subject) for name in names}
 
-    def _of_name(self, pattern: ast.pattern, name: str, frame: Frame, subject: Value) -> Value:
+    def _class_of_name(self, pattern: ast.pattern, name: str, frame: Frame, subject: Value) -> Value:
         fitting = [v for v in options(subject) if truth(self.fits(pattern, v, frame)) is not False]
         found = [v for option in fitting for v in self._bound(pattern, name, option, frame)]
         return join(*found) if found else UNKNOWN
@@ -151,7 +151,7 @@ class Matching(Component):
         ]
 
 
-def _combined(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> Value:
+def _combine(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> Value:
     """`all` or `any` of what is asked one after the other: what decides it, else what is left open."""
 
     def of(*values: Value) -> Value:

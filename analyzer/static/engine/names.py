@@ -106,7 +106,7 @@ class Names(Component):
         self._busy.add(key)
         try:
             with self.engine.outside_trace():
-                value = self._bound_to(module, self._running(module, name, found))
+                value = self._bound_to(module, self._reached_bindings(module, name, found))
                 if self.engine.unlikely(self.module_frame(module)) is not None:
                     value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
@@ -128,7 +128,7 @@ class Names(Component):
             return join(value, NONE)
         return value
 
-    def _running(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
+    def _reached_bindings(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
         """Return the possible bindings of a module's name that its import reaches: not those in the other branch of a
         decided test, nor after the import of a missing package. All if none is left."""
         guards = module.guards.get(name, [])

@@ -400,15 +400,15 @@ class Objects(Component):
             return self._tensor_made(cls, mro, site)
         maker = mro.functions("__new__")[:1]
         if not maker:
-            return self._initialised(cls, mro, site)
+            return self._initialise_object(cls, mro, site)
         args = (cls, *site.args)
         given = self.engine.invoke(
             Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest
         )
         others = keep(given, lambda v: isinstance(v, Instance) and cls.info not in self._above(v))
         if isinstance(others, Unknown):
-            return self._initialised(cls, mro, site)
-        return given if others == given else join(self._initialised(cls, mro, site), others)
+            return self._initialise_object(cls, mro, site)
+        return given if others == given else join(self._initialise_object(cls, mro, site), others)
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
         """An object of a class of tensors, once its methods have run that make it. Dynamo gives `__init__` the keywords
@@ -438,7 +438,7 @@ class Objects(Component):
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
         return self.engine.mro(made.cls).classes
 
-    def _initialised(self, cls: Class, mro: Mro, site: CallSite) -> Value:
+    def _initialise_object(self, cls: Class, mro: Mro, site: CallSite) -> Value:
         """A new object of a class, `__init__` run; while a model is built, one that an earlier model had made alike."""
         request = (
             self._shared_modules.request(cls.info, site) if mro.is_module and self.engine.untraced else None
@@ -566,9 +566,11 @@ class Objects(Component):
     def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
         anything else as it is."""
-        return self._copied(value, node, frame, {} if deep else None)
+        return self._copy_attributes(value, node, frame, {} if deep else None)
 
-    def _copied(self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None) -> Value:
+    def _copy_attributes(
+        self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None
+    ) -> Value:
         """`done`: what a deep copy has made of objects so far; None for one that is not deep."""
         if isinstance(value, Sequence):
             return dataclasses.replace(value, escaping=False, constant=False)
@@ -586,9 +588,11 @@ class Objects(Component):
             done[value.ident] = made
             for name, attribute in [*thing.attributes.items()]:
                 if isinstance(attribute, Instance):
-                    thing.update(name, self._copied(attribute, node, frame, done), strong=True)
+                    thing.update(name, self._copy_attributes(attribute, node, frame, done), strong=True)
             if isinstance(thing.members, Mapping):
-                entries = tuple((k, self._copied(v, node, frame, done)) for k, v in thing.members.entries)
+                entries = tuple(
+                    (k, self._copy_attributes(v, node, frame, done)) for k, v in thing.members.entries
+                )
                 thing.members = dataclasses.replace(thing.members, entries=entries)
         return made
 

@@ -258,7 +258,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         )
         sure = sure and (whole or other_plain or (lt is not None and rt is None))
         written = all(t.from_python_scalar for t in (lt, rt) if t)
-        return Tensor("bool", sure, rank=layouts.of_elements((left, right)), from_python_scalar=written)
+        return Tensor("bool", sure, rank=layouts.elementwise_rank((left, right)), from_python_scalar=written)
     values = (*options(left), *options(right))
     if K.ARRAY in values or K.NUMBER in values or any(map(K.is_number_of_numpy, values)):
         return K.ARRAY  # even of known numbers: a comparison gives an array of one

@@ -25,10 +25,10 @@ MAX_BUILDERS = 2
 def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine) -> list[Value]:
     """The classes and functions that calls of the name `called` in a file pass for a parameter, by its name or its place
     among those given by position; each once, in the order of the file."""
-    return list(dict.fromkeys(_passed(module, called, parameter, place, engine, MAX_DEPTH)))
+    return list(dict.fromkeys(_collect_passed(module, called, parameter, place, engine, MAX_DEPTH)))
 
 
-def _passed(
+def _collect_passed(
     module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine, depth: int
 ) -> Iterator[Value]:
     if not depth or called not in module.called:
@@ -41,7 +41,7 @@ def _passed(
             given = None if any(isinstance(arg, ast.Starred) for arg in before) else call.args[place]
         handed = _parameter(given, around)
         if around is not None and handed is not None:
-            yield from _passed(module, around.name, *handed, engine, depth - 1)
+            yield from _collect_passed(module, around.name, *handed, engine, depth - 1)
         elif isinstance(given, (ast.Name, ast.Attribute)):
             with engine.outside_trace():
                 values = options(engine.eval(given, frame))
@@ -72,7 +72,7 @@ def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
     what it reads of these; None if it may give the constructor anything else, or names the class in another way."""
     spec = builder.node.args
     taken = {arg.arg for arg in (*(arg for arg, _ in positional(spec)[1:]), *spec.kwonlyargs)}
-    own = taken - _changed(builder)
+    own = taken - _changed_names(builder)
     named = [node for node in builder.nodes if isinstance(node, ast.Name) and node.id == cls.name]
     calls = [node for node in builder.nodes if isinstance(node, ast.Call) and node.func in named]
     if not calls or len(calls) < len(named) or _is_called_by_methods(cls.name, builder.module):
@@ -87,7 +87,7 @@ def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _changed(function: FunctionInfo) -> set[str]:
+def _changed_names(function: FunctionInfo) -> set[str]:
     """The names that a function may give another value than it was called with, or into what it stores, or asks the class
     of: an inner function has its own of that name."""
     found = {*function.rebound}

@@ -110,7 +110,9 @@ class Protocols(Component):
         ]
         return join(*found) if found else None
 
-    def _implemented(self, owner: Value, name: str, other: Value, frame: Frame) -> tuple[Value | None, bool]:
+    def _call_binary_method(
+        self, owner: Value, name: str, other: Value, frame: Frame
+    ) -> tuple[Value | None, bool]:
         """Return the result of a binary method, and whether it is complete: False if it may be `NotImplemented`."""
         made = self.special(owner, name, (other,), frame)
         if made is None or made == NOT_IMPLEMENTED:
@@ -124,11 +126,11 @@ class Protocols(Component):
         """`left op right`, or `left op= right`, as `node` has it."""
         if not self.engine.untraced and (_has_object(left) or _has_object(right)):
             self._emit_overloaded(op, left, right, node, frame)
-        made = self._operated_on(op, left, right, frame, in_place)
+        made = self._apply_overload(op, left, right, frame, in_place)
         before = self.engine.untraced and K.ARRAY not in (*options(left), *options(right))
         return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
 
-    def _operated_on(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
+    def _apply_overload(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
         if not contained and not _has_object(left) and not _has_object(right):
             text = any(
@@ -138,7 +140,7 @@ class Protocols(Component):
 
         def apply(left: Value, right: Value) -> Value:
             pairs = ((one, other) for one in options(left) for other in options(right))
-            return join(*(self._operated(op, one, other, frame, in_place) for one, other in pairs))
+            return join(*(self._apply_methods(op, one, other, frame, in_place) for one, other in pairs))
 
         return lift(apply, left, right)
 
@@ -164,7 +166,7 @@ class Protocols(Component):
         constant = not NUMBERS.isdisjoint(mro.external) or self.engine.is_enum(mro)
         return not (constant or self.engine.row(value) is not None or mro.functions("__torch_function__"))
 
-    def _operated(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
+    def _apply_methods(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         stem = ARITHMETIC.get(op)
         candidates = [(left, f"__{stem}__", right), (right, f"__r{stem}__", left)]
         if in_place:
@@ -182,7 +184,7 @@ class Protocols(Component):
         """Return the result of the first of several methods that implements an operator; None if none does."""
         found: list[Value] = []
         for owner, name, other in candidates:
-            made, whole = self._implemented(owner, name, other, frame)
+            made, whole = self._call_binary_method(owner, name, other, frame)
             if made is not None:
                 found.append(made)
             if whole:
@@ -206,7 +208,7 @@ class Protocols(Component):
 
         def apply(left: Value, right: Value) -> Value:
             pairs = ((one, other) for one in options(left) for other in options(right))
-            return join(*(self._related(op, one, other, node, frame) for one, other in pairs))
+            return join(*(self._compare_methods(op, one, other, node, frame) for one, other in pairs))
 
         return lift(apply, left, right)
 
@@ -248,7 +250,9 @@ class Protocols(Component):
             return compared(ast.Eq(), one, other)
         return self.compare(ast.Eq(), one, other, node, frame)
 
-    def _related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+    def _compare_methods(
+        self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame
+    ) -> Value:
         if isinstance(op, (ast.In, ast.NotIn)):
             made = self.special(right, "__contains__", (left,), frame)
             if made is not None:
@@ -297,16 +301,16 @@ class Protocols(Component):
             return self.engine.enum_members(value.info) or value
         if not _has_object(value):
             return value
-        return lift(lambda v: join(*(self._iterated(option, frame) for option in options(v))), value)
+        return lift(lambda v: join(*(self._iterate_object(option, frame) for option in options(v))), value)
 
-    def _iterated(self, value: Value, frame: Frame) -> Value:
+    def _iterate_object(self, value: Value, frame: Frame) -> Value:
         row = self.engine.row(value)
         if row is not None:
             return row
         walker = self.special(value, "__iter__", (), frame)
         if walker is not None:
-            return join(*(self._stepped(option, frame) or option for option in options(walker)))
-        own = self._stepped(value, frame)
+            return join(*(self._step_members(option, frame) or option for option in options(walker)))
+        own = self._step_members(value, frame)
         if own is not None:
             return own
         if isinstance(value, Instance) and self.engine.container_members(value) is None:
@@ -315,7 +319,7 @@ class Protocols(Component):
                 return Sequence("iterator", None, item)
         return value
 
-    def _stepped(self, value: Value, frame: Frame) -> Value | None:
+    def _step_members(self, value: Value, frame: Frame) -> Value | None:
         """The members that `__next__` of an object gives, one after the other."""
         step = self.special(value, "__next__", (), frame)
         return None if step is None else Sequence("iterator", None, step)
@@ -334,7 +338,7 @@ class Protocols(Component):
         if not _has_object(base):
             return self.engine.item(base, index, node)
         return lift(
-            lambda v: join(*(self._picked(option, index, node, frame) for option in options(v))), base
+            lambda v: join(*(self._call_getitem(option, index, node, frame) for option in options(v))), base
         )
 
     def _member(self, enum: Class, members: Sequence, name: Value, frame: Frame) -> Value:
@@ -346,7 +350,7 @@ class Protocols(Component):
             )
         return join(*(members.items or ()))
 
-    def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+    def _call_getitem(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         made = self.special(base, "__getitem__", (index,), frame)
         if made is not None and not self.engine.untraced and self._comes_from_outside(base):
             # what compiled code picks out of an object that it is given is what it computes with

@@ -15,7 +15,7 @@ from typing import TypeGuard, TypeVar, get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.chains import Fits, values_test, written
+from tcready.static.engine.chains import Fits, test_text, values_test
 from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.facts import Condition, DecidedBy
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_module_class, is_property, public_name
@@ -47,7 +47,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    agreed,
+    common_answer,
     is_open,
     join,
     likely,
@@ -164,7 +164,7 @@ class Questions(Component):
             return True if self._counts(node, frame) else None
         bound = node.comparators[0]
         if isinstance(bound, ast.Tuple) and not bound.elts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            subject = _of_shape(node.left)
+            subject = _shape_owner(node.left)
             return (
                 isinstance(node.ops[0], ast.NotEq) if subject and self._is_no_number(subject, frame) else None
             )
@@ -191,10 +191,10 @@ class Questions(Component):
         subject: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             subject = node.func.value if node.func.attr in COUNTING else None
-        elif isinstance(node, ast.Call) and _dotted(node.func) == "len" and len(node.args) == 1:
-            subject = _of_shape(node.args[0]) or node.args[0]
+        elif isinstance(node, ast.Call) and _dotted_name(node.func) == "len" and len(node.args) == 1:
+            subject = _shape_owner(node.args[0]) or node.args[0]
         elif isinstance(node, ast.Subscript):
-            subject = _of_shape(node.value)
+            subject = _shape_owner(node.value)
         elif isinstance(node, ast.Attribute) and node.attr in ("ndim", "shape"):
             subject = node.value
         if subject is None:
@@ -263,7 +263,7 @@ class Questions(Component):
 
     def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            frame.decided_by = _foremost((frame.decided_by, *map(_about, options(value))))
+            frame.decided_by = _foremost((frame.decided_by, *map(_cause_of_truth, options(value))))
             if self.engine.untraced or isinstance(node, Fits):
                 return
             self.engine.emit_truth_test(node, frame, value)
@@ -311,7 +311,7 @@ class Questions(Component):
         if any(node.attr in OF_DEVICES for node in attributes):
             return True
         bare = [node.func for node in calls if not (node.args or node.keywords)]
-        names = {each: each.attr if isinstance(each, ast.Attribute) else _dotted(each) for each in bare}
+        names = {each: each.attr if isinstance(each, ast.Attribute) else _dotted_name(each) for each in bare}
         asking = [each for each, last in names.items() if OF_PROCESS.fullmatch(last)]
         if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in asking):
             return True
@@ -455,19 +455,19 @@ class Questions(Component):
                 operators = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
                 dtype = self._dtype(right, frame)
                 same = isinstance(node.ops[0], operators)
-                change = None if dtype is None else lambda v: _of_dtype(v, dtype if same else None)
+                change = None if dtype is None else lambda v: _narrow_dtype(v, dtype if same else None)
             elif isinstance(node.ops[0], (ast.Eq, ast.In) if assume else (ast.NotEq, ast.NotIn)):
                 subject = node.left
                 key = narrowing_key(subject)
                 texts = _texts(right, several=isinstance(node.ops[0], (ast.In, ast.NotIn)))
                 change = (lambda v: _one_of(v, texts)) if texts else None
         elif isinstance(node, ast.Call) and node.args:
-            test = _dotted(node.func)
+            test = _dotted_name(node.func)
             subject = node.args[0]
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
                 wanted = self.engine.instance_value(node.args[1], frame)
-                change = lambda v: _narrow_to(self._of_kind(v, wanted, assume), wanted, assume)  # noqa: E731
+                change = lambda v: _narrow_to(self._narrow_class(v, wanted, assume), wanted, assume)  # noqa: E731
             elif test in ("torch.is_tensor", "is_tensor"):
                 change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
         elif key is not None:
@@ -487,7 +487,7 @@ class Questions(Component):
             return env
         return {**env, **self.engine.capture_names(node.pattern, frame.env[node.key], frame)}
 
-    def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
+    def _narrow_class(self, value: Value, wanted: Value | None, assume: bool) -> Value:
         """`value` with each object of which only the class is known as one of the class that isinstance names, if that
         derives from its own; without the objects that isinstance rules out."""
         members = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
@@ -536,13 +536,13 @@ class Questions(Component):
         if isinstance(classes, External) and public_name(classes.name) == PARAMETER:
             answers = {_is_parameter(option) for option in options(value)}
             if answers == {True} or answers == {False}:
-                return agreed(answers)
+                return common_answer(answers)
         if (
             isinstance(node, ast.Name)
             and node.id == "type"
             and self.engine.resolve_name("type", frame) == TYPE
         ):
-            return agreed({_is_type(option) for option in options(value)})
+            return common_answer({_is_type(option) for option in options(value)})
         if is_property(value) and isinstance(node, ast.Name):
             if self.engine.resolve_name(node.id, frame) == PROPERTY:
                 return Const(True)
@@ -567,10 +567,10 @@ class Questions(Component):
             for option in options(value)
         }
         if len(answers) == 1 and None not in answers:
-            return agreed(answers)
+            return common_answer(answers)
         if issubclass(cls, dict) and all(isinstance(option, Mapping) for option in options(value)):
             return prefer(Const(True), Plain("bool", "call"))
-        return agreed(answers)
+        return common_answer(answers)
 
     def _is_of_torch(self, value: Value, name: str) -> bool | None:
         """Return whether a value is a module of a class of torch.nn, or of one that derives from it."""
@@ -606,7 +606,7 @@ class Questions(Component):
         if of_python is not None and not hasattr(builtins, of_python.__name__):
             return self._is_of_python(value, of_python)
         if isinstance(cls, External) and is_module_class(name := public_name(cls.name)):
-            return agreed({self._is_of_torch(option, name) for option in options(value)})
+            return common_answer({self._is_of_torch(option, name) for option in options(value)})
         wanted = self.engine.instance_of(cls)
         return None if wanted is None else self._is_among(value, wanted)
 
@@ -639,7 +639,7 @@ class Questions(Component):
         of_own = all(isinstance(w, Tensor) and w.subclass is not None for w in options(wanted))
         if answers <= {None, False} and None in answers and (of_own or self._is_no_text(value, wanted)):
             return prefer(Const(False), Plain("bool", "call"))
-        return agreed(answers)
+        return common_answer(answers)
 
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
         """Return whether a tensor is of one of these classes; by default, it is of none of the user's own."""
@@ -706,7 +706,7 @@ def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bo
     return tuple(name for name in FLOATS if any(name in part.types for part in undecided))
 
 
-def _about(value: Value) -> DecidedBy:
+def _cause_of_truth(value: Value) -> DecidedBy:
     """Return what decides the truth of one value."""
     if isinstance(value, Tensor):
         return "data"
@@ -721,20 +721,20 @@ def _foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
     return max(known, key=ABOUT.index) if known else None
 
 
-def _of_shape(node: ast.expr) -> ast.expr | None:
+def _shape_owner(node: ast.expr) -> ast.expr | None:
     """The `x` of `x.shape`."""
     return node.value if isinstance(node, ast.Attribute) and node.attr == "shape" else None
 
 
 def _on_one_line(node: ast.expr) -> str:
-    text = " ".join(written(node).split())
+    text = " ".join(test_text(node).split())
     return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
 
 
-def _dotted(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     """`a.b.c` as it is written; empty for anything else."""
     if isinstance(node, ast.Attribute):
-        return f"{inner}.{node.attr}" if (inner := _dotted(node.value)) else ""
+        return f"{inner}.{node.attr}" if (inner := _dotted_name(node.value)) else ""
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -747,14 +747,16 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
     """Return `value` narrowed by isinstance with the classes in `wanted` having the result `assume`."""
     if wanted is None:
         return value
-    fits = [v for option in options(value) if (v := _fitting(option, wanted, assume)) is not None]
+    fits = [v for option in options(value) if (v := _narrow_option(option, wanted, assume)) is not None]
     if not fits:
         return value
-    first = [v for option in options(likely(value)) if (v := _fitting(option, wanted, assume)) is not None]
+    first = [
+        v for option in options(likely(value)) if (v := _narrow_option(option, wanted, assume)) is not None
+    ]
     return prefer(join(*first), join(*fits)) if first else join(*fits)
 
 
-def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
+def _narrow_option(option: Value, wanted: Value, assume: bool) -> Value | None:
     """One alternative once isinstance says `assume`; None if it is ruled out."""
     if isinstance(option, Unknown):
         return wanted if assume else option
@@ -781,7 +783,7 @@ def _is_dtype_read(node: ast.expr) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == "dtype"
 
 
-def _of_dtype(value: Value, dtype: DType | None) -> Value:
+def _narrow_dtype(value: Value, dtype: DType | None) -> Value:
     """The value once its data type was asked for: of that kind of number, if one is given."""
     found = [
         Tensor(dtype, sure=False)

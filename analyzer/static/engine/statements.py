@@ -162,7 +162,7 @@ class Statements(Component):
     def _fills_what_is_missing(self, node: ast.If) -> bool:
         """Return whether state is made unless it exists: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
         if node not in self._filling:
-            place = _missing(node.test)
+            place = _missing_place(node.test)
             self._filling[node] = place is not None and any(
                 isinstance(inner, (ast.Attribute, ast.Subscript))
                 and isinstance(inner.ctx, ast.Store)
@@ -246,7 +246,7 @@ class Statements(Component):
             one_of_many = False
         elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
             guess = False
-        if answer.decided is None and guess is None and not self.engine.untraced and _outgrown(node):
+        if answer.decided is None and guess is None and not self.engine.untraced and _is_outgrown(node):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
@@ -593,13 +593,13 @@ class Statements(Component):
             if name == first:
                 self.engine.heap[made].update(attribute, frame.env[key], strong=True)
             elif isinstance(given, Instance) and self.engine.heap[given].symbolic:
-                known = self._with_attribute(given, attribute, frame.env[key], made)
+                known = self._require_attribute(given, attribute, frame.env[key], made)
                 frame.env = {n: known if value == given else value for n, value in frame.env.items()}
                 for attribute_name, value in [*self.engine.heap[made].attributes.items()]:
                     if value == given:
                         self.engine.heap[made].update(attribute_name, known, strong=True)
 
-    def _with_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
+    def _require_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
         """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
         ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, escaping=True)
         known = Instance(ident, given.cls)
@@ -691,7 +691,7 @@ def _is_single_case(test: ast.expr) -> bool:
     )
 
 
-def _outgrown(node: ast.If) -> bool:
+def _is_outgrown(node: ast.If) -> bool:
     """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
     test = node.test
     conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
@@ -703,10 +703,10 @@ def _compares_with_self(test: ast.expr) -> bool:
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
-    return ordered and _of_self(test.left) != _of_self(test.comparators[0])
+    return ordered and _is_of_self(test.left) != _is_of_self(test.comparators[0])
 
 
-def _of_self(node: ast.expr) -> bool:
+def _is_of_self(node: ast.expr) -> bool:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return isinstance(node, ast.Name) and node.id == "self"
@@ -714,9 +714,9 @@ def _of_self(node: ast.expr) -> bool:
 
 def _writes_self(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and _of_self(node.value)
+        return isinstance(node.value, ast.Call) and _is_of_self(node.value)
     return isinstance(node, ast.Assign) and all(
-        isinstance(t, ast.Attribute) and _of_self(t) for t in node.targets
+        isinstance(t, ast.Attribute) and _is_of_self(t) for t in node.targets
     )
 
 
@@ -744,7 +744,7 @@ def _place_if_present(test: ast.expr) -> ast.expr | None:
     return test if isinstance(test, (ast.Name, ast.Attribute)) else None
 
 
-def _missing(test: ast.expr) -> str | None:
+def _missing_place(test: ast.expr) -> str | None:
     """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
         return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"

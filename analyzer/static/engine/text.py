@@ -95,7 +95,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
         return member
     text = receiver.value if isinstance(receiver, Const) else None
     if name == "format":
-        return lift(lambda *given: _formatted(text, given), *args)
+        return lift(lambda *given: _format(text, given), *args)
     if name in PURE and text is not None:
         known = worked_out(getattr(str, name), receiver, *args)
         if known is not None:
@@ -135,7 +135,7 @@ def constant(value: Value) -> Value:
     )
 
 
-def _formatted(text: object, args: tuple[Value, ...]) -> Value:
+def _format(text: object, args: tuple[Value, ...]) -> Value:
     """`text.format(*args)`, if the places in it are plain."""
     given = [v.value for v in args if isinstance(v, Const) and isinstance(v.value, (str, int))]
     if isinstance(text, str) and len(given) == len(args) and not PLACES.sub("", text).count("{"):

@@ -46,7 +46,7 @@ class Uses:
         uses = _before_it_is_set(name, info)
         if _is_not_number(name, uses):
             return None
-        parts = _unpacked(name, uses) or _picked(name, uses)
+        parts = _unpacked_names(name, uses) or _picked_items(name, uses)
         if not parts and self._is_size(name, uses, info):
             return NUMBER
         if parts and not any(_is_not_number(part, info.nodes) for part in parts):
@@ -131,7 +131,7 @@ class Uses:
         operation = self._operation(call.func, info)
         if operation == "range" or operation in ROUNDING or operation.startswith("math."):
             return True
-        given = [_reading(arg, name) for arg in call.args]
+        given = [_as_reading(arg, name) for arg in call.args]
         of_tensors = operation.startswith("torch.Tensor.")
         readings = [[Tensor(), *given]] if of_tensors else [given, [Tensor(), *given[1:]]]
         return any(
@@ -178,10 +178,10 @@ def _holds(node: ast.expr, name: str) -> bool:
     return any(_is_made_of(member, name) for member in members)
 
 
-def _reading(node: ast.expr, name: str) -> Value:
+def _as_reading(node: ast.expr, name: str) -> Value:
     """An argument as it would be if the parameter were a tensor and all else numbers."""
     if isinstance(node, (ast.Tuple, ast.List)):
-        return Sequence("tuple", tuple(_reading(member, name) for member in node.elts), UNKNOWN)
+        return Sequence("tuple", tuple(_as_reading(member, name) for member in node.elts), UNKNOWN)
     return PARAMETER if _is_made_of(node, name) else NUMBER
 
 
@@ -215,7 +215,7 @@ def _before_it_is_set(name: str, info: FunctionInfo) -> list[ast.AST]:
     return [node for node in info.nodes if end is None or getattr(node, "lineno", end) <= end]
 
 
-def _unpacked(name: str, uses: Iterable[ast.AST]) -> list[str]:
+def _unpacked_names(name: str, uses: Iterable[ast.AST]) -> list[str]:
     """The variables that `height, width = size` makes of it."""
     for node in uses:
         if isinstance(node, ast.Assign) and is_named(node.value, name):
@@ -226,7 +226,7 @@ def _unpacked(name: str, uses: Iterable[ast.AST]) -> list[str]:
     return []
 
 
-def _picked(name: str, uses: Iterable[ast.AST]) -> list[str]:
+def _picked_items(name: str, uses: Iterable[ast.AST]) -> list[str]:
     """Its items that are asked for by their place: `size[0]`, `size[1]`."""
     items = (node for node in uses if isinstance(node, ast.Subscript) and is_named(node.value, name))
     texts = {ast.unparse(node) for node in items if _is_place(node.slice)}

@@ -352,7 +352,7 @@ def key_of(value: Value) -> object:
     return value.value if isinstance(value, Const) else value
 
 
-def of_key(key: object) -> Value:
+def value_of_key(key: object) -> Value:
     """The value of a key that a dict keeps an entry by."""
     return key if isinstance(key, (Class, External, Function, Sequence)) else Const(cast("Any", key))
 
@@ -395,7 +395,7 @@ def _union(values: Iterable[Value]) -> Value:
             if known is None:
                 found[sort] = option
             elif known is not option:
-                found[sort] = _merged(known, option)
+                found[sort] = _merge_options(known, option)
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
@@ -431,7 +431,7 @@ def _shorten(found: dict[object, Value], kind: str) -> None:
     """Return a sequence of unknown length without the alternatives of known length that it covers."""
     whole: tuple[object, ...] = (Sequence, kind, None)
     for sort in [key for key in found if isinstance(key, tuple) and key[1] == kind and key != whole]:
-        found[whole] = _merged(found[whole], found.pop(sort))
+        found[whole] = _merge_options(found[whole], found.pop(sort))
 
 
 def prefer(first: Value, other: Value) -> Value:
@@ -492,7 +492,7 @@ def join_dtypes(one: DType | None, other: DType | None) -> DType | None:
     return "floating" if one in FLOATING and other in FLOATING else None
 
 
-def promoted(one: DType | None, other: DType | None) -> DType | None:
+def promote_dtypes(one: DType | None, other: DType | None) -> DType | None:
     """The type of a result to which tensors of two types are promoted, of which neither is a single number."""
     if one == other or one not in FLOATING or other not in FLOATING:
         return one if one == other else None
@@ -522,7 +522,7 @@ def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
     return prefer(join(*first), join(*rest)) if first else join(*rest)
 
 
-def _merged(a: Value, b: Value) -> Value:
+def _merge_options(a: Value, b: Value) -> Value:
     """The join of two values of one sort."""
     if a == b:
         return a
@@ -627,7 +627,7 @@ def tensor_of(value: Value) -> Tensor | None:
         return None
     merged: Value = found[0]
     for other in found[1:]:
-        merged = _merged(merged, other)
+        merged = _merge_options(merged, other)
     assert isinstance(merged, Tensor)
     return merged
 
@@ -765,7 +765,7 @@ class Answer(NamedTuple):
         return Answer(decided, usual, self.types)
 
 
-def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
+def combine_answers(answers: Iterable[bool | None], decides: bool) -> bool | None:
     """Return `any` or `all` of answers; one member that is `decides` is enough."""
     found = {*answers}
     if decides in found:
@@ -779,7 +779,7 @@ def may_change(value: Value) -> bool:
     return isinstance(value, (Sequence, Mapping)) and value.escaping and not is_tuple
 
 
-def agreed(answers: set[bool | None]) -> Value:
+def common_answer(answers: set[bool | None]) -> Value:
     """Return the common answer of all alternatives, else an undecided one."""
     (answer,) = answers if len(answers) == 1 else (None,)
     return Plain("bool", "call") if answer is None else Const(answer)
@@ -826,13 +826,13 @@ def truth_value(answer: Answer) -> Value:
 def escaped(value: Value) -> Value:
     """The value as read off something that outlives the call."""
     if isinstance(value, Sequence) and not value.escaping:
-        return replace(_with_what_is_walked_once(value), escaping=True)
+        return replace(_escape_iterators(value), escaping=True)
     if isinstance(value, Mapping) and not value.escaping:
         return Mapping(value.entries, value.element, True)
     return value
 
 
-def _with_what_is_walked_once(value: Sequence) -> Sequence:
+def _escape_iterators(value: Sequence) -> Sequence:
     """An iterator outlives the call with the list, or the tuple, that holds it."""
     if not any(isinstance(member, Sequence) for member in members_of(value)):
         return value
@@ -843,9 +843,7 @@ def _with_what_is_walked_once(value: Sequence) -> Sequence:
 def _hold_in_sequence(value: Value) -> Value:
     if isinstance(value, Sequence) and value.kind in LAZY:
         return escaped(value)
-    return (
-        _with_what_is_walked_once(value) if isinstance(value, Sequence) and value.kind == "tuple" else value
-    )
+    return _escape_iterators(value) if isinstance(value, Sequence) and value.kind == "tuple" else value
 
 
 def widen(value: Value) -> Value:

@@ -37,7 +37,8 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    agreed,
+    combine_answers,
+    common_answer,
     holds_tensor,
     join,
     keep,
@@ -45,11 +46,10 @@ from tcready.static.engine.values import (
     likely,
     may_change,
     members_of,
-    of_all,
-    of_key,
     options,
     prefer,
     tensor_of,
+    value_of_key,
 )
 from tcready.static.engine.written import worked_out
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
@@ -139,7 +139,7 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     members = engine.walked_members(value)
     source = members if members is not None else value
     if isinstance(source, Mapping) and source.element is None and (source.entries or not source.escaping):
-        return tuple(of_key(key) for key, _ in source.entries)
+        return tuple(value_of_key(key) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
 
@@ -170,14 +170,14 @@ def _constant(value: Value) -> Handler:
 def _number(name: str) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         return lift(
-            lambda value: _converted(name, value, engine.answer(value).decided if site.args else False),
+            lambda value: _convert(name, value, engine.answer(value).decided if site.args else False),
             _first(site),
         )
 
     return handler
 
 
-def _converted(name: str, value: Value, answer: bool | None) -> Value:
+def _convert(name: str, value: Value, answer: bool | None) -> Value:
     """`int(value)` and its like."""
     kind = name if name != "round" else "int"
     if tensor_of(value):
@@ -355,14 +355,14 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
 def _dict(engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     usual = likely(first)
-    base = usual if isinstance(usual, Mapping) else _of_pairs(engine, usual, bool(site.args))
+    base = usual if isinstance(usual, Mapping) else _dict_of_pairs(engine, usual, bool(site.args))
     entries = (*base.entries, *site.keywords.items())
     if usual is first:
         return Mapping(entries, base.element)
     return Mapping(entries, UNKNOWN if base.element is None else base.element, extra=True)
 
 
-def _of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
+def _dict_of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
     """`dict(source)` of (key, value) pairs."""
     if isinstance(source, Sequence) and source.items is not None:
         pairs = [p.items for p in source.items if isinstance(p, Sequence) and p.items and len(p.items) == 2]
@@ -496,8 +496,8 @@ def _any_of(decides: bool) -> Handler:
             return Plain("bool", "tensor")
         if isinstance(members, Sequence) and members.items is not None:
             answers = [engine.answer(member) for member in members.items]
-            decided = of_all((answer.decided for answer in answers), decides)
-            guess = of_all((answer.likely for answer in answers), decides)
+            decided = combine_answers((answer.decided for answer in answers), decides)
+            guess = combine_answers((answer.likely for answer in answers), decides)
             if decided is not None and not may_change(members):
                 return Const(decided)
             if guess is not None:
@@ -587,22 +587,22 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
             answers.add(True if mro.is_module or mro.functions("__call__") else None)
         else:
             answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
-    return agreed(answers)
+    return common_answer(answers)
 
 
 def is_function(_engine: Engine, site: CallSite) -> Value:
     """`inspect.isfunction`."""
     return lift(
-        lambda value: _of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site)
+        lambda value: _is_of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site)
     )
 
 
 def is_class(_engine: Engine, site: CallSite) -> Value:
     """`inspect.isclass`."""
-    return lift(lambda value: _of_kind(value, lambda v: isinstance(v, (Class, External))), _first(site))
+    return lift(lambda value: _is_of_kind(value, lambda v: isinstance(v, (Class, External))), _first(site))
 
 
-def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
+def _is_of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
     """Return whether a value is of a sort of object; an external name may be of any."""
 
     def open_one(v: Value) -> bool:
@@ -614,7 +614,7 @@ def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
         )
 
     answers = {None if open_one(v) else fits(v) for v in options(value)}
-    return agreed(answers)
+    return common_answer(answers)
 
 
 def namespace(engine: Engine, module: ModuleInfo) -> Mapping:
@@ -680,7 +680,7 @@ def made_by_type(engine: Engine, site: CallSite) -> Value | None:
     return engine.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
 
 
-def _wrapped(_engine: Engine, site: CallSite) -> Value | None:
+def _wrap(_engine: Engine, site: CallSite) -> Value | None:
     """`staticmethod(function)`, as a class body says it."""
     return site.args[0] if site.args else None
 
@@ -720,7 +720,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "all": _any_of(False),
         "vars": _vars,
         "dir": _dir,
-        "staticmethod": _wrapped,
+        "staticmethod": _wrap,
         "globals": _globals,
         "locals": _locals,
         "type": _type,

@@ -105,14 +105,14 @@ def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: Ca
         engine.heap[made].update("layers", Sequence("list", None, copied, escaping=True), strong=True)
 
 
-def of_every_module(engine: Engine, name: str) -> Value | None:
+def common_attribute(engine: Engine, name: str) -> Value | None:
     """An attribute that each module has from nn.Module."""
     constructor = engine.operations.tables.constructor_of(MODULE)
     found = constructor.attributes if constructor is not None else ()
     return next((_literal(attribute.value) for attribute in found if attribute.name == name), None)
 
 
-def unwrapped(engine: Engine, made: ExternalInstance) -> None:
+def unwrap_parameters(engine: Engine, made: ExternalInstance) -> None:
     """Mark that code which changes a module in place may make its parameters plain tensors."""
     thing = engine.heap[made]
     for name, value in [*thing.attributes.items()]:

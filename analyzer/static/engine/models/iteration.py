@@ -43,17 +43,17 @@ from tcready.static.engine.values import (
 
 
 def _chain(engine: Engine, site: CallSite) -> Value:
-    return _joined(engine, site.args)
+    return _join(engine, site.args)
 
 
 def _chain_from_iterable(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
     parts = known_items(engine, site.args[0])
-    return _joined(engine, parts if parts is not None else (engine.element(site.args[0]),))
+    return _join(engine, parts if parts is not None else (engine.element(site.args[0]),))
 
 
-def _joined(engine: Engine, parts: tuple[Value, ...]) -> Value:
+def _join(engine: Engine, parts: tuple[Value, ...]) -> Value:
     known = [known_items(engine, part) for part in parts]
     items = [item for found in known if found is not None for item in found]
     if all(found is not None for found in known) and len(items) <= UNROLL:
@@ -206,7 +206,7 @@ def _binary(name: str, *, in_place: bool = False) -> Handler:
     return handler
 
 
-def _compared(kind: type[ast.cmpop]) -> Handler:
+def _compare(kind: type[ast.cmpop]) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
@@ -350,7 +350,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "functools.partial": _partial,
         **{f"operator.{n}": _binary(op) for n, op in ARITHMETIC.items()},
         **{f"operator.i{n.rstrip('_')}": _binary(op, in_place=True) for n, op in ARITHMETIC.items()},
-        **{f"operator.{n}": _compared(op) for n, op in COMPARISONS.items()},
+        **{f"operator.{n}": _compare(op) for n, op in COMPARISONS.items()},
         "operator.getitem": _getitem,
         **{name: _getter(name) for name in GETTERS},
         **{name: _namespace(name) for name in NAMESPACES},

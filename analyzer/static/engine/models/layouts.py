@@ -286,7 +286,7 @@ def _is_one_number(value: Value) -> bool:
     return isinstance(value, Tensor) and value.from_python_scalar
 
 
-def of_module(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:
+def module_result(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:
     """Return the result of a torch.nn module call, with its number of dimensions."""
     last = name.rpartition(".")[2].removeprefix("Lazy")
     first = tensor_of(operands[0]) if operands else None
@@ -326,7 +326,7 @@ def _rank(
     if last in LOSSES:
         return _lost(operands, keywords) if operation.startswith(OF_FUNCTIONS) else None
     if last in OPERATORS:
-        return 0 if written else of_elements(operands)
+        return 0 if written else elementwise_rank(operands)
     if last in REDUCING:
         return _left(first, operands[1:], keywords) if first else None
     if last in SAME or (last.endswith("_") and not last.startswith("_") and last not in RESHAPING):
@@ -334,20 +334,20 @@ def _rank(
     if last in ROWS:
         return 1
     if last == "flatten":
-        return _flattened(operands[1:], keywords)
+        return _flatten_rank(operands[1:], keywords)
     if last in TABLES:
         return 2
     if last in NUMBERS:
         return 0
     if last in OF_SIZES and not keywords.keys() - {"dtype", "device", "requires_grad"}:
-        return _sized(operands[1:] if first else operands)
+        return _rank_from_sizes(operands[1:] if first else operands)
     if last in OF_ONE_ROW:
         rows = [v for v in (*operands, keywords.get("size")) if isinstance(v, Sequence)]
-        return _sized(rows) if len(rows) == 1 else None
+        return _rank_from_sizes(rows) if len(rows) == 1 else None
     if last in OF_PYTHON and operands:
         given = _made_of(last, operands)
         known = None if given is None else tensor_of(given)
-        return None if given is None else known.rank if known else _of_python(given)
+        return None if given is None else known.rank if known else _rank_of_python(given)
     found = OTHERS.get(last)
     return found(first, operands, keywords) if found is not None else None
 
@@ -363,24 +363,28 @@ def _one_less(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Tab
     return first.rank - 1 if first and first.rank else None
 
 
-def _of_matrices(
+def _matrix_rank(
     first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
 ) -> int | None:
     return first.rank - 2 if first and first.rank is not None else None
 
 
-def _squeezed(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _squeeze_rank(
+    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """Whoever names a dimension means one of one element."""
     along = operands[1] if len(operands) > 1 else keywords.get("dim")
     return first.rank - 1 if first and first.rank and isinstance(along, Const) else None
 
 
-def _flipped(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _flip_rank(
+    first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
     """`t()` takes no more than rows and columns, and is asked of nothing less."""
     return 2 if first and first.rank is None else first.rank if first else None
 
 
-def _multiplied(
+def _matmul_rank(
     _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
 ) -> int | None:
     ranks = [tensor.rank for value in operands[:2] if (tensor := tensor_of(value))]
@@ -389,13 +393,15 @@ def _multiplied(
     return max(ranks[0] + ranks[1] - 2, 0) if min(ranks[0], ranks[1]) < 2 else max(ranks[0], ranks[1])
 
 
-def _joined(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _cat_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     ranks = {tensor.rank if (tensor := tensor_of(v)) else None for v in _members(operands)}
     return ranks.pop() if len(ranks) == 1 else None
 
 
-def _stacked(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
-    rank = _joined(None, operands, NO_KEYWORDS)
+def _stack_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
+    rank = _cat_rank(None, operands, NO_KEYWORDS)
     return None if rank is None else rank + 1
 
 
@@ -404,12 +410,16 @@ def _members(operands: tuple[Value, ...]) -> tuple[Value, ...]:
     return members_of(operands[0]) if operands and isinstance(operands[0], Sequence) else ()
 
 
-def _repeated(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _repeat_rank(
+    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     along = operands[2:3] or tuple(keywords[name] for name in ("dim",) if name in keywords)
     return 1 if not along or along[0] == NONE else first.rank if first else None
 
 
-def _picked(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _gather_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """`gather(input, dim, index)` is as its index."""
     index = tensor_of(operands[2] if len(operands) > 2 else keywords.get("index", NONE))
     return index.rank if index else None
@@ -422,9 +432,11 @@ def _like_second(
     return other.rank if other else None
 
 
-def _compared(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _distance_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
     """One dimension of two that are compared along it is gone."""
-    rank = of_elements(operands[:2])
+    rank = elementwise_rank(operands[:2])
     return rank - 1 if rank else None
 
 
@@ -434,7 +446,7 @@ def _lost(operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | Non
         return None
     reduction = keywords.get("reduction", Const("mean"))
     if reduction == Const("none"):
-        return of_elements(operands)
+        return elementwise_rank(operands)
     return 0 if reduction in (Const("mean"), Const("sum")) else None
 
 
@@ -445,7 +457,9 @@ def _length(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[s
     return _left(first, (), {name: value for name, value in keywords.items() if name not in ("p", "ord")})
 
 
-def _different(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _unique_rank(
+    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """`unique` of all elements."""
     return 1 if first and len(operands) == 1 and not keywords.keys() - {"sorted"} else None
 
@@ -455,12 +469,16 @@ def _found(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[s
     return 1 if Const(True) in (*operands[1:], keywords.get("as_tuple")) else 2
 
 
-def _chosen(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _where_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """`where`: of a condition alone, the places where it holds."""
-    return of_elements(operands) if len(operands) == 3 else 1 if not keywords and operands else None
+    return elementwise_rank(operands) if len(operands) == 3 else 1 if not keywords and operands else None
 
 
-def _summed(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _einsum_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
     """`einsum("ij,kj->ik", ...)` names the dimensions of what it gives."""
     written = operands[0].value if operands and isinstance(operands[0], Const) else None
     given, arrow, made = written.partition("->") if isinstance(written, str) else ("", "", "")
@@ -469,34 +487,34 @@ def _summed(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table
 
 OTHERS: Table[str, _Rank] = MappingProxyType(
     {
-        **dict.fromkeys(("det", "logdet", "slogdet"), _of_matrices),
-        "squeeze": _squeezed,
+        **dict.fromkeys(("det", "logdet", "slogdet"), _matrix_rank),
+        "squeeze": _squeeze_rank,
         "unsqueeze": _one_more,
         "embedding": _one_more,
         "one_hot": _one_more,
         "unbind": _one_less,
         "select": _one_less,
-        "t": _flipped,
-        "matmul": _multiplied,
-        "MatMult": _multiplied,
-        "cat": _joined,
-        "concat": _joined,
-        "concatenate": _joined,
-        "stack": _stacked,
-        "repeat_interleave": _repeated,
-        "gather": _picked,
+        "t": _flip_rank,
+        "matmul": _matmul_rank,
+        "MatMult": _matmul_rank,
+        "cat": _cat_rank,
+        "concat": _cat_rank,
+        "concatenate": _cat_rank,
+        "stack": _stack_rank,
+        "repeat_interleave": _repeat_rank,
+        "gather": _gather_rank,
         "searchsorted": _like_second,
         "view_as": _like_second,
         "reshape_as": _like_second,
         "expand_as": _like_second,
         "norm": _length,
-        "unique": _different,
-        "unique_consecutive": _different,
+        "unique": _unique_rank,
+        "unique_consecutive": _unique_rank,
         "nonzero": _found,
-        "where": _chosen,
-        "einsum": _summed,
-        "cosine_similarity": _compared,
-        "pairwise_distance": _compared,
+        "where": _where_rank,
+        "einsum": _einsum_rank,
+        "cosine_similarity": _distance_rank,
+        "pairwise_distance": _distance_rank,
         "diag_embed": _one_more,
         "diagonal": _one_less,
     }
@@ -504,7 +522,7 @@ OTHERS: Table[str, _Rank] = MappingProxyType(
 """The number of dimensions of other operations' results, by their names."""
 
 
-def of_elements(operands: tuple[Value, ...]) -> int | None:
+def elementwise_rank(operands: tuple[Value, ...]) -> int | None:
     ranks = [tensor.rank for value in operands if (tensor := tensor_of(value)) is not None]
     if len(operands) > len(ranks) and not all(
         isinstance(v, (Const, Plain)) for value in operands if not tensor_of(value) for v in options(value)
@@ -529,7 +547,7 @@ def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int |
     )
 
 
-def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:
+def _flatten_rank(given: Row[Value], keywords: Table[str, Value]) -> int | None:
     """The number of dimensions that `flatten` leaves: those before the first of the ones that it puts together."""
     if len(given) > 1 or keywords.keys() - {"start_dim"}:
         return None
@@ -539,7 +557,7 @@ def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:
     return start.value + 1
 
 
-def _sized(sizes: Row[Value]) -> int | None:
+def _rank_from_sizes(sizes: Row[Value]) -> int | None:
     """The number of dimensions that sizes give, one by one or in a row."""
     sizes = [likely(size) for size in sizes]
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
@@ -548,13 +566,13 @@ def _sized(sizes: Row[Value]) -> int | None:
     return len(sizes) if sizes and whole else None
 
 
-def _of_python(value: Value) -> int | None:
+def _rank_of_python(value: Value) -> int | None:
     """The number of dimensions of what `torch.tensor` makes of a number, or of numbers in rows."""
     if isinstance(value, (Const, Plain)):
         return 0 if isinstance(value, Const) or value.kind in ("int", "float", "bool") else None
     if not isinstance(value, Sequence) or value.kind not in ("list", "tuple") or value.items == ():
         return None
-    inside = {_of_python(member) for member in members_of(value)}
+    inside = {_rank_of_python(member) for member in members_of(value)}
     rank = inside.pop() if len(inside) == 1 else None
     return None if rank is None else rank + 1
 

@@ -89,7 +89,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     if result is not None:
         return result
     if name.rpartition(".")[0] == "random":
-        result = _drawn(engine, name)
+        result = _draw(engine, name)
     else:
         result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
@@ -99,7 +99,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
         if wrapped is not None and any(map(engine.is_module, options(wrapped))):
             for option in options(wrapped):
                 if isinstance(option, ExternalInstance) and option.ident:
-                    constructors.unwrapped(engine, option)
+                    constructors.unwrap_parameters(engine, option)
             return wrapped
     if engine.untraced:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
@@ -112,7 +112,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     return result
 
 
-def _drawn(engine: Engine, name: str) -> Value:
+def _draw(engine: Engine, name: str) -> Value:
     """Return the result of a function of `random`."""
     if name in ("random.seed", "random.setstate", "random.shuffle"):
         return NONE
@@ -143,7 +143,7 @@ def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
     return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
 
 
-def _of_environment(_engine: Engine, site: CallSite) -> Value | None:
+def _read_environment(_engine: Engine, site: CallSite) -> Value | None:
     """Return the result of `os.environ.get`: the default, as the variable is usually not set."""
     name = likely(site.args[0]) if site.args else UNKNOWN
     if isinstance(name, Const) and name.value in SET_ANYWHERE:
@@ -160,7 +160,7 @@ def _spec(engine: Engine, site: CallSite) -> Value | None:
     return NONE if engine.is_missing(name.value) else None
 
 
-def _of_process(usual: bool) -> Handler:
+def _process_state(usual: bool) -> Handler:
     """Return the state of the process: an installed package checks it in passing, a project because it sets it."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
@@ -190,7 +190,7 @@ def _calls_first(engine: Engine, site: CallSite) -> Value | None:
         return engine.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
 
 
-def _mapped(at: int) -> Handler:
+def _map_tree(at: int) -> Handler:
     """`tree_map(function, tree)`, where the function is the argument `at`: each leaf of containers in containers."""
 
     def handler(engine: Engine, site: CallSite) -> Value | None:
@@ -211,7 +211,7 @@ def _mapped(at: int) -> Handler:
     return handler
 
 
-def _chained(_engine: Engine, site: CallSite) -> Value | None:
+def _chain_map(_engine: Engine, site: CallSite) -> Value | None:
     """`ChainMap(first, second)`: the entries of all, those of the first before others."""
     if not all(isinstance(v, Mapping) for v in site.args):
         return None
@@ -221,7 +221,7 @@ def _chained(_engine: Engine, site: CallSite) -> Value | None:
     return Mapping(tuple(entries.items()), join(*rest) if rest else None)
 
 
-def _parametrised(engine: Engine, site: CallSite) -> Value | None:
+def _register_parametrization(engine: Engine, site: CallSite) -> Value | None:
     """`register_parametrization(module, name, made)`: who reads that tensor of the module is given what `made` makes."""
     module, name, made = (
         site.first(key, i) for i, key in enumerate(("module", "tensor_name", "parametrization"))
@@ -329,7 +329,7 @@ def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> V
     return made
 
 
-def _copied(*, deep: bool) -> Handler:
+def _copy(*, deep: bool) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if not site.args:
             return None
@@ -371,7 +371,7 @@ def _import_module(engine: Engine, site: CallSite) -> Value | None:
     return External(full) if found is None else Module(found)
 
 
-def _scripted(kind: str, *, loaded: bool = False) -> Handler:
+def _script(kind: str, *, loaded: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         function = bool(site.args) and not any(map(engine.is_module, options(site.args[0])))
         return site.args[0] if function and not loaded else ExternalInstance(kind)
@@ -379,7 +379,7 @@ def _scripted(kind: str, *, loaded: bool = False) -> Handler:
     return handler
 
 
-def _checked(position: int) -> Handler:
+def _check(position: int) -> Handler:
     """`torch._check` and its kin: the message that is given at `position` has to be a function that is traced."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
@@ -412,23 +412,23 @@ def _is_text(value: Const | Plain) -> bool:
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
-        **{f"torch.{name}": _checked(1) for name in K.CHECKS},
-        "torch._check_with": _checked(2),
+        **{f"torch.{name}": _check(1) for name in K.CHECKS},
+        "torch._check_with": _check(2),
         "torch.jit.isinstance": builtins.HANDLERS["isinstance"],
         "importlib.util.find_spec": _spec,
-        **dict.fromkeys(("os.environ.get", "os.getenv"), _of_environment),
+        **dict.fromkeys(("os.environ.get", "os.getenv"), _read_environment),
         **iteration.HANDLERS,
         parsers.PARSER: parsers.parser,
         **releases.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
         "importlib.import_module": _import_module,
-        "torch.nn.utils.parametrize.register_parametrization": _parametrised,
+        "torch.nn.utils.parametrize.register_parametrization": _register_parametrization,
         "types.MethodType": _bound_by_hand,
         "types.MappingProxyType": lambda _engine, site: site.args[0] if site.args else None,
-        "collections.ChainMap": _chained,
-        "torch.utils._pytree.tree_map": _mapped(0),
-        "torch.utils._pytree.tree_map_only": _mapped(1),
+        "collections.ChainMap": _chain_map,
+        "torch.utils._pytree.tree_map": _map_tree(0),
+        "torch.utils._pytree.tree_map_only": _map_tree(1),
         "torch.get_default_dtype": lambda _engine, _site: Plain("dtype", types=FLOATS),
         "torch.finfo": lambda _engine, site: limits_of(site.first("type") or UNKNOWN),
         "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
@@ -441,7 +441,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "inspect.getfullargspec": _full_arg_spec,
         "torch.is_grad_enabled": _grad_enabled,
         "torch.is_tensor": _is_tensor,
-        **{name: _of_process(usual) for name, usual in K.OF_PROCESS.items()},
+        **{name: _process_state(usual) for name, usual in K.OF_PROCESS.items()},
         **dict.fromkeys(
             (
                 "torch.utils.checkpoint.checkpoint",
@@ -463,11 +463,11 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call
         ),
         "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
-        "copy.copy": _copied(deep=False),
-        "copy.deepcopy": _copied(deep=True),
-        "torch.jit.script": _scripted("torch.jit.ScriptModule"),
-        "torch.jit.freeze": _scripted("torch.jit.ScriptModule"),
-        "torch.jit.trace": _scripted("torch.jit.TracedModule"),
-        "torch.jit.load": _scripted("torch.jit.ScriptModule", loaded=True),
+        "copy.copy": _copy(deep=False),
+        "copy.deepcopy": _copy(deep=True),
+        "torch.jit.script": _script("torch.jit.ScriptModule"),
+        "torch.jit.freeze": _script("torch.jit.ScriptModule"),
+        "torch.jit.trace": _script("torch.jit.TracedModule"),
+        "torch.jit.load": _script("torch.jit.ScriptModule", loaded=True),
     }
 )

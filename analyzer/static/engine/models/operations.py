@@ -33,7 +33,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     number_kind,
-    promoted,
+    promote_dtypes,
     tensor_of,
     tensors_in,
 )
@@ -333,7 +333,7 @@ class Operations:
             return Sequence("tuple", (Tensor("float"), join(Tensor("float"), NONE)), UNKNOWN)
         module = self.tables.module_of(K.public_name(name))
         words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
-        result: Value = next(_structured(words), Tensor("float"))
+        result: Value = next(_parse_structure(words), Tensor("float"))
         if (
             K.PACKED in args[:1] and isinstance(result, Sequence) and result.items
         ):  # a packed one gives another
@@ -436,16 +436,16 @@ class Operations:
         results = self.results(operation, args, keywords)
         if not results:
             return None
-        return self._joined(operation, results, args, keywords)
+        return self._join_results(operation, results, args, keywords)
 
     def _in_any_form(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> Value | None:
         """Return the result of a call with arguments that fit no form: the common result of all forms."""
         results = dict.fromkeys(form.result for form in self.tables.forms_of(operation))
-        return self._joined(operation, tuple(results), args, keywords)
+        return self._join_results(operation, tuple(results), args, keywords)
 
-    def _joined(
+    def _join_results(
         self,
         operation: str,
         results: tuple[Result, ...],
@@ -467,12 +467,16 @@ def _is_method_of_python(name: str) -> bool:
     return bool(dot) and root in OF_PYTHON
 
 
-def _structured(words: Iterator[str]) -> Iterator[Value]:
+def _parse_structure(words: Iterator[str]) -> Iterator[Value]:
     """Return the values for the notations `T` and `[tuple T T]`."""
     for word in words:
         if word == "]":
             return
-        yield Sequence("tuple", tuple(_structured(words)), UNKNOWN) if word == "[tuple" else Tensor("float")
+        yield (
+            Sequence("tuple", tuple(_parse_structure(words)), UNKNOWN)
+            if word == "[tuple"
+            else Tensor("float")
+        )
 
 
 def as_tensors(value: Value) -> Value:
@@ -567,7 +571,7 @@ def _dtype(
         types = {tensor.dtype for tensor in tensors}
         one = leading.dtype
         if result.promotes and len(types) > 1:
-            one = reduce(promoted, (tensor.dtype for tensor in tensors))
+            one = reduce(promote_dtypes, (tensor.dtype for tensor in tensors))
             if one is None:
                 return None
         found = member.dtype(number_kind(one))

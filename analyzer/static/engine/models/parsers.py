@@ -36,7 +36,7 @@ def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) ->
     if name == "add_argument":
         option = _dest(site)
         if option:
-            engine.heap[made].update(option, _given(site), strong=True)
+            engine.heap[made].update(option, _option_value(site), strong=True)
         return UNKNOWN
     if name == "set_defaults":
         for key, value in site.keywords.items():
@@ -62,7 +62,7 @@ def _dest(site: CallSite) -> str:
     return first.lstrip("-").replace("-", "_")
 
 
-def _given(site: CallSite) -> Value:
+def _option_value(site: CallSite) -> Value:
     """Return the value of an option: its default first."""
     action = site.keywords.get("action")
     flag = OF_FLAGS.get(str(action.value)) if isinstance(action, Const) else None

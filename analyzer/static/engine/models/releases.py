@@ -35,7 +35,7 @@ def _as_version(text: Value) -> Value:
     return Sequence("tuple", tuple(map(Const, numbers)), UNKNOWN) if numbers else Plain()
 
 
-def _of_installed(engine: Engine, site: CallSite) -> Value:
+def _installed_version(engine: Engine, site: CallSite) -> Value:
     """The version of an installed package, as text."""
     return (
         K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
@@ -43,5 +43,5 @@ def _of_installed(engine: Engine, site: CallSite) -> Value:
 
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
-    {**dict.fromkeys(READERS, _version), "importlib.metadata.version": _of_installed}
+    {**dict.fromkeys(READERS, _version), "importlib.metadata.version": _installed_version}
 )
