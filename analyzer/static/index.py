@@ -31,16 +31,15 @@ _V = TypeVar("_V")
 
 
 IMPORTED, SPEAKS = "import", "speaks of "
-"""Questions about whole texts: no module has such a name."""
+"""Queries on whole texts: no module has such a name."""
 ALONG = 150
-"""Modules that are looked through for what they import."""
+"""The number of modules that are searched for imports."""
 ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import "
-"""Asked of a table: all that it has, or all that are so bound; imports of the package that is named behind."""
+"""Reads of a table: of everything, or of all bindings of a kind; imports of the package named after it."""
 
 
 class Table(dict[str, _V]):
-    """A table that remembers which names it was asked for: what nobody asked for can be another without anything else
-    becoming another."""
+    """A table that records which names are read: a change to an unread name affects no result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +80,7 @@ class Table(dict[str, _V]):
 
 @dataclass(frozen=True, eq=False)
 class FunctionInfo:
-    """A function of a source; compared by identity. In a file that is edited it stays the same with another `node`."""
+    """A function of a source; compared by identity. In an edited file it stays the same object with another `node`."""
 
     name: str
     symbol: str
@@ -125,7 +124,7 @@ class FunctionInfo:
 
     @cached_property
     def rebound(self) -> frozenset[str]:
-        """The names that it gives a value, so that they need not be what it was called with."""
+        """The names that it assigns, so that they may differ from its arguments."""
         return frozenset(
             n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
         )
@@ -150,7 +149,7 @@ class FunctionInfo:
 
     @cached_property
     def is_short(self) -> bool:
-        """It does nothing but return what one expression gives."""
+        """It only returns the value of one expression."""
         if isinstance(self.node, ast.Lambda):
             return True
         body = self.node.body[ast.get_docstring(self.node, clean=False) is not None :]
@@ -158,12 +157,12 @@ class FunctionInfo:
 
     @cached_property
     def is_setter(self) -> bool:
-        """`@name.setter`: it runs where the property is assigned."""
+        """`@name.setter`: it runs when the property is assigned."""
         return any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in self.decorators)
 
     @cached_property
     def documented(self) -> dict[str, str]:
-        """The types of parameters, in the words of its documentation; of `__init__` those of the class count too."""
+        """The documented types of parameters; for `__init__` including those of the class."""
         spec = self.node.args
         names = frozenset(arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs))
         places: list[ast.AST] = [] if isinstance(self.node, ast.Lambda) else [self.node]
@@ -174,7 +173,7 @@ class FunctionInfo:
 
     @cached_property
     def attributes(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The attributes that it assigns, and those that it names else, of whatever object."""
+        """The attributes that it assigns, and the others that it names, of any object."""
         stored: set[str] = set()
         named: set[str] = set()
         for node in self.nodes:
@@ -200,11 +199,11 @@ class ClassInfo:
     """The values of base names that are variables of the enclosing function; None if none is one."""
 
     def tables(self) -> tuple[dict[str, Any], ...]:
-        """All that it binds."""
+        """All its bindings."""
         return self.functions, self.assigned, self.annotated, self.inner
 
     def take_apart(self) -> None:
-        """Nothing more is asked: its methods, which know it, go at once."""
+        """Break the reference cycles with its methods, as it is not needed any more."""
         self.functions.clear()
         for cls in self.inner.values():
             cls.take_apart()
@@ -227,20 +226,20 @@ class Guard:
     """A condition for a top-level statement to run."""
 
     test: ast.expr | None
-    """None: that what a `try` imports is there, or not."""
+    """None for a `try`: its import succeeds, or not."""
     holds: bool
     imports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleInfo:
-    """A module, and what its top level binds."""
+    """A module, and the bindings of its top level."""
 
     name: str
     source: Source
     is_package: bool
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    """Every top-level name with what may be bound to it, in source order."""
+    """Every top-level name with its possible bindings, in source order."""
     guards: dict[str, list[tuple[Guard, ...]]] = field(default_factory=dict)
     """The conditions for each of `bindings`; there are none for the last ones, bound by functions."""
     switched: dict[str, list[Binding]] = field(default_factory=dict)
@@ -301,8 +300,8 @@ class ModuleInfo:
             yield from (binding for binding in found if isinstance(binding, ClassInfo))
 
     def bound(self, *kinds: str) -> Mapping[str, list[Binding]]:
-        """The bindings, of which those alone count that are bound in such ways; in none, if they make no difference to
-        what is interpreted."""
+        """Return the bindings; only those of these kinds count as read. Without kinds, they make no difference to the
+        interpretation."""
         if not isinstance(self.bindings, Table):
             return self.bindings
         self.bindings.requested.update(kinds)
@@ -320,7 +319,7 @@ class ModuleInfo:
 
 
 _Known: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
-"""By the node as it is now, what was defined before an edit already."""
+"""Earlier definitions before an edit, by the current node."""
 _NONE_KNOWN: _Known = {}
 _GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
 """A position where a `global` statement is possible."""
@@ -353,8 +352,8 @@ def build_module(source: Source, name: str) -> ModuleInfo:
 
 
 def build_edited(source: Source, name: str, before: ModuleInfo | None) -> ModuleInfo:
-    """The index of a file that is edited: that from `before` the edit, brought up to date. What was defined already stays
-    the same object, and as far as it is written as it was, its tree the same too."""
+    """Return the index of an edited file: that from `before` the edit, updated. Earlier definitions stay the same
+    objects, and unchanged ones keep their trees."""
     if before is None:
         module = ModuleInfo(name, source, source.path.stem == "__init__", Table())
         _bind(module, {})
@@ -383,7 +382,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
 
 
 def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
-    """A definition, and for a class what it defines."""
+    """Return a definition, and for a class its members."""
     if isinstance(binding, FunctionInfo):
         yield binding
     elif isinstance(binding, ClassInfo):
@@ -412,13 +411,13 @@ def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> N
 
 @dataclass(frozen=True)
 class Outline:
-    """Two texts of one file with equal outlines differ in nothing but what their functions do when they are called."""
+    """Two texts of one file with equal outlines differ only in what their functions do when called."""
 
     bound: Mapping[tuple[str, str], str]
     """The bindings of the file, by the symbol of the class and the name; for functions their parts visible without a
     call. The remaining code is under the name ""."""
     named: Mapping[FunctionInfo, frozenset[str]]
-    """The attributes that methods name: of those that are methods too, it is seen without being called."""
+    """The attributes that methods name: those that are methods too are visible without a call."""
 
 
 def outline(module: ModuleInfo) -> Outline:
@@ -479,7 +478,7 @@ def _bind(module: ModuleInfo, earlier: _Known) -> None:
 
 
 def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, bool]]:
-    """Constants that functions give to names they declare `global`, a flag may be either; whether a switch does."""
+    """Return the constants that functions assign to `global` names, a flag may be either; whether a switch does."""
     if "global" not in source.text:
         return
     likely = ((number, line) for number, line in enumerate(source.lines, 1) if "global" in line)
@@ -498,7 +497,8 @@ def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, boo
 def _functions_around(
     body: list[ast.stmt], lines: list[int]
 ) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The outermost functions that hold one of the lines: walking whole files costs more than parsing them."""
+    """Return the outermost functions that contain one of the lines: traversing whole files costs more than parsing
+    them."""
     for node in body:
         if not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines):
             continue
@@ -735,13 +735,12 @@ def _makes(call: ast.expr, operator: str) -> bool:
 
 @dataclass(eq=False)
 class Library:
-    """The modules that one reading of the disk has met; the Programs over it read no file twice."""
+    """The modules of one reading of the disk; the Programs over it read no file twice."""
 
     disk: Disk = field(default_factory=Disk)
     stop: Stop = never
     _modules: dict[tuple[Path, str], tuple[str, ModuleInfo | str]] = field(default_factory=dict)
-    """By file and the name it is imported as, with the digest of what the file held; the reason if that cannot be
-    read."""
+    """By file and its import name, with the digest of the file's contents; the reason if it cannot be read."""
     _tables: dict[Version | None, torch_tables.Tables] = field(default_factory=dict)
     edited: bool = False
     """Whether its files are edited: the index of a file is then updated, not rebuilt."""
@@ -755,7 +754,7 @@ class Library:
         return self._tables[torch]
 
     def over(self, disk: Disk, stop: Stop) -> Library:
-        """The library for another state of the disk: of the files that are as they were, nothing is read again."""
+        """Return the library for another state of the disk: unchanged files are not read again."""
         return dataclasses.replace(self, disk=disk, stop=stop)
 
     def go_on(self) -> None:
@@ -764,7 +763,7 @@ class Library:
             raise StoppedError
 
     def take_apart(self) -> None:
-        """Nothing more is asked: the modules go at once, which else refer to what they bind and that to them."""
+        """Break the reference cycles of the modules, as nothing more is read."""
         for _, module in self._modules.values():
             if isinstance(module, ModuleInfo):
                 for binding in [b for found in module.bindings.values() for b in found]:
@@ -800,7 +799,7 @@ class Library:
 
 
 LAZY = "attach_stub"
-"""By what of `lazy_loader` a package hands on what the stub beside it imports."""
+"""The functions of `lazy_loader` by which a package exports the imports of the stub next to it."""
 
 
 class Program:
@@ -828,7 +827,7 @@ class Program:
         self.library = library or Library()
         self.skipped: dict[Path, str] = {}
         self.named: set[Path] = set()
-        """Files the user named: his own, wherever they lie."""
+        """Files that the user named: own code, wherever they are."""
         self.opened: dict[Path, None] = {}
         """Every file that was read, or only searched."""
         self.lookups: dict[str, Path | None] = {}
@@ -837,7 +836,7 @@ class Program:
         """Results of queries on whole texts: whether a module mentions a word, with "" whether any registers an operator,
         with IMPORTED the modules that a module imports."""
         self.folders: dict[Path, tuple[str, ...]] = {}
-        """The folders that were gone through, and the names of their Python files."""
+        """The folders that were listed, and the names of their Python files."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._stubs: dict[ModuleInfo, ModuleInfo | None] = {}
@@ -845,7 +844,7 @@ class Program:
         self._native: dict[str, bool] = {}
 
     def widened(self) -> Program:
-        """The same program with third-party packages in sight; what has been read is not read again."""
+        """Return the same program with third-party packages; nothing is read again."""
         wide = Program(
             self.root,
             self.search_path,
@@ -926,8 +925,8 @@ class Program:
         return imported
 
     def come_along(self, *starts: str) -> list[str]:
-        """The modules that are imported with `starts`, and the packages around them, but for those of installed packages
-        that no start is of. No more than ALONG are looked through."""
+        """Return the modules imported with `starts`, and the packages around them, except those of installed packages
+        without a start. At most ALONG are searched."""
         tops = {each.partition(".")[0] for each in starts}
         found: dict[str, None] = {}
         pending = deque(each for start in starts for each in with_packages(start))
@@ -946,7 +945,7 @@ class Program:
         return path is not None and not is_installed(str(path))
 
     def text(self, name: str) -> bytes | None:
-        """The text of a module, which is not parsed for that; None if it may not be read."""
+        """Return the text of a module without parsing it; None if it may not be read."""
         path = self._place(name)
         if path is None:
             return None
@@ -972,7 +971,7 @@ class Program:
         return found
 
     def stub(self, module: ModuleInfo) -> ModuleInfo | None:
-        """The stub beside a package by which `lazy_loader` imports what is asked for: it holds imports alone."""
+        """Return the stub next to a package by which `lazy_loader` imports on demand: it has only imports."""
         if module not in self._stubs:  # asked for each name that a module does not bind, builtins among them
             self._stubs[module] = self._load_stub(module) if LAZY in module.source.text else None
         return self._stubs[module]
@@ -990,7 +989,7 @@ class Program:
         return self._by_path.get(path)
 
     def find(self, name: str) -> Path | None:
-        """The file of a module on the search path, whosoever it is; None if it is not found."""
+        """Return the file of a module on the search path, own code or not; None if it is not found."""
         if name not in self.lookups:
             self.lookups[name] = self.library.disk.find(name, self.search_path)
         return self.lookups[name]
@@ -1067,6 +1066,6 @@ class Program:
         return list(self._by_path.values())
 
     def entries(self) -> list[ModuleInfo]:
-        """The modules that are read for their own sake: of files that were named, else the first."""
+        """Return the modules that are read for their own sake: those of named files, else the first."""
         named = [module for path, module in self._by_path.items() if path in self.named]
         return named or self.modules()[:1]

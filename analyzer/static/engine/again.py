@@ -194,7 +194,7 @@ class Replay:
         caller: tuple[object, ...],
         function: FunctionInfo | None,
     ) -> None:
-        """A context is about to be entered, the next one."""
+        """Record that a context is about to be entered, the next one."""
         elsewhere = self._engine.heap.changes.elsewhere
         node = function.node if function is not None else None
         met = Met(situation_key, around, caller, function, node, elsewhere)
@@ -287,11 +287,12 @@ class Replay:
         return known[1]
 
     def read(self, info: FunctionInfo) -> None:
-        """The text of a function decides something without its being called."""
+        """Record that the text of a function decides something without a call."""
         self._read[info] = info.node
 
     def begin_entry(self, path: str) -> None:
-        """Another model is about to run, a context of its own; building it may have changed objects unseen."""
+        """Record that another model is about to run, a context of its own; building it may have changed objects
+        unseen."""
         self._snapshots.clear()
         self.meet((path,), (), (), None)
 

@@ -208,7 +208,7 @@ class Annotations(Component):
         return UNKNOWN if not isinstance(value, Tensor) else value
 
     def symbolic_instance(self, cls: ClassInfo) -> Instance:
-        """An object of a class that comes from outside, as nobody said more of it than its class."""
+        """Return an object from outside, of which only its class is known."""
         ident = self.engine.heap.ident("annotated", cls, escaping=True)
         made = Instance(ident, cls)
         if not self.engine.heap[made].symbolic:

@@ -218,7 +218,7 @@ class Assignment(Component):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
-        """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
+        """Make a module that a constructor sets on a container a member of it: it replaces one of that name."""
         if not self.engine.untraced or not any(map(self.engine.is_module, options(value))):
             return
         if isinstance(container, Instance):
@@ -307,7 +307,7 @@ class Assignment(Component):
             self.engine.container_method(made, "__setitem__", (index, value))
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
-        """The read that `target += ...` starts with, one node for each target."""
+        """Return the read that `target += ...` starts with, one node for each target."""
         if id(target) not in self._loads:
             self._loads[id(target)] = ast.copy_location(_as_load(target), target)
         return self._loads[id(target)]

@@ -70,7 +70,7 @@ class Attributes(Component):
         """The values that methods give to attributes of a class that are None after construction."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
-        """`owner.name`."""
+        """Return `owner.name`."""
         if not isinstance(owner, Choice):
             return self._attribute_of(owner, name, frame)
         owner = without_none(owner)  # it has no attributes worth knowing: who reads one has ruled it out

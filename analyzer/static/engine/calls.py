@@ -105,7 +105,7 @@ class Calls(Component):
     """Calls: from a callee of any kind and what it is given to what comes back."""
 
     def call(self, function: Value, site: CallSite) -> Value:
-        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+        """Return the value of a call; several candidates are followed one by one, with less confidence each."""
         if not self.engine.untraced and site.frame.function is not None:
             if site.frame.function.name == "__init__" and getattr(site.node.func, "attr", "") == "__init__":
                 self._emit_super_init(site, site.frame.function)

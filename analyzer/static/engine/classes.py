@@ -115,7 +115,7 @@ class Classes(Component):
         return self._patching[info]
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`cls.name = value` while its decorators run."""
+        """Assign `cls.name = value` while its decorators run."""
         if self.engine.untraced and isinstance(value, Function):
             self._patched.setdefault(cls, {})[name] = value
             self.engine.heap.changes.count += 1
@@ -143,7 +143,7 @@ class Classes(Component):
         return [value for values in found for value in values if isinstance(value, Function)]
 
     def mro(self, cls: ClassInfo) -> Mro:
-        """The method resolution order of a class, its unseen bases by name."""
+        """Return the method resolution order of a class, with bases without source by name."""
         if cls not in self._mros:
             bases: dict[ClassInfo, list[ClassInfo | str]] = {}
             self._collect_bases(cls, bases)
@@ -173,13 +173,13 @@ class Classes(Component):
                         bases[cls].append("?" + ast.unparse(node))
 
     def is_module(self, value: Value) -> bool:
-        """An nn.Module object."""
+        """Return whether it is an nn.Module object."""
         if isinstance(value, Instance):
             return self.mro(value.cls).is_module
         return isinstance(value, ExternalInstance) and K.is_module_class(value.name)
 
     def assigned_attributes(self, mro: Mro) -> frozenset[str]:
-        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+        """Return the attributes that any method assigns, including `__init__` and `__post_init__`."""
         if mro not in self._stores:
             self._stores[mro] = frozenset(
                 attr
@@ -363,7 +363,7 @@ class Classes(Component):
         )
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`Class.name` is given another value while its module is imported."""
+        """Assign `Class.name` another value while its module is imported."""
         holder = self.mro(cls).holder(name)
         if self.engine.untraced and holder is not None:
             self._values[holder, name] = value

@@ -134,7 +134,7 @@ class Containers(Component):
     def dictionary_method(
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
-        """A method that an object of a class of dicts has from Python."""
+        """Return the result of a method that an object of a class of dicts inherits from Python."""
         inside = self._entries(made)
         if inside is None:
             return None
@@ -164,7 +164,7 @@ class Containers(Component):
         return args[1] if name == "setdefault" and len(args) == 2 else NONE
 
     def children(self, made: Instance | ExternalInstance) -> Mapping:
-        """The modules that a module holds itself, by name."""
+        """Return the direct submodules of a module, by name."""
         members = self.container_members(made)
         if isinstance(members, Mapping):
             return members

@@ -31,14 +31,14 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
 
 Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
-"""A function, whether what runs before the compiled call is meant, the object that it is bound to, and the model."""
+"""A function, whether the code before the compiled call is meant, the object that it is bound to, and the model."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
 HOOKS = "_forward_hooks"
 """The attribute in which a module stores its forward hooks, called with its output."""
 HOOKS_BEFORE = "_forward_pre_hooks"
 """The attribute in which a module stores its forward pre-hooks, called with its arguments."""
 MAX_UNTRACED_DEPTH = 12
-"""Levels of calls of what runs before the compiled call: building modules needs few."""
+"""Call levels of code that runs before the compiled call: building modules needs few."""
 ASSUMED_DEPTH = 4
 """The call level at which building a module starts if only its class is known."""
 
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A node of the call graph: a function under certain arguments."""
+    """A node of the call graph: a function with certain arguments."""
 
     number: int
     function: FunctionInfo | None
@@ -57,12 +57,12 @@ class Context:
     symbol: str
     path: str
     compiled: bool = True
-    """False for what runs before: module level, `__init__`."""
+    """False for code that runs before: module level, `__init__`."""
     arguments: tuple[Value, ...] = ()
     around: Frame | None = None
-    """The function around it, for one that is defined inside another."""
+    """The enclosing function's frame, for a nested function."""
     depth: int = 0
-    """Its level of calls."""
+    """The call level."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,21 +86,21 @@ class CallSite:
         return cls(node, args, keywords, frame, "high")
 
     def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
-        """The same place with other arguments; none by keyword unless said."""
+        """Return the same place with other arguments; without keyword arguments by default."""
         return CallSite(self.node, args, keywords or {}, self.frame, self.confidence)
 
     def spread(self) -> CallSite:
-        """The same with so many arguments that each of a callee's that is not read has one."""
+        """Return the call with so many arguments that each unread parameter of a callee has one."""
         return self if self.rest is None else self.giving((*self.args, *[self.rest] * 3), self.keywords)
 
     def first(self, name: str, position: int = 0) -> Value | None:
-        """The argument that is given by position or by name, or None."""
+        """Return the argument given by position or by name, or None."""
         return self.args[position] if len(self.args) > position else self.keywords.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The arguments of one call of a model that its file gives."""
+    """The arguments of one call of a model in its file."""
 
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...] = ()
@@ -119,25 +119,26 @@ class Notes(Protocol):
         """Record code that was not understood, by position as in `called`."""
 
     def marked(self, call: ast.Call, *, first: bool) -> None:
-        """Only the first that a call gives counts; or it is given a sequence of unknown length."""
+        """Record a call whose argument is an iterable of unknown length, or (`first`) of which only the first member
+        counts."""
 
     def named(self, module: ModuleInfo, name: str) -> None:
-        """A name of a file is asked for."""
+        """Record that a name of a file is read."""
 
     def linked(self, caller: int, callee: int) -> None:
-        """One context calls another for the first time."""
+        """Record that one context calls another for the first time."""
 
     def closed(self, frame: Frame) -> None:
-        """The variables of a frame are kept for the functions that are defined in it."""
+        """Record that functions defined in a frame keep its variables."""
 
     def used(self, closure: int) -> None:
-        """The variables around a function are asked for."""
+        """Record that the variables around a function are read."""
 
     def generalised(self, key: Generic, before: Env | None, after: Env) -> None:
-        """A further situation of a function was taken into one with others."""
+        """Record that a further situation of a function was merged with others."""
 
     def read(self, info: FunctionInfo) -> None:
-        """The text of a function decides something without its being called."""
+        """Record that the text of a function decides something without a call."""
 
     def meet(
         self,
@@ -146,7 +147,7 @@ class Notes(Protocol):
         caller: tuple[object, ...],
         function: FunctionInfo | None,
     ) -> None:
-        """A context is about to be entered, the next one."""
+        """Record that a context is about to be entered, the next one."""
 
     def step(self) -> Step | None:
         """Return the step that starts with the context entered last, if it can be replayed."""
@@ -161,7 +162,8 @@ class Notes(Protocol):
         """End the call; `stood` is the result of `enter` if the call may be replayed."""
 
     def begin_entry(self, path: str) -> None:
-        """Another model is about to run, a context of its own; building it may have changed objects unseen."""
+        """Record that another model is about to run, a context of its own; building it may have changed objects
+        unseen."""
 
 
 class Engine(Protocol):
@@ -174,10 +176,10 @@ class Engine(Protocol):
     training: bool | None
     """The value of `self.training`; None for both."""
     low: bool
-    """Follow what only other than the defaults would run in an installed package too."""
+    """Also follow code in an installed package that only non-default options enable."""
     plain_call: bool
     dtype: str | None
-    """The type that the model and its floating inputs are cast to, as torch names it; None: they are not cast."""
+    """The type that the model and its floating inputs are cast to, as torch names it; None if there is no cast."""
     autocast: str | None
     """The type of `torch.autocast` around the call; None: there is none."""
     facts: list[F.Fact]
@@ -185,40 +187,40 @@ class Engine(Protocol):
     edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]]
     """(caller, callee), and the statements that enclose each position of the call."""
     under: dict[tuple[int, int], tuple[F.Condition, ...]]
-    """(caller, callee), and what must hold at the place of the call where least must."""
+    """(caller, callee), and the conditions at the place of the call with the fewest."""
     lines: dict[tuple[int, int], int]
     """(caller, callee), and the first line of the caller on which a statement calls it."""
     calls: dict[tuple[str, int, int], str]
-    """Call sites reached, by file and position, and what became of them, in the words of `reach`."""
+    """Call sites reached, by file and position, and their outcome, in the words of `reach`."""
     gaps: dict[tuple[str, int, int], str]
     """Other code that is not understood, by file and position, in the words of `reach`."""
     spread: set[ast.Call]
-    """Calls that are given a sequence of unknown length, member by member."""
+    """Calls that unpack a sequence of unknown length, member by member."""
     firsts: set[ast.Call]
-    """Calls of which Python takes the first alone that they give: `next(self.parameters())`."""
+    """Calls of which Python takes only the first result: `next(self.parameters())`."""
     unknown_callees: dict[int, dict[ast.expr, None]]
     """The callees of each context that cannot be resolved."""
     computing: set[int]
-    """The contexts in which an expression other than a name gives a tensor: an operation of it may be traced."""
+    """The contexts in which an expression other than a name results in a tensor: an operation of it may be traced."""
     walked: set[int] | None
-    """The `id` of each statement that compiled code comes by by default; None if nobody asks."""
+    """The `id` of each statement that compiled code reaches by default; None if not requested."""
     switched: frozenset[Switch]
-    """Class attributes as compiled code has set them so far: `cls.flag = value`, as a context manager does."""
+    """Class attributes set by compiled code so far: `cls.flag = value`, as a context manager does."""
     cut: int
-    """Calls not followed because a limit was reached."""
+    """The number of calls not followed because of a limit."""
     entry: int
-    """The context that what is interpreted starts from: of each model another."""
+    """The context in which the interpretation starts, another for each model."""
     left_out: int
-    """The same, with those that run before the compiled call."""
+    """The same number, including calls that run before the compiled call."""
     closures: dict[int, Frame]
-    """The variables around functions that are defined inside others, by the key that these have."""
+    """The variables of enclosing functions, by the key of the scope."""
     generic: dict[Generic, Env]
     """The merged environment for further situations of a function, separate for each object and for each model with
     it."""
     chained: set[int]
-    """Sequentials being called."""
+    """Sequentials that are being called."""
     untraced: int
-    """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
+    """Above 0 while code runs that is not compiled: module level, `__init__` of objects built before."""
 
     @property
     def replay(self) -> Notes | None:
@@ -240,7 +242,7 @@ class Engine(Protocol):
         """Record what became of a call; `line` counts from where its function begins."""
 
     def module_frame(self, module: ModuleInfo) -> Frame:
-        """The frame of what a module runs at import."""
+        """Return the frame of the code that a module runs at import."""
 
     def resolve_name(self, name: str, frame: Frame) -> Value:
         """Return the value of a bare name: a variable, a name of the module, a builtin."""
@@ -252,10 +254,10 @@ class Engine(Protocol):
         """Return the value that an import of `module` binds; an external name if its source is not read."""
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
-        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+        """Return `module.name`: a binding of the module, else its submodule, else a name of its star imports."""
 
     def is_missing(self, module: str) -> bool:
-        """A package that is not where torch is: its absence is to be expected."""
+        """Return whether a package is not installed with torch: its absence is expected."""
 
     def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
         """Return the confidence that code runs which the defaults skip; None to ignore it.
@@ -268,10 +270,10 @@ class Engine(Protocol):
         """Run the decorators of a class that put other functions in the place of its methods."""
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """A top-level name is given another value while the module is imported."""
+        """Bind a top-level name to another value while the module is imported."""
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`Class.name` is given another value while its module is imported."""
+        """Assign `Class.name` another value while its module is imported."""
 
     def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
         """Run what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
@@ -279,10 +281,10 @@ class Engine(Protocol):
         it is given, the modules that come along with it, and with what is read, do so as well."""
 
     def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
-        """A method of the metaclass of a class, if its source is in sight."""
+        """Return a method of the metaclass of a class, if it has source."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`cls.name = value` while its decorators run."""
+        """Assign `cls.name = value` while its decorators run."""
 
     def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
         """Return the function by which a decorator replaced the method that the nearest class defines."""
@@ -291,13 +293,13 @@ class Engine(Protocol):
         """Return the functions that act as `__init__`."""
 
     def mro(self, cls: ClassInfo) -> Mro:
-        """The method resolution order of a class, its unseen bases by name."""
+        """Return the method resolution order of a class, with bases without source by name."""
 
     def is_module(self, value: Value) -> bool:
-        """An nn.Module object."""
+        """Return whether it is an nn.Module object."""
 
     def assigned_attributes(self, mro: Mro) -> frozenset[str]:
-        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+        """Return the attributes that any method assigns, including `__init__` and `__post_init__`."""
 
     def reassigned_attributes(self, mro: Mro) -> dict[str, bool]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
@@ -315,7 +317,7 @@ class Engine(Protocol):
         plainly."""
 
     def symbolic_instance(self, cls: ClassInfo) -> Instance:
-        """An object of a class that comes from outside, as nobody said more of it than its class."""
+        """Return an object from outside, of which only its class is known."""
 
     def instance_of(self, value: Value) -> Value | None:
         """Return an object of this class, or of one of these classes; None if one of them is not understood."""
@@ -325,10 +327,10 @@ class Engine(Protocol):
         """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
-        """`owner.name`."""
+        """Return `owner.name`."""
 
     def read_by(self, owner: Instance, name: str) -> str:
-        """The code of Python's that finds an attribute; empty if that of the source does."""
+        """Return the Python code that finds an attribute; empty if code with source does."""
 
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         """Return an attribute of an object of a class with source; `after` starts behind that class (super)."""
@@ -358,7 +360,7 @@ class Engine(Protocol):
         """Return whether a test reads an attribute of a torch module that may have any value."""
 
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
-        """The result of a test in the first call, if numbers decide it that methods change; else None."""
+        """Return the result of a test in the first call, if it depends on numbers that methods change; else None."""
 
     def follow(
         self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame
@@ -375,7 +377,7 @@ class Engine(Protocol):
         """Return `bool(value)` as far as the source decides it."""
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
-        """The environment once `node` is known to be `assume`."""
+        """Return the environment in which `node` has the truth value `assume`."""
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         """`isinstance(value, node)`."""
@@ -392,10 +394,10 @@ class Engine(Protocol):
     def apply_operator(
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
-        """`left op right`, or `left op= right`, as `node` has it."""
+        """Return `left op right`, or `left op= right`, at `node`."""
 
     def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
-        """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
+        """Return `-value`, `+value`, `~value` of an object; None if no class with source defines it."""
 
     def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
@@ -407,13 +409,13 @@ class Engine(Protocol):
         """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
 
     def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
-        """`base[index]`, by the method of an object if it has one."""
+        """Return `base[index]`, by the method of an object if it has one."""
 
     def enter_context(self, manager: Value, frame: Frame) -> Value | None:
         """Return the value that `with manager as name` binds; None if no class with source defines it."""
 
     def exit_context(self, manager: Value, frame: Frame) -> None:
-        """The end of a `with`."""
+        """Leave a `with`."""
 
     def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None:
         """Call the first of these methods that the class of an object has; None if it has none."""
@@ -425,10 +427,10 @@ class Engine(Protocol):
         """Evaluate `operator.getitem(base, index)` as the subscript that it is."""
 
     def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
-        """A class attribute as it is read: a descriptor says what it is."""
+        """Return the value of reading a class attribute: that of its descriptor if it is one."""
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
-        """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
+        """Make a module that a constructor sets on a container a member of it: it replaces one of that name."""
 
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
         """Assign an attribute through a descriptor; False if the class attribute is none."""
@@ -449,10 +451,10 @@ class Engine(Protocol):
         """Return the fields that `==` of a record compares, in order; None if it has no such generated method."""
 
     def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
-        """A method that Python makes for a named tuple; None if it is none of them."""
+        """Return the result of a generated named tuple method; None if it is none of them."""
 
     def replace_fields(self, made: Instance, site: CallSite) -> Instance:
-        """A copy of a record with other values for some of its fields."""
+        """Return a copy of a record with other values for some of its fields."""
 
     def as_mapping(self, made: Value) -> Value | None:
         """`asdict(made)`."""
@@ -482,10 +484,10 @@ class Engine(Protocol):
         """Hand the caller what the last call of a function stored in the tables that it got as arguments."""
 
     def touch_handed(self, site: CallSite) -> None:
-        """The same of what a call hands on by the name of a variable."""
+        """Emit the same for the variables that a call passes on."""
 
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
-        """The same of the method `name` of a module, which goes through its parts."""
+        """Emit the same for the method `name` of a module, which iterates over its parts."""
 
     def call_override(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
@@ -496,7 +498,7 @@ class Engine(Protocol):
     def by_object(
         self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """The same of objects that are no tensors, for an operation of torch that may be given them."""
+        """Return the same for objects that are no tensors, passed to an operation of torch that takes them."""
 
     def is_overriding(self) -> bool:
         """Return whether such a method is running: torch returns plain tensors in it."""
@@ -559,7 +561,7 @@ class Engine(Protocol):
         was made of a dict, the keys of any other mapping."""
 
     def children(self, made: Instance | ExternalInstance) -> Mapping:
-        """The modules that a module holds itself, by name."""
+        """Return the direct submodules of a module, by name."""
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`."""
@@ -575,24 +577,24 @@ class Engine(Protocol):
     def dictionary_method(
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
-        """A method that an object of a class of dicts has from Python."""
+        """Return the result of a method that an object of a class of dicts inherits from Python."""
 
     def container_method(
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
     ) -> Value | None:
-        """A method of a container of torch.nn; None if it is no method of one."""
+        """Return the result of a torch.nn container method; None if it is no method of one."""
 
     def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
         """`left + right`, or `left += right`, of a container of torch.nn; None if `left` is none."""
 
     def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
-        """A method of a list, tuple or set."""
+        """Return the result of a method of a list, tuple or set."""
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
-        """A method of a dict."""
+        """Return the result of a method of a dict."""
 
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """After `x.append(v)` or `x[k] = v`: what the place `node` holds now."""
+        """Store the value of the expression `node` after `x.append(v)` or `x[k] = v`."""
 
     def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
         """Evaluate `del base[index]`, `holder` being the expression of `base`."""
@@ -619,22 +621,22 @@ class Engine(Protocol):
         """Run what the class of an object does where an attribute is set; False if the object holds it after that."""
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
-        """The read that `target += ...` starts with, one node for each target."""
+        """Return the read that `target += ...` starts with, one node for each target."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
         """Interpret statements in order; False if control does not fall out of their end."""
 
     def call(self, function: Value, site: CallSite) -> Value:
-        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+        """Return the value of a call; several candidates are followed one by one, with less confidence each."""
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
-        """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
+        """Return the joined results of calling each alternative of `function`; None if nothing is known of any."""
 
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
         """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
-        """An object made by calling a class; `by_type`: its metaclass has been asked."""
+        """Return an object made by calling a class; `by_type`: its metaclass has been called already."""
 
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
@@ -653,14 +655,14 @@ class Engine(Protocol):
         such a text, if the function's own code does not decide it."""
 
     def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
-        anything else as it is."""
+        """Return a copy of an object of plain attributes, independent of it, a `deep` one with its members; anything else
+        unchanged."""
 
     def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
-        """The value a `def` binds once its decorators have been applied."""
+        """Return the value that a `def` binds, with its decorators applied."""
 
     def close(self, frame: Frame) -> int:
-        """The key by which functions made in `frame` remember it."""
+        """Return the key by which functions made in `frame` refer to it."""
 
     def enclosed_values(self, function: Function) -> list[Value]:
         """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
@@ -688,14 +690,14 @@ class Engine(Protocol):
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:
-        """The one FunctionInfo of a function that is defined inside another."""
+        """Return the one FunctionInfo of a function that is defined inside another."""
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
-        """The class a `class` statement inside a function defines."""
+        """Return the class that a `class` statement inside a function defines."""
 
 
 class Component:
-    """A part of the engine; what it needs of the others it asks the engine for."""
+    """A component of the engine; it calls the others through the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

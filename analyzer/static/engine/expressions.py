@@ -77,11 +77,11 @@ Round: TypeAlias = "tuple[Value, ...]"
 FILLED = frozenset({"dict", "collections.OrderedDict"})
 """Types that Dynamo builds by functions of its own that it traces (measured)."""
 COMPUTING = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Call})
-"""Expressions that an operation may be traced for, if they give a tensor."""
+"""Expressions with an operation that may be traced, if they result in a tensor."""
 AFRESH = frozenset({"range", "view", "keys"})
 """Iterables that Dynamo recreates for a generator that has been exhausted (measured)."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
-"""Iterators that Dynamo passes on to what runs behind a break (measured)."""
+"""Iterators that Dynamo passes on to the code that resumes after a break (measured)."""
 
 
 class Expressions(Component):
@@ -213,7 +213,7 @@ class Expressions(Component):
         short = kind == "or"
         values: list[Value] = []
         first: list[Value] = []
-        """The values it may have if nothing else is said."""
+        """Its most likely values."""
         guess: Value | None = None
         with frame.scoped_refinement(node):
             for operand in node.values[:-1]:
@@ -278,7 +278,7 @@ class Expressions(Component):
         return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
 
     def _compare(self, node: ast.Compare, frame: Frame, of: ast.expr | None = None) -> Value:
-        """`of` is what is read of the answer that no bool has."""
+        """`of` is the attribute read from the result, which no bool has."""
         left = self.eval(node.left, frame)
         results: list[Value] = []
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -379,7 +379,7 @@ class Expressions(Component):
         written = False
         text: list[str] | None = []
         guess: list[str] | None = []
-        """The same as the values are if nothing else is said."""
+        """The most likely one, by the values."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
@@ -473,8 +473,8 @@ class Expressions(Component):
         return None if usual is walked else self._few(_rounds_of(usual))
 
     def _few(self, walked: tuple[Value, ...] | None) -> tuple[Round, ...] | None:
-        """Rounds of one `for`, if they are few enough to be kept apart: while a model is built as many as a table may
-        hold."""
+        """Return the rounds of one `for`, if they are few enough to distinguish: while a model is built as many as a
+        table may hold."""
         most = MAX_ENTRIES if self.engine.untraced else UNROLL
         return _single_rounds(walked) if walked is not None and len(walked) <= most else None
 
@@ -563,7 +563,7 @@ class Expressions(Component):
         lazy: bool = False,
         members: Round | None = None,
     ) -> tuple[list[Value], Answer]:
-        """The values of `parts`, and whether the conditions keep anything; of one round only, with `members` for it."""
+        """Return the values of `parts`, and whether the filters accept any; of one round only, with `members` for it."""
         filtered = Answer(True, True)
         generators = node.generators
         apart = not self.engine.untraced and sys.version_info < F.INLINED
@@ -635,7 +635,7 @@ class Expressions(Component):
         return not isinstance(value, Const) and not (isinstance(value, Sequence) and value.kind == "list")
 
     def _counts_modules(self, node: ast.expr, frame: Frame) -> bool:
-        """`enumerate(modules)` and `reversed(...)`, of which Dynamo says nothing (measured)."""
+        """Return whether it is `enumerate(modules)` or `reversed(...)`, which Dynamo handles (measured)."""
         called = ast.unparse(node.func) if isinstance(node, ast.Call) and node.args else ""
         if called != "enumerate":
             return called == "reversed"
@@ -865,8 +865,8 @@ class Expressions(Component):
         return tuple(args), join(*rest) if rest else None
 
     def _keywords(self, node: ast.Call, frame: Frame, function: Value, taken: int) -> dict[str, Value]:
-        """Arguments by name; of a mapping those that are known, and if it holds others, too, those that `function` has to
-        be given and is not by the call, of which `taken` are given by position."""
+        """Return the arguments by name: the known items of a mapping, and if it has others, the required parameters of
+        `function` that the call does not pass, `taken` being the number passed by position."""
         keywords: dict[str, Value] = {}
         others: list[Value] = []
         for keyword in node.keywords:
@@ -889,7 +889,8 @@ class Expressions(Component):
         return keywords
 
     def _required_parameters(self, function: Value, taken: int) -> list[str]:
-        """The names of what a function, a class or a module has to be given behind so many arguments by position."""
+        """Return the names of the required parameters of a function, a class or a module after so many positional
+        arguments."""
         found: list[FunctionInfo] = []
         bound = True
         if isinstance(function, Function):
@@ -943,7 +944,7 @@ class Expressions(Component):
 
 
 def _is_hashed(value: Value) -> bool:
-    """A dict or a set."""
+    """Return whether it is a dict or a set."""
     return isinstance(value, Mapping) or (isinstance(value, Sequence) and value.kind == "set")
 
 
@@ -952,7 +953,7 @@ def _is_address(value: Value) -> bool:
 
 
 def _concatenate(text: list[str] | None, value: Value) -> list[str] | None:
-    """Constant text with a value behind it; None if one of them is not known."""
+    """Return constant text followed by a value; None if one of them is unknown."""
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
     return [*text, str(value.value)]
@@ -975,7 +976,7 @@ def _inside(node: Comprehension) -> list[ast.AST]:
 
 
 def _captured_names(node: Comprehension) -> list[str]:
-    """The variables of what is around it that a comprehension reads as a function of its own, sorted."""
+    """Return the enclosing variables that a comprehension reads as a function of its own, sorted."""
     names = [each for each in _inside(node) if isinstance(each, ast.Name)]
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     return sorted({each.id for each in names if isinstance(each.ctx, ast.Load)} - stored)
@@ -996,7 +997,7 @@ def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
 
 
 def _single_rounds(walked: tuple[Value, ...]) -> tuple[Round, ...]:
-    """The rounds of one `for`."""
+    """Return the rounds of one `for`."""
     return tuple((each,) for each in walked)
 
 
@@ -1030,7 +1031,7 @@ def _all_of(*answers: Value) -> Value:
 
 
 def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
-    """The variables that a function reads behind an expression, before it gives them another value."""
+    """Return the variables that a function reads after an expression, before it assigns them."""
     end = _end(node)
     if any(isinstance(each, ast.Return) for each in _around(node, info)):
         return set()
@@ -1055,7 +1056,7 @@ def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
 
 
 def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
-    """The variables that a function reads behind an expression, or in the same statement beside it."""
+    """Return the variables that a function reads after an expression, or elsewhere in its statement."""
     inside = {id(each) for each in ast.walk(node)}
     return _read_later(node, info) | {
         name.id
@@ -1087,8 +1088,8 @@ def _is_of_builtin(value: Value) -> bool:
 
 
 def _making_call(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
-    """The call by which a function gets an object, or what that is read of: at once, for an attribute or for a variable.
-    None if it has it otherwise."""
+    """Return the call from which a function gets an object, directly or by an attribute or variable. None if it has it
+    otherwise."""
     whole = owner
     while isinstance(owner, ast.Attribute):
         owner = owner.value
@@ -1098,8 +1099,8 @@ def _making_call(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
 
 
 def _assigned_call(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
-    """The call that a function assigns last to a variable, or an attribute, before it is read at `place`; None if it has
-    it otherwise."""
+    """Return the call that a function assigns last to a variable, or an attribute, before it is read at `place`; None if
+    there is none."""
     if not isinstance(place, (ast.Name, ast.Attribute)):
         return None
     name = ast.unparse(place)

@@ -99,7 +99,7 @@ class Functions(Component):
         it."""
 
     def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
-        """The value a `def` binds once its decorators have been applied."""
+        """Return the value that a `def` binds, with its decorators applied."""
         if frame.function is None and info in self._decorated:
             return self._decorated[info]
         value: Value = Function(info, None, self.close(frame) if frame.function else 0)
@@ -536,7 +536,7 @@ class Functions(Component):
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:
-        """The one FunctionInfo of a function that is defined inside another."""
+        """Return the one FunctionInfo of a function that is defined inside another."""
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         found = inner.get(node)
         if not isinstance(found, FunctionInfo):
@@ -545,7 +545,7 @@ class Functions(Component):
         return found
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
-        """The class a `class` statement inside a function defines."""
+        """Return the class that a `class` statement inside a function defines."""
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         symbol = f"{frame.symbol}{LOCAL}{node.name}"
         found = inner.get(node)

@@ -1,4 +1,4 @@
-"""Objects as inference sees them: what each holds, and what every way through a branch stores."""
+"""Objects as inference sees them: the attributes of each, and the stores of each branch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Va
 
 @dataclass
 class Changes:
-    """Counts what was put anywhere: into objects, tables, names that outlive the function that puts."""
+    """Counts all stores: into objects, tables, names that outlive the storing function."""
 
     count: int = 0
     attributes: list[tuple[int, str]] = field(default_factory=list)
-    """The attributes among them, one after the other: the `id` of what is known of the object, and the name."""
+    """The attributes among them, in order: the `id` of the object's state, and the name."""
     dynamic: int = 0
     """The number of attributes set under names that the source decides only in part; no other counter includes these."""
     elsewhere: int = 0
-    """Counts those that went into no object: a class, a table, a name of the file or of a function around."""
+    """The number of stores outside of objects: into a class, a table, a name of the file or of an enclosing function."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Object:
     dynamic: dict[str, Value] = field(default_factory=dict)
     """Attributes with names that the source decides only in part: by a regular expression."""
     symbolic: bool = False
-    """It comes from outside: what its class gives it are defaults."""
+    """It comes from outside: the attributes from its class are defaults."""
     made: bool = True
     """Whether the code that its class runs on construction has been read."""
     members: Value | None = None
@@ -42,7 +42,7 @@ class Object:
     uncounted: bool = False
     """The number of members is unknown: the source adds some of those in `members` in a branch or a loop, or with `*`."""
     sure: set[str] = field(default_factory=set)
-    """Modules that it holds whichever way its making went, by attribute."""
+    """Modules that it holds in every branch of its construction, by attribute."""
     stored: bool = False
     """Whether its construction has been read."""
     closure: int = 0
@@ -50,23 +50,23 @@ class Object:
     process_global: bool = False
     """It is made as its file is imported, so that all models share it."""
     version: int = 0
-    """Counts what was put."""
+    """The number of stores."""
     changes: Changes = field(default_factory=Changes)
     """The changes of all objects together."""
 
     def stamp(self) -> tuple[object, ...]:
-        """Another value once something was put here."""
+        """Return a value that changes with each store."""
         state = self.made, self.stored, self.uncounted, len(self.sure), len(self.dynamic)
         return self.version, self.members, state
 
     def copied(self) -> Object:
-        """The object as it is now."""
+        """Return the current state of the object."""
         return replace(
             self, attributes=dict(self.attributes), dynamic=dict(self.dynamic), sure=set(self.sure)
         )
 
     def restore(self, before: Object) -> None:
-        """Is again as it was when it was `copied`."""
+        """Restore the state of `copied`."""
         vars(self).update(vars(before))
 
     def is_like(self, other: Object) -> bool:
@@ -128,21 +128,21 @@ BranchEffects: TypeAlias = "set[tuple[int, str | None]]"
 
 
 class Heap:
-    """The objects of one analysis; the identity of an object is where and for whom it was made."""
+    """The objects of one analysis; the identity of an object is the place and the owner of its construction."""
 
     def __init__(self) -> None:
         self.changes = Changes()
         self._objects: dict[int, Object] = {}
         self._idents: dict[tuple[object, ...], int] = {}
         self.reads: list[int] | None = None
-        """The objects that are asked for, if anybody notes them."""
+        """The objects that are read, if recorded."""
         self.met: list[tuple[tuple[object, ...], int]] | None = None
-        """Allocation keys and what they gave, if anybody notes them."""
+        """Allocation keys and their identities, if recorded."""
         self._ways: list[BranchEffects] = []
-        """The ways that are being followed and may not be taken, outermost first."""
+        """The branches that are being followed and may not run, outermost first."""
 
     def ident(self, *key: object, escaping: bool) -> int:
-        """The identity for an allocation key; the same key gives the same object again."""
+        """Return the identity for an allocation key; the same key returns the same object again."""
         if key not in self._idents:
             self._idents[key] = len(self._idents) + 1
             self._objects[self._idents[key]] = Object(escaping, changes=self.changes)
@@ -151,7 +151,7 @@ class Heap:
         return self._idents[key]
 
     def ident_of(self, key: tuple[object, ...]) -> int | None:
-        """The identity that was given for an allocation key, None if none was."""
+        """Return the identity of an allocation key, None if it has none."""
         return self._idents.get(key)
 
     def put_back(self, ident: int, key: tuple[object, ...]) -> None:
@@ -170,11 +170,11 @@ class Heap:
 
     @property
     def count(self) -> int:
-        """The last identity that was given."""
+        """The last identity that was assigned."""
         return len(self._idents)
 
     def known(self, idents: Iterable[int]) -> list[Object]:
-        """The objects with these identities."""
+        """Return the objects with these identities."""
         return [self._objects[ident] for ident in idents]
 
     def __getitem__(self, value: Instance | ExternalInstance) -> Object:
@@ -185,7 +185,7 @@ class Heap:
         return self._objects[value.ident]
 
     def note(self, value: Instance | ExternalInstance, name: str | None) -> None:
-        """An attribute is stored (None: a member is added) while things are built."""
+        """Record that an attribute is stored (None: a member is added) during construction."""
         self.changes.count += 1
         if value.ident in self._objects:
             self._keep(value.ident, name)
@@ -210,8 +210,8 @@ class Heap:
             self._ways = outside
 
     def made(self, value: Instance, stored: BranchEffects, modules: Collection[str]) -> None:
-        """The making of an object has stored this. One made at the same place before is the same object to us: what
-        it surely has is what each of them got. Of its attributes, only `modules` are asked for."""
+        """Record the stores of an object's construction. One made at the same place before is the same object here: it
+        certainly has what each of them got. Of its attributes, only `modules` are needed."""
         own = {name for name in modules if (value.ident, name) in stored}
         thing = self[value]
         if stored:  # nothing where the very call was followed before
@@ -220,7 +220,8 @@ class Heap:
         self.follow({entry for entry in stored if entry[0] != value.ident})
 
     def join(self, *ways: BranchEffects) -> None:
-        """One of several ways is taken: certain is what each of them stores; no member that one adds can be counted."""
+        """Join branches of which one runs: a store is certain if each of them has it; a member that one adds cannot be
+        counted."""
         for ident, name in set().union(*ways):
             if name is None:
                 self._objects[ident].uncounted = True
@@ -229,7 +230,7 @@ class Heap:
                 self._keep(ident, name)
 
     def follow(self, way: BranchEffects) -> None:
-        """The way is taken for sure."""
+        """Record that the branch certainly runs."""
         for ident, name in way:
             self._keep(ident, name)
 

@@ -60,7 +60,7 @@ NONE_CALLS = frozenset(
     "backward register_hook save set_default_dtype set_default_device set_num_threads set_float32_matmul_precision "
     "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
 )
-"""The same for what gives nothing of use."""
+"""The same for functions without a useful result."""
 CHECKS = (
     "_check",
     "_check_index",
@@ -89,8 +89,8 @@ OF_NOTHING_BUT_TENSORS = frozenset(
     "index_add_ index_fill movedim narrow clamp_ clamp_min clamp_max sigmoid_ relu_ addmm baddbmm triu tril size dim "
     "numel".split()
 )
-"""Those of them that neither arrays nor Python's own objects have, nor anything that authors name alike: whatever is
-asked for one is a tensor, though nothing else says so."""
+"""Those of them that neither arrays nor Python's own objects have, nor methods that authors commonly define: a value with
+one is a tensor, even if unknown otherwise."""
 
 TENSOR_NAMESPACES = (
     "torch.nn.functional.",
@@ -155,7 +155,7 @@ OLD_CLASSES: tuple[tuple[DType, str], ...] = (
 OF_TYPED: MappingProxyType[str, DType] = MappingProxyType(
     {f"{word}Tensor": kind for kind, words in OLD_CLASSES for word in words.split()}
 )
-"""The kinds of numbers of torch's old classes of tensors."""
+"""The kinds of numbers of torch's old tensor classes."""
 
 
 CASTS: MappingProxyType[str, DType] = MappingProxyType(
@@ -318,19 +318,18 @@ ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
 """The memory address of a tensor, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 NEW_CLASS = External("type of this call")
-"""A class that `type(name, bases, dict)` makes while tracing: it may be read, not called."""
+"""A class made by `type(name, bases, dict)` while tracing: it may be read, not called."""
 ARRAY = ExternalInstance("numpy.ndarray")
 OF_TEXT = ExternalInstance("numpy.ndarray of text")
-"""An array of text that was made outside: Dynamo makes a tensor of an array where it is used, and
-torch has none for these."""
+"""An array of text made outside: Dynamo makes a tensor of an array when it is used, and torch has none for these."""
 NUMBER = ExternalInstance("numpy.generic")
-"""One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
+"""One number that numpy made of known ones: Dynamo keeps its value, until it is used in another operation."""
 MADE_BY_INDEX = frozenset({"numpy.r_", "numpy.c_", "numpy.mgrid", "numpy.ogrid"})
 """numpy objects that make arrays of the expression in their brackets; Dynamo traces none of them."""
 ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
-"""Attributes of an array that say how large it is."""
+"""Attributes with the size of an array."""
 OF_EACH = frozenset("ceil floor round sqrt log log2 exp".split())
-"""Functions of numpy that make one number of each: of an array another."""
+"""Functions of numpy that return a number for a number, and an array for an array."""
 FOLDING = OF_EACH | frozenset("prod sum max min amax amin mean median std var size".split())
 
 NUMBERS_OF_NUMPY = frozenset(
@@ -375,7 +374,7 @@ def drawn_below(draw: Value, bound: Value) -> bool | None:
 
 
 def computed(origin: Origin) -> Origin:
-    """The origin of a number made of another: what is made of a captured draw is worked out behind a break."""
+    """Return the origin of a number made of another: a number made of a captured draw is computed after a break."""
     return "random" if origin == "drawn" else origin
 
 
@@ -453,14 +452,14 @@ UNUSUAL = frozenset(
     "torch.float16 torch.half torch.bfloat16 torch.float64 torch.double torch.complex64 torch.complex128 "
     "torch.sparse_coo torch.sparse_csr torch.sparse_csc torch.sparse_bsr torch.sparse_bsc torch.jagged".split()
 )
-"""Data types and layouts that a model does not see unless asked to."""
+"""Data types and layouts that a model does not get by default."""
 USUAL = frozenset(("torch.float32", "torch.float"))
-"""The data type that a model computes in unless asked not to."""
+"""The data type that a model computes in by default."""
 UNUSUAL_KINDS = frozenset(
     "is_sparse is_sparse_csr is_quantized is_mkldnn is_nested is_meta is_mps is_xla is_xpu is_ipu is_vulkan is_maia "
     "is_mtia".split()
 )
-"""Attributes of a tensor that are False unless somebody made it so."""
+"""Attributes of a tensor that are False by default."""
 
 
 def is_unusual(value: Value) -> bool:
@@ -471,7 +470,7 @@ def is_unusual(value: Value) -> bool:
 
 
 def version_text(torch: Version) -> Value:
-    """torch's version as the model has it; of its last number nothing is known, and nobody asks for that alone."""
+    """Return torch's version in the code; its last number is unknown, and nobody tests that alone."""
     return Const(f"{torch[0]}.{torch[1]}.0")
 
 
@@ -604,7 +603,7 @@ def _origin(args: tuple[Value, ...]) -> Origin:
 OF_ROWS = frozenset(
     "array asarray prod sum max min amax amin mean median std var cumsum cumprod any all argmax argmin".split()
 )
-"""Functions of numpy that nobody calls with a single number: what is not known more closely is a row."""
+"""Functions of numpy that nobody calls with a single number: unknown arguments are rows."""
 
 
 KEEPING_WHOLE = frozenset(
@@ -613,7 +612,7 @@ KEEPING_WHOLE = frozenset(
     mod multiply negative power remainder rint round sign subtract
     """.split()
 )
-"""Functions of numpy that give a whole number for whole numbers."""
+"""Functions of numpy that return a whole number for whole numbers."""
 WHOLE = "numpy.integer"
 """The kind of a whole number that numpy made while tracing: Dynamo keeps it, and cannot make an `int` of it."""
 FRACTION = "numpy.floating"
@@ -624,7 +623,7 @@ ASKING = frozenset(
     logical_or logical_xor not_equal signbit
     """.split()
 )
-"""Functions of numpy that give an array of one truth even for a known number."""
+"""Functions of numpy that return an array of one truth value even for a known number."""
 
 
 def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
@@ -649,11 +648,11 @@ def is_text(value: Value) -> bool:
 OF_NUMBERS = frozenset(
     "arange empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
 )
-"""Functions of numpy that make an array of known numbers: what is in it has to be read."""
+"""Functions of numpy that make an array of known numbers: its values have to be read."""
 OF_SEVERAL = frozenset(
     "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
 )
-"""Functions of numpy that give a row of arrays."""
+"""Functions of numpy that return a row of arrays."""
 OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
     {
         **dict.fromkeys("allclose array_equal array_equiv iscomplexobj isrealobj isscalar".split(), "bool"),
@@ -661,11 +660,11 @@ OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
         "size": "int",
     }
 )
-"""Functions of numpy that give a value of Python's own, and its type."""
+"""Functions of numpy that return a value of Python's own, and its type."""
 OF_TYPES = frozenset(
     "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
 )
-"""Functions of numpy that speak of types: they give no array."""
+"""Functions of numpy about types: they return no array."""
 
 
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
@@ -892,9 +891,9 @@ DISTRIBUTION_METHODS = frozenset(
 
 
 PARAMETRISED = "parametrizations"
-"""The attribute in which a module keeps what makes its tensors out of others, by their names."""
+"""The attribute with the parametrizations of a module's tensors, by their names."""
 PROPERTY = External("property")
-"""Partial of it is a property: what is filled in is its getter, and its setter behind that."""
+"""A partial of it is a property: its arguments are the getter and the setter."""
 
 
 def is_property(value: Value) -> TypeGuard[Partial]:
@@ -913,7 +912,7 @@ PROPERTIES = frozenset(
         "torch.distributions.utils.lazy_property",
     }
 )
-"""Classes of descriptors outside the source that run what they are given where the attribute is read."""
+"""Classes of descriptors without source that call their function when the attribute is read."""
 
 
 def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
@@ -979,9 +978,9 @@ def is_module_class(name: str) -> bool:
 STACKS: MappingProxyType[str, str] = MappingProxyType(
     {"torch.nn.TransformerEncoder": "encoder_layer", "torch.nn.TransformerDecoder": "decoder_layer"}
 )
-"""Modules of torch.nn that call copies of a module, one after the other, and the argument that it is."""
+"""Modules of torch.nn that call copies of a module, one after the other, and the argument with that module."""
 CALLED = MappingProxyType({"torch.nn.DataParallel": "module", **dict.fromkeys(STACKS, "layers")})
-"""Modules of torch.nn that call what they are given, and the attribute that holds it."""
+"""Modules of torch.nn that call their argument, and the attribute that holds it."""
 
 
 def has_parameters(name: str) -> bool:

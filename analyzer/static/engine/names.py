@@ -150,14 +150,14 @@ class Names(Component):
         return usual is None or usual == guard.holds
 
     def is_missing(self, module: str) -> bool:
-        """A package that is not where torch is: its absence is to be expected."""
+        """Return whether a package is not installed with torch: its absence is expected."""
         program = self.engine.program
         if module.partition(".")[0] in sys.stdlib_module_names or program.package_of(module) is not None:
             return False
         return program.find("torch") is not None
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """A top-level name is given another value while the module is imported."""
+        """Bind a top-level name to another value while the module is imported."""
         if not self.engine.untraced or (module, name) not in self._globals:
             return
         self.engine.heap.changes.count += 1

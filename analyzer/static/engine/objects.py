@@ -564,8 +564,8 @@ class Objects(Component):
         return self._by_text[key]
 
     def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
-        anything else as it is."""
+        """Return a copy of an object of plain attributes, independent of it, a `deep` one with its members; anything else
+        unchanged."""
         return self._copy_attributes(value, node, frame, {} if deep else None)
 
     def _copy_attributes(

@@ -123,7 +123,7 @@ class Protocols(Component):
     def apply_operator(
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
-        """`left op right`, or `left op= right`, as `node` has it."""
+        """Return `left op right`, or `left op= right`, at `node`."""
         if not self.engine.untraced and (_has_object(left) or _has_object(right)):
             self._emit_overloaded(op, left, right, node, frame)
         made = self._apply_overload(op, left, right, frame, in_place)
@@ -192,7 +192,7 @@ class Protocols(Component):
         return join(*found) if found else None
 
     def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
-        """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
+        """Return `-value`, `+value`, `~value` of an object; None if no class with source defines it."""
         name = UNARY.get(type(op))
         found = [self.special(v, name, (), frame) for v in options(value)] if name else []
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
@@ -368,7 +368,7 @@ class Protocols(Component):
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
     def exit_context(self, manager: Value, frame: Frame) -> None:
-        """The end of a `with`."""
+        """Leave a `with`."""
         for option in options(manager):
             self.special(option, "__exit__", (NONE, NONE, NONE), frame)
 
@@ -444,7 +444,7 @@ class Protocols(Component):
         return self.subscript(base, index, site.node, site.frame)
 
     def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
-        """A class attribute as it is read: a descriptor says what it is."""
+        """Return the value of reading a class attribute: that of its descriptor if it is one."""
         if isinstance(value, Choice):
             return join(*(self.read_descriptor(option, owner, name, frame) for option in value.options))
         if K.is_property(value) and not isinstance(owner, Class):

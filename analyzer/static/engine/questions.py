@@ -422,7 +422,7 @@ class Questions(Component):
         return left[0] if len(left) == 1 else None
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
-        """The environment once `node` is known to be `assume`."""
+        """Return the environment in which `node` has the truth value `assume`."""
         env = frame.env
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.narrow(node.operand, not assume, frame)

@@ -164,7 +164,7 @@ class Records(Component):
         return self.row(value)
 
     def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
-        """A method that Python makes for a named tuple; None if it is none of them."""
+        """Return the result of a generated named tuple method; None if it is none of them."""
         row = self.row(made)
         if row is None:
             return None
@@ -177,7 +177,7 @@ class Records(Component):
         return None
 
     def replace_fields(self, made: Instance, site: CallSite) -> Instance:
-        """A copy of a record with other values for some of its fields."""
+        """Return a copy of a record with other values for some of its fields."""
         ident = self.engine.heap.ident(
             "replaced", made.ident, site.node, site.frame.context, escaping=self.engine.untraced > 0
         )

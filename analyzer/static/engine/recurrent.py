@@ -91,7 +91,7 @@ class Recurrent(Component):
                 self.touch(value, site.node, site.frame)
 
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
-        """The same of the method `name` of a module, which goes through its parts."""
+        """Emit the same for the method `name` of a module, which iterates over its parts."""
         if self.engine.untraced:
             return
         found: Value | None = None

@@ -34,7 +34,7 @@ Situation: TypeAlias = Literal[
 
 
 class _Restoring:
-    """Sets what a frame says of a place while it is entered; all of it is as before on leaving."""
+    """Sets state of a frame in a context, and restores all of it on leaving."""
 
     __slots__ = ("_after", "_before", "_frame")
 
@@ -80,7 +80,7 @@ class Returned(NamedTuple):
 
 @dataclass(eq=False)
 class Frame:
-    """One interpretation of one function; `env` is replaced as branches part and join."""
+    """One interpretation of one function; `env` is replaced as branches split and join."""
 
     module: ModuleInfo
     function: FunctionInfo | None
@@ -92,21 +92,21 @@ class Frame:
     key: int = 0
     returned: list[Returned] = field(default_factory=list)
     filled: tuple[str, ...] = ()
-    """Parameters that are tables of who calls: what is put into them is there for him."""
+    """Parameters that are tables of the caller: the caller sees the items added to them."""
     ends: list[Env] = field(default_factory=list)
     """Their values at each end of the function."""
     yielded: list[Value] = field(default_factory=list)
     left: list[Env] = field(default_factory=list)
-    """Environments at each `return` of a function that has made others, which may be what these remember."""
+    """Environments at each `return` of a function that has defined others, which may capture them."""
     exits: list[Env] = field(default_factory=list)
     """Environments at `break` and `continue` of the innermost loop."""
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
     """Below a branch taken by a Python value that the source does not decide."""
     multi_path: bool = False
-    """Below one of several ways that are all followed: what is assigned here may not have been."""
+    """Below one of several branches that are all followed: an assignment here may not have run."""
     caught: bool = False
-    """Inside a `try` of this function behind which it goes on if something is raised."""
+    """Inside a `try` of this function after which it continues if something is raised."""
     decided_by: DecidedBy | None = None
     """The origin of the current test's result; None as long as the source decides it."""
     conditions: tuple[Condition, ...] = ()
@@ -116,7 +116,7 @@ class Frame:
     without_gradients: bool = False
     """Below one that turns them off."""
     guarding: bool = False
-    """The test that is being asked belongs to an `if` that does nothing but raise."""
+    """The current test is that of an `if` that only raises."""
     asker: Asker | None = None
     """The statement with the current test."""
     outside: dict[str, str] = field(default_factory=dict)
@@ -136,19 +136,19 @@ class Frame:
         return _Restoring(self, {"enclosing": (*self.enclosing, *words), "confidence": self.confidence})
 
     def no_surer_than(self, confidence: Confidence) -> _Restoring:
-        """While it is entered, what is evaluated runs with that confidence."""
+        """Evaluate in this context with at most that confidence."""
         return _Restoring(self, {"confidence": confidence})
 
     def preserve(self, *names: Situation) -> _Restoring:
-        """While it is entered, these may be set; they are as they were when it was made on leaving."""
+        """Restore these on leaving the context; inside, they may be set."""
         return _Restoring(self, {name: getattr(self, name) for name in names})
 
     def scoped_refinement(self, node: ast.expr) -> _ScopedRefinement:
-        """While it is entered, variables and confidence may be replaced by what tests inside `node` establish."""
+        """Restore variables and confidence on leaving the context; inside, the tests in `node` may narrow them."""
         return _ScopedRefinement(self, node)
 
     def resume(self) -> None:
-        """Behind a break, what was worked out before comes in from outside: of one number the value is known then."""
+        """Return a value after a break, where earlier results come in from outside: a single number is known then."""
         self.env = {name: _from_outside(value) for name, value in self.env.items()}
 
     def end(self) -> None:
@@ -177,7 +177,7 @@ def _from_outside(value: Value) -> Value:
 
 
 def narrowing_key(node: ast.expr) -> str | None:
-    """The name under which what a test established of `x` or `x.attr` is remembered, or None."""
+    """Return the name under which the narrowing of `x` or `x.attr` is stored, or None."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -186,9 +186,8 @@ def narrowing_key(node: ast.expr) -> str | None:
 
 
 def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
-    """By the key of `x` or `x.attr`: the other names and attributes that an assignment of a function gives the same
-    object as that one, or takes it from; none that the function gives a value twice, or that is an attribute which it
-    gives another beside."""
+    """Return, by the key of `x` or `x.attr`, the other names and attributes that an assignment of a function binds to the
+    same object; none for a name bound twice, or an attribute that is set elsewhere too."""
     known = vars(info).get(SAME)
     if isinstance(known, dict):
         return known
@@ -227,7 +226,7 @@ def join_envs(*envs: Env | None) -> Env | None:
 
 
 def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
-    """`before` with the names that `:=` bound while `node` was evaluated; what narrowing learnt is left out."""
+    """Return `before` with the names that `:=` bound while `node` was evaluated, without the narrowing."""
     if not frame.module.source.has_walrus:
         return before
     after = frame.env
