@@ -1,4 +1,4 @@
-"""Facts and rules to claims, claims to findings. How sure a finding is, is decided here alone."""
+"""From facts and rules to claims, and from claims to findings. The confidence of a finding is decided only here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Suggest: TypeAlias = "Callable[[Sequence[FixCandidate]], Iterable[tuple[Edit, ...]]]"
-"""The edits of the change that each suspect's rule suggests, none if it suggests none that is safe; in their order."""
+"""Returns the edits of the change suggested by each candidate's rule, none if there is no safe one; in their order."""
 Place: TypeAlias = "tuple[str, int, int, str]"
 """The position of a rule's claim: (file, line, byte column, rule code)."""
 MAX_CONDITIONS = 3
@@ -77,13 +77,13 @@ DECIDED_BY: Mapping[DecidedBy, str] = MappingProxyType(
     }
 )
 _OF_ONE_SIZE = re.compile(r"^match |^[^<>]*[!=]=[^<>]*$")
-"""A test whether a size is this or that (a case of a `match` too), and no other test of sizes."""
+"""A test for a certain size (a case of a `match` too), and no other test of sizes."""
 MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 APART = (Alone, Consumed, InArguments, OfNew)
 """Facts that break if another break makes Python run their code, and that are in no constructor."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
-"""Effects that leave regions around them: what cannot be compiled at all leaves none."""
+"""Effects that leave regions around the break: code that cannot be compiled at all leaves none."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Diagnosis:
     hidden: bool = False
     """An earlier break ends the trace before this one is met."""
     types: tuple[FloatType, ...] = ()
-    """It is improbable only because the model does not compute in one of these types."""
+    """It is unlikely only because the model does not compute in one of these types."""
 
     @property
     def effect(self) -> Effect:
@@ -110,7 +110,7 @@ class Diagnosis:
 
     @property
     def lines(self) -> tuple[int, int]:
-        """First and last line of what the finding spans: of a class or function the header alone, never a body."""
+        """The first and last line of the finding: of a class or function the header alone, never a body."""
         begins, ends = extent(self.fact)
         header = isinstance(ends, DEFINITIONS)
         return begins.lineno, ends.lineno if header else ends.end_lineno or ends.lineno
@@ -132,7 +132,7 @@ class Claims:
 
     by_place: dict[Place, Diagnosis] = dataclasses.field(default_factory=dict)
     contexts: dict[Place, dict[int, Cause]] = dataclasses.field(default_factory=dict)
-    """In which contexts each is claimed, with what makes the whole function eager there."""
+    """The contexts of each claim, with the reason why the whole function runs eagerly there."""
     judgements: Diagnoses = dataclasses.field(default_factory=Diagnoses)
     """For the reading after the next edit."""
 

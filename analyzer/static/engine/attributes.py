@@ -53,16 +53,16 @@ from tcready.static.index import ClassInfo, FunctionInfo
 OF_CLASSES = frozenset({"__name__", "__qualname__", "__module__"})
 """The attributes with the name of a class."""
 VIEWS = frozenset({"keys", "values", "items"})
-"""Methods that a dict alone has: they give views of what it holds."""
+"""Methods that only a dict has: they return views of its contents."""
 ABSTRACT = frozenset({"abstractmethod", "abstractproperty"})
 PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module"})
-"""Bases that give a class no attribute that could be meant."""
+"""Bases without attributes that could be meant."""
 MAX_DERIVING = 4
 """The number of classes deriving from an argument's annotated one beyond which they decide nothing."""
 
 
 class Attributes(Component):
-    """Attributes: `owner.name`, for every kind of owner."""
+    """Evaluates attributes: `owner.name`, for every kind of owner."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -306,7 +306,7 @@ class Attributes(Component):
         return self._container_assigned(mro, name) if name in self.engine.assigned_attributes(mro) else None
 
     def _container_assigned(self, mro: Mro, name: str) -> Value | None:
-        """An attribute that methods set to a dict or a list as it is written: what is in it is not known."""
+        """Return an attribute that methods assign a literal dict or list: its contents are unknown."""
         functions = (f for cls in mro.classes for found in cls.functions.values() for f in found)
         found: list[Value] = []
         for info in functions:
@@ -323,7 +323,7 @@ class Attributes(Component):
     def _parametrized_tensor(
         self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame
     ) -> Value:
-        """A tensor of a module, as what was registered for it makes it out of others each time it is read."""
+        """Return a parametrized tensor of a module, made of others each time it is read."""
         made = self.engine.heap[owner].attributes.get(K.PARAMETRISED) if owner.ident else None
         steps = dict(made.entries).get(name) if isinstance(made, Mapping) else None
         if self.engine.untraced or not isinstance(steps, Sequence):
@@ -333,7 +333,7 @@ class Attributes(Component):
         return value
 
     def _member_attribute(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
-        """A module that a container keeps under a name, which is an attribute of it too: `self.parts.first`."""
+        """Return a member of a container, which is an attribute of it too: `self.parts.first`."""
         members = self.engine.container_members(owner)
         value = dict(members.entries).get(name) if isinstance(members, Mapping) else None
         modules = [v for v in options(value) if self.engine.is_module(v)] if value is not None else []
@@ -500,7 +500,8 @@ class Attributes(Component):
         return self._later[key]
 
     def _made_later(self, owner: Instance, mro: Mro, name: str) -> Value:
-        """The join of what methods other than `__init__` assign to an attribute, evaluated by itself."""
+        """Return the join of the values that methods other than `__init__` assign to an attribute, evaluated by
+        itself."""
         found: list[Value] = []
         methods = (
             f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__"
@@ -548,7 +549,7 @@ class Attributes(Component):
         return mro.holder(name) is not None or name in self.engine.assigned_attributes(mro)
 
     def _dict_attribute(self, owner: Instance, name: str) -> Value:
-        """An attribute that an object of a class of dicts has as often as not for one of its keys."""
+        """Return an attribute of a dict-like object that is as often as not one of its keys."""
         members = self.engine.container_members(owner)
         assert isinstance(members, Mapping)
         found = dict(members.entries).get(name, members.element)
@@ -704,8 +705,8 @@ class Attributes(Component):
         return Plain("bool")
 
     def _some_attribute(self, owner: Value) -> Value:
-        """`getattr(self, name)` with a name only known at run time: any module it holds; of those that were given such
-        a name, if there are any."""
+        """Return `getattr(self, name)` with a name only known at run time: any of its modules; those set under such a
+        name, if there are any."""
         modules: list[Value] = []
         for option in options(owner):
             if isinstance(option, Instance):
@@ -730,7 +731,7 @@ def _is_always_set(mro: Mro, name: str) -> bool:
 
 
 def _is_attribute(node: ast.expr, owner: str, name: str) -> bool:
-    """`owner.name`."""
+    """Return whether it is `owner.name`."""
     return isinstance(node, ast.Attribute) and node.attr == name and narrowing_key(node) == f"{owner}.{name}"
 
 
@@ -748,7 +749,7 @@ def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
 
 
 def _is_left_to_others(info: FunctionInfo) -> bool:
-    """An abstract method, or one that does nothing but raise NotImplementedError."""
+    """Return whether it is an abstract method, or one that only raises NotImplementedError."""
     if any(ast.unparse(d).rpartition(".")[2] in ABSTRACT for d in info.decorators):
         return True
     body = info.node.body if isinstance(info.node.body, list) else []
@@ -760,7 +761,7 @@ def _is_left_to_others(info: FunctionInfo) -> bool:
 
 
 def _is_leaf(value: Value) -> bool:
-    """A parameter or a buffer."""
+    """Return whether it is a parameter or a buffer."""
     tensor = tensor_of(value)
     return tensor is not None and tensor.leaf
 

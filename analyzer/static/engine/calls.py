@@ -1,4 +1,4 @@
-"""Calls: from a callee of any kind and what it is given to what comes back."""
+"""Calls: from a callee of any kind and its arguments to the result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tcready.static.index import ClassInfo, FunctionInfo
 CALLED = (Function, Class, Instance, External, ExternalInstance)
 HOOK_STORES = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
 LIKE_MODULE_LISTS = frozenset("append extend insert __getitem__ __setitem__ __iter__".split())
-"""Methods of lists that do what those of `nn.ModuleList` do."""
+"""Methods of lists that work like those of `nn.ModuleList`."""
 OF_REGISTERED = MappingProxyType(
     {
         "register_buffer": "tensor",
@@ -62,7 +62,7 @@ OF_REGISTERED = MappingProxyType(
         "register_module": "module",
     }
 )
-"""Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
+"""Methods of nn.Module that set an attribute, and the name of the argument with its value."""
 CONTEXT = "torch.autograd.function.FunctionCtx"
 """The class in which an autograd function stores values for its backward."""
 TAKE_UNRESOLVED = frozenset(
@@ -80,29 +80,29 @@ TAKE_UNRESOLVED = frozenset(
         "type",
     }
 )
-"""Functions that are given what Dynamo has not looked up without a break, or that keep it as it is."""
+"""Functions that accept an attribute Dynamo has not looked up without a break, or store it unchanged."""
 TENSOR_COPIED = "GB4198"
-"""The break of a deep copy of what holds a tensor."""
+"""The break of a deep copy of an object that holds a tensor."""
 TENSOR_CALLED = "GB0147"
 """The break of a call of a tensor with a `__call__` in its class."""
 RECURRENT = "torch.nn.LSTM"
 OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
-"""Keywords that no other class takes together, of those that somebody passes."""
+"""Keywords that only recurrent classes take together, if the class is passed in."""
 OF_RECURRENT_OF_TORCH = (
     *OF_RECURRENT,
     frozenset({"bidirectional"}),
     frozenset({"num_layers", "batch_first"}),
     frozenset({"num_layers", "dropout"}),
 )
-"""Keywords that of the modules of torch.nn the recurrent alone take together."""
+"""Keywords that only recurrent modules of torch.nn take together."""
 MANY = 4
-"""Candidates of a call; of more, each is unlikely."""
+"""Candidates of a call; with more, each is unlikely."""
 FACTORIES = ("from_", "build", "create", "make")
 """The prefixes of class methods that make an object."""
 
 
 class Calls(Component):
-    """Calls: from a callee of any kind and what it is given to what comes back."""
+    """Evaluates calls: from a callee of any kind and its arguments to the result."""
 
     def call(self, function: Value, site: CallSite) -> Value:
         """Return the value of a call; several candidates are followed one by one, with less confidence each."""
@@ -176,7 +176,7 @@ class Calls(Component):
                 )
 
     def _emit_super_init(self, site: CallSite, info: FunctionInfo) -> None:
-        """The constructor of a module that is made in compiled code calls the one above it."""
+        """Emit that the constructor of a module made in compiled code calls that of its base."""
         name = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = site.frame.env.get(name)
         if isinstance(made, Instance) and not self.engine.heap[made].escaping and self.engine.is_module(made):
@@ -252,7 +252,7 @@ class Calls(Component):
         return self.engine.call_override(External(operation), args, site.keywords, site.frame)
 
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
-        """A call of what has no source in sight."""
+        """Call a function without source."""
         self.engine.emit_sparse_use(site.node, site.frame, *site.args, *site.keywords.values())
         if not self.engine.untraced and _looks_at_arguments(function):
             self.engine.emit_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
@@ -334,7 +334,8 @@ class Calls(Component):
             )
 
     def _keeps_tensor(self, value: Value, depth: int = 3) -> bool:
-        """An object of the source that keeps a tensor and does not say itself how it is copied, or a row with one."""
+        """Return whether it is an object with source that holds a tensor and has no copy method of its own, or a row with
+        one."""
         for option in options(value):
             inside: tuple[Value, ...] = ()
             if isinstance(option, Instance) and not self.engine.mro(option.cls).functions("__deepcopy__"):
@@ -360,7 +361,7 @@ class Calls(Component):
         return join(*known) if known else None
 
     def _call_tensor(self, tensor: Tensor, site: CallSite) -> Value | None:
-        """A tensor of a class of the source that has a `__call__`: Dynamo calls no tensor, so Python does."""
+        """Call a tensor with a `__call__` with source: Dynamo calls no tensor, so Python does."""
         if tensor.subclass is None:
             return None
         called = self.engine.mro(tensor.subclass).functions("__call__")
@@ -404,7 +405,7 @@ class Calls(Component):
         return result
 
     def _chain(self, made: Instance | ExternalInstance, site: CallSite) -> Value | None:
-        """`nn.Sequential`: each member is called with what the one before gave."""
+        """Call an `nn.Sequential`: each member with the result of the one before."""
         value = site.args[0] if site.args else UNKNOWN
         members = self.engine.heap[made].members
         if (
@@ -457,7 +458,7 @@ class Calls(Component):
         return self._run_hooks(made, site, result)
 
     def _call_submodules(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
-        """The modules of the source that a module of torch.nn calls, with what it is given first."""
+        """Call the modules with source that a module of torch.nn calls, with its first arguments."""
         called = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
         modules = [
             v
@@ -469,7 +470,7 @@ class Calls(Component):
         return join(*(UNKNOWN if result is None else result for result in results)) if results else None
 
     def _read_parametrised(self, made: ExternalInstance, frame: Frame) -> None:
-        """The forward of a module of torch reads those of its tensors that are made out of others."""
+        """Read the parametrized tensors that the forward of a torch module reads."""
         known = self.engine.heap[made].attributes.get(K.PARAMETRISED) if made.ident else None
         for name, _ in known.entries if isinstance(known, Mapping) else ():
             self.engine.attribute(made, str(name), frame)
@@ -486,7 +487,7 @@ class Calls(Component):
         return result
 
     def _run_hooks_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
-        """A call of a module with the arguments that its hooks make of those that are given."""
+        """Return a call of a module with the arguments changed by its hooks."""
         for hook in self._registered_hooks(made, HOOKS_BEFORE):
             given = site.giving((made, Sequence("tuple", site.args, UNKNOWN)))
             for changed in options(self.call_each(hook, given) or NONE):
@@ -504,7 +505,7 @@ class Calls(Component):
         return tuple(members_of(hooks)) if isinstance(hooks, Sequence) else ()
 
     def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
-        """A method that a module has from nn.Module."""
+        """Call a method that a module inherits from nn.Module."""
         # what fills a module that is made without its sizes is registered for that alone
         for_some = name != "register_forward_hook" and (
             "with_kwargs" in site.keywords or site.frame.conditional or bool(site.frame.conditions)
@@ -596,7 +597,7 @@ class Calls(Component):
         return result
 
     def _property_method(self, read: Partial, name: str, site: CallSite) -> Value | None:
-        """`Class.name.fget(made)` and its like: Python calls the getter, or the setter."""
+        """Call `Class.name.fget(made)` or similar: Python calls the getter, or the setter."""
         made = dict(read.given)
         getter = made.get(0)
         if name == "fget":
@@ -677,7 +678,7 @@ class Calls(Component):
         return self.engine.record_method(made, name, site)
 
     def _register(self, made: Instance, method: str, site: CallSite) -> None:
-        """`register_buffer(name, tensor)` and its like."""
+        """Evaluate `register_buffer(name, tensor)` and similar."""
         name, value = site.first("name"), site.first(OF_REGISTERED[method], 1)
         if name is None or value is None:
             return
@@ -696,7 +697,7 @@ class Calls(Component):
             self.engine.note(made, str(name.value))
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
-        """A module, and all it holds, is put in evaluation."""
+        """Put a module, and all its submodules, in evaluation mode."""
         done.add(made)
         thing = self.engine.heap[made]
         thing.update("training", Const(False), strong=True)
@@ -726,7 +727,7 @@ class Calls(Component):
         return None
 
     def _is_one_of(self, value: Value, cls: ClassInfo) -> bool:
-        """An object of a class, or of one that derives from it."""
+        """Return whether it is an object of a class, or of one that derives from it."""
         return all(isinstance(v, Instance) and cls in self.engine.mro(v.cls).classes for v in options(value))
 
     def _operation_called(self, site: CallSite) -> Value | None:
@@ -767,7 +768,7 @@ class Calls(Component):
     def _walked_back(
         self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite
     ) -> None:
-        """Dynamo traces the backward with the call, if a gradient is wanted: of inputs of the model none is."""
+        """Trace the backward with the call, as Dynamo does if a gradient is needed: none is for inputs of the model."""
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
         if site.frame.without_gradients or all(tensor.graph_input for tensor in given):
             return

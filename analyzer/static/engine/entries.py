@@ -1,4 +1,4 @@
-"""Entries: what a user passes to what gets compiled."""
+"""Entries: the arguments that a user passes to compiled code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OF_ANYTHING = tuple(map(External, ("typing.Any", "typing_extensions.Any", "objec
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
 OF_COPIES = frozenset({"dict", "OrderedDict"})
-"""They make a dict of a dict."""
+"""Functions that make a dict of a dict."""
 WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
 DYNAMIC = ("__getattr__", "__getattribute__", "__setattr__")
 FOLLOWED = 3
@@ -52,7 +52,7 @@ FOLLOWED = 3
 
 
 class Entries(Component):
-    """Entries: what a user passes to what gets compiled."""
+    """Creates the arguments that a user passes to compiled code."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -212,7 +212,7 @@ class Entries(Component):
         return (*args, *(self._convert_argument(value, UNKNOWN) for value in more)), by_name
 
     def _convert_argument(self, value: Value, otherwise: Value) -> Value:
-        """An argument that a file gives, as the compiled call takes it; `otherwise` is what any call passes."""
+        """Convert an argument in a file to what the compiled call takes; `otherwise` is that of any call."""
         if any(isinstance(option, Unknown) for option in options(value)):
             return otherwise
         if isinstance(value, Instance) and any(map(self.engine.mro(value.cls).functions, DYNAMIC)):
@@ -239,7 +239,7 @@ class Entries(Component):
         return given(value)
 
     def _inputs(self, info: FunctionInfo, root: Instance | None) -> frozenset[str]:
-        """The parameters that every call gives, though they have a default: what a model names as its main input."""
+        """Return the parameters with a default that every call passes: those named as the model's main input."""
         if root is None:
             return frozenset()
         with self.engine.outside_trace():
@@ -252,8 +252,8 @@ class Entries(Component):
         pairs: list[tuple[ast.arg, ast.expr | None]],
         inputs: frozenset[str],
     ) -> frozenset[str]:
-        """The optional parameters that a plain call gives: the inputs, masks, and as often as not the first tensor
-        that may be left out."""
+        """Return the optional parameters that a plain call passes: the inputs, masks, and as often as not the first
+        optional tensor."""
         given = set(inputs)
         optional = (a.arg for a, d in pairs if d is not None and self._may_be_tensor(a, d, info))
         given.update(islice(optional, 1))
@@ -277,7 +277,8 @@ class Entries(Component):
         targets: frozenset[str],
         root: Instance | None,
     ) -> Value:
-        """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
+        """Return a tensor for a parameter without default and without other annotation: with medium confidence until its
+        use decides."""
         written = arg.annotation is not None and not self._says_nothing(arg.annotation, info)
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
         if not written:
@@ -315,7 +316,7 @@ class Entries(Component):
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)
 
     def _says_nothing(self, annotation: ast.expr, info: FunctionInfo) -> bool:
-        """`Any` or `object`: as good as no annotation."""
+        """Return whether it is `Any` or `object`: as good as no annotation."""
         if not isinstance(annotation, (ast.Name, ast.Attribute)):
             return False
         with self.engine.outside_trace():
@@ -333,7 +334,7 @@ class Entries(Component):
         return given(found)
 
     def _is_batch(self, declared: Value) -> bool:
-        """A data set, as an annotation has it: a model is not given one, but a batch that was drawn from it."""
+        """Return whether an annotation is a data set: a model gets a batch drawn from it."""
         return isinstance(declared, Instance) and any(
             name.startswith("torch.utils.data.") for name in self.engine.mro(declared.cls).external
         )
@@ -402,7 +403,7 @@ class Entries(Component):
         )
 
     def _is_constant(self, node: ast.expr, info: FunctionInfo) -> bool:
-        """A number, a text or the like that is written out or is read off a module or a class, or several."""
+        """Return whether it is a literal number, string or similar, or read from a module or a class, or several."""
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             return all(self._is_constant(each, info) for each in node.elts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -415,7 +416,7 @@ class Entries(Component):
     def _passed_as_flag(
         self, name: str, call: ast.Call, info: FunctionInfo, owner: Instance, depth: int
     ) -> set[ast.expr]:
-        """The arguments of `self.part(x, flag)` that are the parameter, where the part only asks for its truth."""
+        """Return the arguments of `self.part(x, flag)` that are the parameter, if the part only tests its truth."""
         own = positional(info.node.args)[:1]
         owner_node = call.func.value if isinstance(call.func, ast.Attribute) else None
         places = [place for place, arg in enumerate(call.args) if is_named(arg, name)]
@@ -435,7 +436,7 @@ class Entries(Component):
         }
 
     def _callee_attributes(self, name: str, info: FunctionInfo, owner: Value | None, depth: int) -> set[str]:
-        """The same of what functions and parts ask that are handed it."""
+        """Return the same for the functions and parts that receive it."""
         found: set[str] = set()
         for parameter, function, owner_node in self._receiving_parameters(name, info, owner):
             found |= self._object_attributes(parameter, function)
@@ -466,8 +467,8 @@ def _truth_operands(test: ast.expr) -> list[ast.expr]:
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = True) -> bool:
-    """`batch["mask"]`, `"mask" in batch`, `{**batch}`, `batch.items()`, or so of a copy: no tensor takes that; a sparse
-    one has `values()`."""
+    """Return whether it is used as `batch["mask"]`, `"mask" in batch`, `{**batch}`, `batch.items()`, or a copy is: no
+    tensor allows that; a sparse one has `values()`."""
     used: set[str] = set()
     copies: set[str] = set()
     for node in info.nodes:
@@ -502,7 +503,7 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo, *, of_copies: bool = Tru
 
 
 def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
-    """It is given whole to what walks it member by member, and never asked what only a tensor has."""
+    """Return whether it is iterated as a whole, and never used as only a tensor can be."""
     walked = False
     for node in info.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WALKING:
@@ -517,7 +518,7 @@ def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
 
 
 def _is_copy(node: ast.expr, name: str) -> bool:
-    """`name.copy()`, `copy.copy(name)`."""
+    """Return whether it is `name.copy()` or `copy.copy(name)`."""
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and is_named(node.func.value, name):
@@ -526,7 +527,7 @@ def _is_copy(node: ast.expr, name: str) -> bool:
 
 
 def _is_isinstance_check(name: str, info: FunctionInfo) -> bool:
-    """`isinstance(name, ...)`."""
+    """Return whether it is `isinstance(name, ...)`."""
     return any(
         isinstance(node, ast.Call)
         and last_name(node.func) == "isinstance"
@@ -586,7 +587,7 @@ def _fits(case: Case, takes: ast.arguments, skip: int) -> bool:
 
 
 def given(value: Value) -> Value:
-    """A parameter's value, its tensors marked as coming in from outside."""
+    """Return a parameter's value, with its tensors marked as graph inputs."""
     if isinstance(value, Tensor):
         # a floating input of the default type is cast with the model
         dtype = "float" if value.dtype == FLOATS[0] else value.dtype

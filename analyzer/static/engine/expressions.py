@@ -635,7 +635,7 @@ class Expressions(Component):
         return not isinstance(value, Const) and not (isinstance(value, Sequence) and value.kind == "list")
 
     def _counts_modules(self, node: ast.expr, frame: Frame) -> bool:
-        """Return whether it is `enumerate(modules)` or `reversed(...)`, which Dynamo handles (measured)."""
+        """Return whether it is `enumerate(modules)` or `reversed(...)`, for which Dynamo reports no break (measured)."""
         called = ast.unparse(node.func) if isinstance(node, ast.Call) and node.args else ""
         if called != "enumerate":
             return called == "reversed"

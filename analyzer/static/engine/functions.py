@@ -54,18 +54,18 @@ MAX_DEPTH = 48
 MAX_DERIVED = 8
 """Classes that one `class` statement in a function defines, one for each tuple of bases."""
 DECORATOR_DEPTH = 2
-"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
-writes documentation or checks what it is given."""
+"""Call levels followed in a decorator: its result is made near its surface, and the rest of it writes documentation or
+checks its argument."""
 FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, SHORT_CONTEXTS))
-"""From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
-and all of it is still met."""
+"""From this total number of interpretations on, each function gets this many: minutes become seconds, and all code is
+still reached."""
 MAX_CALLS = 60_000
 LOCAL = ".<locals>."
 """Part of the dotted name of a definition inside a function."""
 CONSTANT_MARK = "_dynamo_marked_constant"
 """The attribute of a function that `torch.compiler.assume_constant_result` decorates."""
 INNER = "_defined"
-"""The attribute of a node that holds what it defines, if no function is around it."""
+"""The attribute of a node with its definition, if it is in no function."""
 
 
 class Functions(Component):
@@ -78,13 +78,13 @@ class Functions(Component):
         """The calls represented by decorators that are classes."""
         self._closures = engine.closures
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
-        """Situations of each function, what runs before the compiled call apart."""
+        """Situations of each function, separate for code before the compiled call."""
         self._again: dict[tuple[FunctionInfo, bool], int] = {}
         """Situations that would have been met again in modules replaced by shared ones."""
         self._situations: dict[tuple[object, ...], int] = {}
         """Situations by number (the function, its arguments, and the enclosing scope): these values are slow to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
-        """A situation's context, what it gave, and the class attributes as it left them."""
+        """The context of a situation, its result, and the class attributes after it."""
         self._changed_tables: dict[int, dict[str, tuple[Value, Value]]] = {}
         """The changes that calls made to tables among their arguments: by the parameter, the value before and after."""
         self._last = -1
@@ -92,7 +92,8 @@ class Functions(Component):
         self._given: dict[int, Value] = {}
         """The results of compiled calls, with any confidence that they run: a repeated query gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
-        """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
+        """The contexts of checks that changed nothing during construction: they stay idle whatever their object
+        becomes."""
         self._followed: int = 0
         self._generic = engine.generic
         """The merged environment for further situations of a function, separate for each object and for each model with
@@ -164,7 +165,7 @@ class Functions(Component):
         return value
 
     def _made_by(self, cls: Class, value: Value, node: ast.expr, frame: Frame) -> Value | None:
-        """The object that a class makes of a function it decorates, if that is called or asked in its place."""
+        """Return the object that a class makes of a function it decorates, if it is callable or a descriptor."""
         mro = self.engine.mro(cls.info)
         descriptors = mro.functions("__get__")
         if not descriptors and K.PROPERTIES.intersection(mro.external):
@@ -174,7 +175,7 @@ class Functions(Component):
         return self.engine.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
 
     def _call_of(self, decorator: ast.expr) -> ast.Call:
-        """The call that Python makes where a function is defined."""
+        """Return the call that Python makes when a function is defined."""
         if decorator not in self._calls:
             self._calls[decorator] = ast.copy_location(ast.Call(decorator, [], []), decorator)
         return self._calls[decorator]
@@ -348,7 +349,7 @@ class Functions(Component):
                     self.engine.put_back(node, after, site.frame)
 
     def _bind_scope(self, function: Function, owner: ClassInfo) -> Function:
-        """A method of a class that is defined in a function sees the variables of that function."""
+        """Give a method of a class defined in a function the variables of that function."""
         bound, closure = function.bound, 0
         if isinstance(bound, Class):
             closure = bound.closure
@@ -569,7 +570,8 @@ class Functions(Component):
 
 
 def _operator_made(decorator: str, node: ast.expr) -> str:
-    """`namespace::name` of the operator that a decorator makes of a function; empty if it makes none by name."""
+    """Return the `namespace::name` of the operator that a decorator makes of a function; empty if it makes none by
+    name."""
     if decorator != K.CUSTOM_OP or not isinstance(node, ast.Call) or not node.args:
         return ""
     name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
@@ -602,7 +604,7 @@ def _marks_as_constant(info: FunctionInfo) -> bool:
 
 
 def _complete(value: Value, declared: Value) -> Value:
-    """A value of which nothing is known, or not of all its members, as an annotation has it."""
+    """Return an unknown value, or its unknown members, according to the annotation."""
     if isinstance(value, Unknown):
         return value if isinstance(declared, Unknown) else declared
     if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
@@ -628,7 +630,7 @@ def _join_returns(returned: list[Returned]) -> Value:
 
 
 def _tables(info: FunctionInfo, env: Env) -> tuple[str, ...]:
-    """The parameters that are dicts or lists, and that a function gives no other value."""
+    """Return the parameters that are dicts or lists, and that a function does not rebind."""
     found = [
         name
         for name, value in env.items()

@@ -1,4 +1,4 @@
-"""Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+"""Objects: made by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from tcready.static.source import nodes_in
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that do not distinguish modules."""
 MAX_IMPORTS = 100
-"""Names of a file that are looked at for such a class."""
+"""The number of imported names of a file that are searched for such a class."""
 TELLING = 2
 """The number of attributes read from an argument that identify its class, if it is no module."""
 MAX_FITTING = 3
@@ -59,7 +59,7 @@ MAX_FITTING = 3
 
 
 class Objects(Component):
-    """Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+    """Makes objects: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -70,14 +70,14 @@ class Objects(Component):
         self._builders: dict[ClassInfo, Env] = {}
         """The arguments that builders of a class pass to its constructor."""
         self._given: list[tuple[ClassInfo, list[Env]]] = []
-        """The classes of which is asked what their constructors are given, and what the first call gave."""
+        """The classes for which constructor arguments are being collected, and those of the first call."""
         self._given_before: dict[ClassInfo, Env] = {}
         """The arguments that other constructors received meanwhile: a function that ran once does not run again."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
         self._shared_modules = SharedModules(engine)
 
     def build(self, cls: ClassInfo) -> Instance:
-        """An object of `cls` made with arguments nobody knows: configuration."""
+        """Return an object of `cls` made with unknown arguments: configuration."""
         with self._shared_modules.building() as unchanged:
             root = self._built(Instance(self.engine.heap.ident("entry", cls, escaping=True), cls))
         if not unchanged():
@@ -170,9 +170,9 @@ class Objects(Component):
         return args, keywords
 
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
-        """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
-        else of those of the same package that the file imports, by themselves or in a module. Any other object, if
-        several things are read of it and one class alone has them: of many, one in another file of the folder."""
+        """Return a module that is passed in without a type: of the classes in the same file with all attributes that are
+        read of it, else of those of the same package that the file imports, by themselves or in a module. Any other
+        object, if several attributes are read and only one class has them: of many, one in another file of the folder."""
         if not isinstance(without_none(declared), Unknown):
             return None
         read, called = self._uses_of(name, info, cls)
@@ -199,9 +199,9 @@ class Objects(Component):
         return module if called else join(module, Plain())
 
     def _built_with(self, cls: ClassInfo) -> Env:
-        """The modules, classes and functions that a class method, or a function in the same file or in one beside it,
-        gives the constructor of a class that it makes an object of, by parameter:
-        `def build(size): return Net(Encoder(size), Decoder(size))`."""
+        """Return the modules, classes and functions that a class method, or a function in the same file or in one next to
+        it, passes to the constructor of a class, by parameter: `def build(size): return Net(Encoder(size),
+        Decoder(size))`."""
         if cls not in self._builders:
             self._builders[cls] = {}
             for builder in self._makers(cls):
@@ -245,7 +245,7 @@ class Objects(Component):
         return any(not isinstance(v, (Plain, Const)) for name in handed for v in options(known[name]))
 
     def _makers(self, cls: ClassInfo) -> Iterator[Function]:
-        """Functions that make an object of a class."""
+        """Yield the functions that make an object of a class."""
         yield from builders(cls, cls.module)
         for beside in self._modules_beside(cls.module, (cls.name,)):
             if cls.name in beside.called and self.engine.global_value(beside, cls.name) == Class(cls):
@@ -307,8 +307,8 @@ class Objects(Component):
         return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
 
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
-        """The classes near a file that have all of `names`, its `own` too if asked; of a class and one that derives from
-        it the first."""
+        """Return the classes near a file that have all of `names`, including its `own` if requested; without those
+        derived from another one of them."""
         near = dict.fromkeys((*(module.classes() if own else ()), *self._imported_classes(module)))
         return self._first(c for c in near if self._owns(c, names))
 
@@ -352,8 +352,8 @@ class Objects(Component):
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
     def _uses_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> tuple[set[str], bool]:
-        """The attributes that a class reads of an argument of its constructor, apart from what every module has, and
-        whether it calls the argument or what is read of it."""
+        """Return the attributes that a class reads of a constructor argument, apart from those of every module, and
+        whether it calls the argument or an attribute of it."""
         nodes = nodes_in(info.node)
         stores = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in stores for t in targets if (key := narrowing_key(t)) and "." in key}
@@ -384,8 +384,8 @@ class Objects(Component):
         return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
-        """An object made by calling a class: what `__call__` of its metaclass gives (unless that asks `type` for it),
-        what `__new__` gives if that is none of the class, else a new one."""
+        """Return an object made by calling a class: the result of `__call__` of its metaclass (unless that calls `type`),
+        the result of `__new__` if that is of another class, else a new one."""
         mro = self.engine.mro(cls.info)
         self._note_given(cls.info, mro, site)
         called = None if by_type else next(iter(self.engine.metaclass_methods(mro, "__call__")), None)
@@ -411,8 +411,8 @@ class Objects(Component):
         return given if others == given else join(self._initialise_object(cls, mro, site), others)
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
-        """An object of a class of tensors, once its methods have run that make it. Dynamo gives `__init__` the keywords
-        alone, and the constructor of torch.Tensor nothing but a tensor."""
+        """Return an object of a tensor class after its constructors have run. Dynamo passes `__init__` the keywords
+        alone, and the constructor of torch.Tensor only a tensor."""
         kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
         made = Tensor(kinds[0] if kinds else None, leaf=self.engine.untraced > 0, subclass=cls.info)
         maker, initialiser = (mro.functions(name)[:1] for name in ("__new__", "__init__"))
@@ -439,7 +439,7 @@ class Objects(Component):
         return self.engine.mro(made.cls).classes
 
     def _initialise_object(self, cls: Class, mro: Mro, site: CallSite) -> Value:
-        """A new object of a class, `__init__` run; while a model is built, one that an earlier model had made alike."""
+        """Return a new object of a class, `__init__` run; while a model is built, an equal one of an earlier model."""
         request = (
             self._shared_modules.request(cls.info, site) if mro.is_module and self.engine.untraced else None
         )
@@ -555,7 +555,7 @@ class Objects(Component):
         return None
 
     def _known_by(self, text: Value, site: CallSite) -> Value | None:
-        """The class that is registered under a text beside the place of a call."""
+        """Return the class that is registered under a text near a call."""
         if not isinstance(text, Const) or not isinstance(text.value, str):
             return None
         key = text.value, site.frame.module
@@ -571,7 +571,7 @@ class Objects(Component):
     def _copy_attributes(
         self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None
     ) -> Value:
-        """`done`: what a deep copy has made of objects so far; None for one that is not deep."""
+        """Copy the attributes; `done` has the copies made so far by a deep copy; None for one that is not deep."""
         if isinstance(value, Sequence):
             return dataclasses.replace(value, escaping=False, constant=False)
         if isinstance(value, Mapping):
@@ -616,7 +616,7 @@ def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:
 
 
 def _is_filled(value: Value) -> bool:
-    """A list, tuple or dict that is written out: who gives no other has that one."""
+    """Return whether it is a literal list, tuple or dict: a call that passes no other uses it."""
     if isinstance(value, Mapping):
         return bool(value.entries)
     return isinstance(value, Sequence) and bool(value.items)

@@ -1,4 +1,4 @@
-"""Truth: what the source says of a test, and what is known once it has an answer."""
+"""Truth evaluation and narrowing: the result of a test according to the source, and the values known after it."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ from tcready.static.source import holds_chain, nodes_in
 ABOUT: tuple[DecidedBy, ...] = get_args(DecidedBy)
 T = TypeVar("T")
 OF_DEVICES = frozenset("device is_cuda is_cpu".split())
-"""Attributes of a tensor that say where it is."""
+"""Attributes of a tensor with its device."""
 OF_PROCESS = re.compile(r"is_\w+|device_count")
-"""The last names of the functions of torch that ask for the machine or the state of the process."""
+"""The last names of torch functions that read the machine or the state of the process."""
 OF_LAYOUT = MappingProxyType(
     {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
 )
-"""Methods that ask a tensor for what only a caller knows, and what they give for a usual argument."""
+"""Methods of a tensor whose result only a caller decides, and the result for a usual argument."""
 OFF = frozenset(
     "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
 )
@@ -89,7 +89,7 @@ OF_ORIGIN: MappingProxyType[Origin, DecidedBy] = MappingProxyType(
     }
 )
 OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
-"""Kinds of tests that are what a statement, or `a if b else c`, asks."""
+"""Kinds of tests in a statement, or in `a if b else c`."""
 MAX_TEST = 70
 """Characters of a test that a report shows."""
 TYPE = External("type")
@@ -111,12 +111,12 @@ OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyTyp
 
 
 class Questions(Component):
-    """Truth: what the source says of a test, and what is known once it has an answer."""
+    """Evaluates tests: their result according to the source, and the values known after them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._texts: dict[ast.expr, str] = {}
-        """Tests as a report shows them."""
+        """The texts of tests in a report."""
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
         """Return the truth of `node` as far as the source decides it, and emit a Test fact of `kind`."""
@@ -186,8 +186,8 @@ class Questions(Component):
         return False if isinstance(called, External) and called.name in OFF else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
-        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor, or a name
-        of what a size is in."""
+        """Return whether it is `x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of
+        a tensor, or a name with a size."""
         subject: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             subject = node.func.value if node.func.attr in COUNTING else None
@@ -207,7 +207,7 @@ class Questions(Component):
         return isinstance(value, Plain) and value.size
 
     def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
-        """A tensor that may have dimensions."""
+        """Return whether it is a tensor that may have dimensions."""
         with self.engine.outside_trace():
             value = self.engine.eval(node, frame)
         return isinstance(value, Tensor) and value.rank != 0
@@ -323,8 +323,8 @@ class Questions(Component):
         return any(is_open(option) for value in values for option in options(value))
 
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
-        """The result of a test in the first call, if it reads numbers that the constructor sets and methods change; else
-        None."""
+        """Return the result of a test in the first call, if it reads numbers that the constructor sets and methods
+        change; else None."""
         with self.engine.outside_trace():
             first = {
                 key: number
@@ -402,9 +402,8 @@ class Questions(Component):
         return answer
 
     def _only_open(self, node: ast.BoolOp, frame: Frame) -> ast.expr | None:
-        """The one operand that decides a chain, if the source decides all others for it to go on. Of a chain that holds
-        one that holds a third none is: to ask each again at every level would take twice the time a level.
-        """
+        """Return the one operand that decides a chain, if the source decides that all others continue it. None for a
+        chain that contains one with a third: evaluating each again at every level would take twice the time a level."""
         if any(holds_chain(operand) for operand in node.values):
             return None
         goes_on = isinstance(node.op, ast.And)
@@ -480,7 +479,7 @@ class Questions(Component):
         return env if narrowed == current else {**env, key: narrowed}
 
     def _narrow_case(self, node: Fits, assume: bool, frame: Frame) -> dict[str, Value]:
-        """The same of a case of a match statement, with the names that its pattern captures if it is the one."""
+        """Narrow to a case of a match statement, with the names that its pattern captures if it matches."""
         comparison = values_test(node)
         env = frame.env if comparison is None else self.narrow(comparison, assume, frame)
         if not assume:
@@ -488,8 +487,8 @@ class Questions(Component):
         return {**env, **self.engine.capture_names(node.pattern, frame.env[node.key], frame)}
 
     def _narrow_class(self, value: Value, wanted: Value | None, assume: bool) -> Value:
-        """`value` with each object of which only the class is known as one of the class that isinstance names, if that
-        derives from its own; without the objects that isinstance rules out."""
+        """Return `value` with each object of known class only as one of the class that isinstance names, if that derives
+        from its own; without the objects that isinstance excludes."""
         members = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
         if not members:
             return value
@@ -501,7 +500,7 @@ class Questions(Component):
         return left if all(v is None for v in usual) or first == left else prefer(first, left)
 
     def _as_one_of(self, option: Value, wanted_members: list[Instance], assume: bool) -> Value | None:
-        """One alternative, as an object of one of these classes or not; None if it is ruled out."""
+        """Return one alternative, as an object of one of these classes or not; None if it is excluded."""
         if not isinstance(option, Instance):
             return option
         above = self.engine.mro(option.cls).classes
@@ -656,7 +655,7 @@ class Questions(Component):
         return False if own and not self.engine.heap[made].symbolic else None
 
     def _is_no_text(self, value: Value, wanted: Value) -> bool:
-        """Text is asked for, and what a compiled call hands around is rarely text."""
+        """Return whether the test is for a string: arguments of compiled calls are rarely strings."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
         return text and not self.engine.untraced and not any(isinstance(v, Plain) for v in options(value))
 
@@ -667,15 +666,15 @@ def _each_class(classes: Value) -> tuple[Value, ...]:
 
 
 def _is_foreign(value: Value) -> bool:
-    """A class of a package that is not read, torch aside: no constant is an object of it, and a compiled call hands no
-    object of it around."""
+    """Return whether it is a class of an unread package, torch aside: no constant is an object of it, and a compiled call
+    passes no object of it."""
     if not isinstance(value, External) or "." not in value.name:
         return False
     return value.name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "typing_extensions")
 
 
 def _is_one(made: ExternalInstance, wanted: Value) -> bool:
-    """An object of exactly that class."""
+    """Return whether it is an object of exactly that class."""
     return isinstance(wanted, ExternalInstance) and wanted.name == made.name
 
 
@@ -694,7 +693,7 @@ def _is_parameter(value: Value) -> bool | None:
 
 
 def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bool) -> tuple[FloatType, ...]:
-    """In which types a chain of tests may come out other than it does as a rule, if nothing else keeps it from that."""
+    """Return the types in which a chain of tests may differ from its usual result, if nothing else prevents that."""
     if guess is None:
         return ()
     undecided = [part for part in parts if part.decided is None]
@@ -739,7 +738,7 @@ def _dotted_name(node: ast.expr) -> str:
 
 
 def _is_none_check(node: ast.expr) -> bool:
-    """`x is None`, `x is not None`."""
+    """Return whether it is `x is None` or `x is not None`."""
     return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot))
 
 
@@ -757,7 +756,7 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
 
 
 def _narrow_option(option: Value, wanted: Value, assume: bool) -> Value | None:
-    """One alternative once isinstance says `assume`; None if it is ruled out."""
+    """Return one alternative with the isinstance result `assume`; None if it is excluded."""
     if isinstance(option, Unknown):
         return wanted if assume else option
     if isinstance(option, Plain) and option.kind is None and assume and isinstance(wanted, Tensor):
@@ -784,7 +783,7 @@ def _is_dtype_read(node: ast.expr) -> TypeGuard[ast.Attribute]:
 
 
 def _narrow_dtype(value: Value, dtype: DType | None) -> Value:
-    """The value once its data type was asked for: of that kind of number, if one is given."""
+    """Return the value after a test of its data type: of that kind of number, if one is given."""
     found = [
         Tensor(dtype, sure=False)
         if v == TAINTED
@@ -797,7 +796,7 @@ def _narrow_dtype(value: Value, dtype: DType | None) -> Value:
 
 
 def _texts(node: ast.expr, *, several: bool) -> tuple[Const, ...]:
-    """The text that is written out, or each of `several` in a list, a tuple or a set; nothing for anything else."""
+    """Return the literal string, or each of `several` in a list, a tuple or a set; nothing for anything else."""
     parts: Sequential[ast.expr] = (node,)
     if several:
         parts = node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else ()
@@ -806,7 +805,7 @@ def _texts(node: ast.expr, *, several: bool) -> tuple[Const, ...]:
 
 
 def _one_of(value: Value, texts: tuple[Const, ...]) -> Value:
-    """A value that was found to be one of these texts."""
+    """Return a value that was found to be one of these strings."""
 
     def among(option: Value) -> tuple[Value, ...]:
         unsaid = isinstance(option, Unknown) or (isinstance(option, Plain) and option.kind in (None, "str"))

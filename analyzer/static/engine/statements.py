@@ -1,4 +1,4 @@
-"""Statements: control flow, and what is known where its ways meet."""
+"""Statements: control flow, and the values known where branches join."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ OF_ENTRY = 1
 
 
 class Statements(Component):
-    """Statements: control flow, and what is known where its ways meet."""
+    """Interprets statements: control flow, and the values known where branches join."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
         self._filling: dict[ast.If, bool] = {}
         self._last: dict[ast.AST, frozenset[ast.If]] = {}
-        """The tests of a function that come last before it raises."""
+        """The last tests of a function before it raises."""
         self._chains: dict[ast.Match, list[ast.stmt]] = {}
         """The statements equivalent to match statements."""
         self._demanded: dict[int, frozenset[str]] = {}
@@ -212,8 +212,8 @@ class Statements(Component):
         )
 
     def _is_process_global(self, place: ast.expr | None, frame: Frame) -> bool:
-        """A global of the file, a variable that a function keeps for its inner one (`print_once = once(print)`), or an
-        attribute of an object that was made as a file was imported."""
+        """Return whether it is a global of the file, a variable that a function stores for its inner one (`print_once =
+        once(print)`), or an attribute of an object made at import."""
         if isinstance(place, ast.Name):
             return frame.outside.get(place.id) in ("global", "nonlocal")
         if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
@@ -541,12 +541,12 @@ class Statements(Component):
         return self.engine.operations.context_of(name, made_before=escaping)
 
     def _builtin(self, value: Value) -> str:
-        """The type of Python's for which an object of the source is no context manager to Dynamo; empty if it is one."""
+        """Return the Python type for which an object with source is no context manager to Dynamo; empty if it is one."""
         names = self.engine.mro(value.cls).external if isinstance(value, Instance) else ()
         return next((name for name in names if name in K.NO_CONTEXTS), "")
 
     def _context_name(self, value: Value, node: ast.expr, frame: Frame) -> str | None:
-        """The external name of a context manager, or of what is called to make it."""
+        """Return the external name of a context manager, or of the function that makes it."""
         name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
         if name is None and isinstance(node, ast.Call):
             called = options(self.engine.eval(node.func, frame))
@@ -568,7 +568,8 @@ class Statements(Component):
         return fell
 
     def do_assert(self, node: ast.Assert, frame: Frame) -> None:
-        """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
+        """Interpret `assert`: Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to
+        it."""
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
         frame.asker = node
@@ -600,7 +601,7 @@ class Statements(Component):
                         self.engine.heap[made].update(attribute_name, known, strong=True)
 
     def _require_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
-        """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
+        """Return the outside object that `asker` needs, if an attribute of it has to be like `value`."""
         ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, escaping=True)
         known = Instance(ident, given.cls)
         self.engine.heap[known].take(self.engine.heap[given])
@@ -666,11 +667,11 @@ def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> I
 
 
 def _pass_over(_statement: ast.stmt, _frame: Frame) -> None:
-    """`pass`, and what binds or runs nothing that is compiled."""
+    """Ignore `pass`, and statements that bind or run nothing compiled."""
 
 
 def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
-    """After both ways of a test: a name that neither assigned is what it was, not what each way took it for."""
+    """Restore after both branches of a test the value of a name that neither assigned, without the narrowing."""
     for name, value in start.items():
         if name in merged and merged[name] is not value:
             if all(end.get(name) is assumed.get(name) for assumed, end in ways):
@@ -678,7 +679,8 @@ def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
 
 
 def _is_single_case(test: ast.expr) -> bool:
-    """`x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case of many."""
+    """Return whether it is `x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case
+    of many."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(map(_is_single_case, test.values))
     if isinstance(test, Fits):
@@ -692,14 +694,14 @@ def _is_single_case(test: ast.expr) -> bool:
 
 
 def _is_outgrown(node: ast.If) -> bool:
-    """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
+    """Return whether it is `if length > self.size: self.grow(length)`: a buffer made for the usual case is made anew."""
     test = node.test
     conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     return not node.orelse and any(map(_compares_with_self, conditions)) and all(map(_writes_self, node.body))
 
 
 def _compares_with_self(test: ast.expr) -> bool:
-    """`length > self.size` or the like: one side is the object's."""
+    """Return whether it is `length > self.size` or similar: one side is the object's."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
@@ -745,7 +747,7 @@ def _place_if_present(test: ast.expr) -> ast.expr | None:
 
 
 def _missing_place(test: ast.expr) -> str | None:
-    """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
+    """Return the attribute or item that a test requires to be missing, as text; None for another test."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
         return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
     place = _place_if_missing(test)
@@ -760,7 +762,7 @@ def _arms_by_literal(node: ast.If) -> int:
 
 
 def _chain(node: ast.If) -> Iterator[ast.If]:
-    """An `if` and the `elif`s behind it."""
+    """Yield an `if` and its `elif`s."""
     yield node
     while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
         node = node.orelse[0]
@@ -768,8 +770,8 @@ def _chain(node: ast.If) -> Iterator[ast.If]:
 
 
 def _sets_by_name(body: list[ast.stmt]) -> bool:
-    """`setattr(self, name, value)`, as a loop over what a constructor is given does, or `table[name] = value`: each name
-    has its own value."""
+    """Return whether it is `setattr(self, name, value)`, as in a loop over constructor arguments, or `table[name] =
+    value`: each name has its own value."""
     return len(body) == 1 and any(
         (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr")
         or (isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript))
@@ -778,15 +780,15 @@ def _sets_by_name(body: list[ast.stmt]) -> bool:
 
 
 def _is_rearranged(before: Value | None, value: Value) -> bool:
-    """The same alternatives, of which it was known which come first."""
+    """Return whether both have the same alternatives, with another order known."""
     if not isinstance(before, Choice) or not before.likely or not isinstance(value, Choice):
         return False
     return len(before.options) == len(value.options) and {*before.options} == {*value.options}
 
 
 def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
-    """Names that two ways bind to different values are by default what the usual way makes them. Of tensors no way is
-    preferred: one of several is what is known of them."""
+    """Prefer the values of the usual branch for names that two branches bind differently. For tensors no branch is
+    preferred: one of several is known."""
     for name in usual.keys() & other.keys():
         first, second = usual[name], other[name]
         if first != second and not any(map(holds_tensor, (first, second))):
@@ -794,7 +796,7 @@ def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
 
 
 def _last_before_raise(body: list[ast.stmt]) -> Iterator[ast.If]:
-    """The last test of each chain of which every way leaves the function, and behind which it raises."""
+    """Return the last test of each chain of which every branch leaves the function, and after which it raises."""
     for statement, after in itertools.pairwise(body):
         if isinstance(statement, ast.If) and isinstance(after, ast.Raise):
             tests = [*_chain(statement)]
@@ -811,7 +813,7 @@ def _gives_up(body: list[ast.stmt]) -> bool:
 
 
 def _header(handler: ast.ExceptHandler) -> ast.expr:
-    """The classes that an `except` names; the word itself if it names none."""
+    """Return the classes in an `except`; the keyword itself if it has none."""
     if handler.type is not None:
         return handler.type
     word = ast.copy_location(ast.Name("except", ast.Load()), handler)

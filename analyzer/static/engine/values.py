@@ -26,7 +26,7 @@ DType = Literal["bool", "int", "float", "float32", "float16", "bfloat16", "float
 `float32` and the other three: exactly that type, whatever the model computes in; `floating`: any floating type."""
 FLOATING: frozenset[DType] = frozenset({"float", "floating", *FLOATS})
 Kind = Literal["list", "tuple", "set", "range", "iterator", "view", "keys"]
-"""`range`: numbers counted out, by `itertools.count` too; `view`: of what a dict holds, `keys`: of its keys alone."""
+"""`range`: counted numbers, also by `itertools.count`; `view`: of a dict's contents, `keys`: of its keys alone."""
 LAZY: frozenset[Kind] = frozenset({"iterator", "view", "keys"})
 """Kinds that produce their members on demand; a `range` is as good as the numbers themselves."""
 Origin = Literal["constant", "config", "call", "shape", "random", "drawn", "tensor"]
@@ -53,13 +53,13 @@ class Tensor:
     buffer: bool = False
     """Made by `nn.Buffer`."""
     subclass: ClassInfo | None = None
-    """The class of the user's own that it is of; None for torch's, and where nothing says."""
+    """The user-defined class; None for torch's, and if unknown."""
     sparse: bool = False
     """It has a sparse layout, which no graph accepts; False if unknown."""
     rank: int | None = None
-    """Its number of dimensions, up to five; None where nothing says so, and for all above."""
+    """Its number of dimensions, up to five; None if unknown or above."""
     parameter: bool = False
-    """An nn.Parameter; False where nothing says so."""
+    """An nn.Parameter; False if unknown."""
     from_python_scalar: bool = False
     """One element, made from Python numbers alone while tracing: Dynamo keeps its value."""
     layout: Layout = ""
@@ -77,7 +77,8 @@ class Const:
 
     @property
     def opaque(self) -> bool:
-        """A member of an enum that is no number and no text besides: it is true, and equal to itself alone."""
+        """Return whether it is a member of an enum that is no number and no string: it is true, and equal to itself
+        alone."""
         return self.enum is not None and all(
             ast.unparse(base).rpartition(".")[2] == "Enum" for base in self.enum.info.node.bases
         )
@@ -109,7 +110,7 @@ class Plain:
     kind: str | None = None
     origin: Origin = "config"
     size: bool = False
-    """A size of a tensor as it has it, and nothing worked out of one: a usual call gives no tensor without members."""
+    """A size of a tensor, unchanged: a usual call passes no tensor without members."""
     types: tuple[FloatType, ...] = ()
     """For a data type, or its limits (`finfo`): the types that the model may compute in, the usual one first. For a truth
     value: the types in which it is true. Empty if the type does not decide it."""
@@ -129,7 +130,7 @@ class Sequence:
     constant: bool = False
     """The result of a string method while Dynamo traces: a constant to it, list or not."""
     depth: int = field(init=False, compare=False, repr=False)
-    """Containers inside one another down from here; beyond MAX_NESTING the members are unknown."""
+    """The nesting of containers from here down; beyond MAX_NESTING the members are unknown."""
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -203,7 +204,7 @@ class Class:
 
     info: ClassInfo
     closure: int = 0
-    """Key of the scope that it is defined in, as a Function's."""
+    """The key of its enclosing scope, as a Function's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +218,9 @@ class Function:
     given: tuple[tuple[str | int, Value], ...] = ()
     """Arguments that `functools.partial` filled in, by position or name."""
     breaks: str = ""
-    """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+    """The decorator that makes Dynamo break at a call of the function, and compile it by itself."""
     constant: bool = False
-    """Dynamo calls it while it traces and takes what it gives for a constant: nothing in it is traced."""
+    """Dynamo calls it while tracing and treats the result as a constant: nothing in it is traced."""
 
     def bound_to(self, owner: Value | None) -> Function:
         """The function as a method of `owner`."""
@@ -228,7 +229,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """`functools.partial` of what is no function with source: a class, an external name, an object."""
+    """`functools.partial` of a callable without source: a class, an external name, an object."""
 
     function: Value
     given: tuple[tuple[str | int, Value], ...]
@@ -237,7 +238,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of a value that is no source-known object: `x.sum`, `logger.info`, `items.append`."""
+    """A method of a value without source: `x.sum`, `logger.info`, `items.append`."""
 
     receiver: Value
     name: str
@@ -264,12 +265,12 @@ class Choice:
 
     options: tuple[Value, ...]
     likely: int = 0
-    """So many of the first options are what holds if nothing else is said (a default); 0: all alike."""
+    """The number of first options that are most likely (a default); 0: all are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Anything. `tainted`: it came out of an unresolved call that was given tensors."""
+    """Anything. `tainted`: the result of an unresolved call with tensors as arguments."""
 
     tainted: bool = False
     alone: bool = False
@@ -299,17 +300,17 @@ NONE = Const(None)
 UNKNOWN = Unknown()
 TAINTED = Unknown(tainted=True)
 MAX_OPTIONS = 8
-"""Candidates of one value; more are unknown."""
+"""Alternatives of one value; with more it is unknown."""
 
 
 MAX_ENTRIES = 64
 """The entries of a mapping that a view of it distinguishes."""
 UNROLL = 8
-"""Known members of a sequence that inference keeps apart, walking a `for` over them one by one."""
+"""Known members of a sequence that inference distinguishes when a `for` iterates over them."""
 MAX_ITEMS = 32
-"""Longer literal sequences are known by their joined element alone."""
+"""Longer literal sequences have only a joined element."""
 MAX_PLACES = 16
-"""Sequences of known length that are longer lose their places when they are joined with another."""
+"""Longer sequences of known length lose their places when they are joined with another."""
 MAX_NESTING = 6
 """The nesting of containers: a program that wraps a value in a loop or by recursion has no deepest one, and every
 comparison visits all of it."""
@@ -330,7 +331,7 @@ def _depth(value: Value) -> int:
 
 
 def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> Value:
-    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
+    """Return a callable with bound arguments; UNKNOWN if it nests others so deeply that only a loop does it."""
     made = Partial(function, given)
     return UNKNOWN if _depth(made) > MAX_NESTING else made
 
@@ -353,12 +354,12 @@ def key_of(value: Value) -> object:
 
 
 def value_of_key(key: object) -> Value:
-    """The value of a key that a dict keeps an entry by."""
+    """Return the key value for a stored key of a dict."""
     return key if isinstance(key, (Class, External, Function, Sequence)) else Const(cast("Any", key))
 
 
 def options(value: Value) -> tuple[Value, ...]:
-    """The alternatives of a value: itself alone unless it is a Choice."""
+    """Return the alternatives of a value: itself alone unless it is a Choice."""
     return value.options if isinstance(value, Choice) else (value,)
 
 
@@ -386,7 +387,7 @@ def join(*values: Value) -> Value:
 
 
 def _union(values: Iterable[Value]) -> Value:
-    """The join of values of which nothing is preferred: one alternative of each sort (`_sort`)."""
+    """Return the join of values without a preferred one: one alternative of each sort (`_sort`)."""
     found: dict[object, Value] = {}
     for value in values:
         for option in value.options if type(value) is Choice else (value,):
@@ -409,7 +410,7 @@ def _union(values: Iterable[Value]) -> Value:
 
 
 def _sort(value: Value) -> object:
-    """Values of one sort join to one value; those of different sorts stay apart."""
+    """Return the sort of a value: values of one sort join to one value, those of different sorts stay separate."""
     kind = type(value)
     if isinstance(value, Tensor) and value.subclass is not None:
         return Tensor, value.subclass, ""
@@ -435,7 +436,7 @@ def _shorten(found: dict[object, Value], kind: str) -> None:
 
 
 def prefer(first: Value, other: Value) -> Value:
-    """`first` if nothing else is said, `other` else."""
+    """Return a value that is most likely `first`, else `other`."""
     chosen = options(likely(first))
     rest = tuple(v for v in options(_union((*options(first), *options(other)))) if v not in chosen)
     if len(chosen) + len(rest) > MAX_OPTIONS:
@@ -451,12 +452,12 @@ def likely(value: Value) -> Value:
 
 
 def whole(value: Value) -> Value:
-    """Everything a value may be, nothing preferred."""
+    """Return everything a value may be, with nothing preferred."""
     return _union(options(value)) if isinstance(value, Choice) and value.likely else value
 
 
 def lift(apply: Callable[..., Value], *values: Value) -> Value:
-    """`apply(*values)`, what it gives for the likely values first."""
+    """Return `apply(*values)`, its result for the likely values first."""
     for value in values:
         if type(value) is Choice and value.likely:
             break
@@ -468,8 +469,8 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
 
 
 def brought_in(value: Value) -> Value:
-    """A tensor of one number that was made before the trace: it comes in as an argument does, a whole one with its value
-    (measured: a fraction is read where torch takes a number)."""
+    """Return a tensor of one number from before the trace: it is an input, an integer with its value (measured: a
+    fraction is read where torch takes a number)."""
     if not any(isinstance(option, Tensor) and _is_number(option) for option in options(value)):
         return value
     if isinstance(value, Choice):
@@ -479,7 +480,7 @@ def brought_in(value: Value) -> Value:
 
 
 def number_kind(dtype: DType | None) -> NumberKind | None:
-    """The kind of number that a tensor holds, whichever its precision."""
+    """Return the kind of number of a tensor, of any precision."""
     if dtype == "bool" or dtype == "int" or dtype is None:
         return dtype
     return "float"
@@ -493,7 +494,7 @@ def join_dtypes(one: DType | None, other: DType | None) -> DType | None:
 
 
 def promote_dtypes(one: DType | None, other: DType | None) -> DType | None:
-    """The type of a result to which tensors of two types are promoted, of which neither is a single number."""
+    """Return the type to which tensors of two types are promoted, neither being a single number."""
     if one == other or one not in FLOATING or other not in FLOATING:
         return one if one == other else None
     both = {one, other}
@@ -633,14 +634,14 @@ def tensor_of(value: Value) -> Tensor | None:
 
 
 def is_compared_by_members(value: Value) -> bool:
-    """A list, a tuple, a set or a dict."""
+    """Return whether it is a list, a tuple, a set or a dict."""
     return isinstance(value, Mapping) or (
         isinstance(value, Sequence) and value.kind in ("list", "tuple", "set")
     )
 
 
 def is_word(value: Value) -> bool:
-    """Text, whichever."""
+    """Return whether it is any string."""
     return all(
         (isinstance(v, Const) and isinstance(v.value, str)) or (isinstance(v, Plain) and v.kind == "str")
         for v in options(value)
@@ -648,7 +649,7 @@ def is_word(value: Value) -> bool:
 
 
 def tensors_in(value: Value) -> Iterator[Tensor]:
-    """The tensor that something is, or those that a sequence holds."""
+    """Return the tensor that a value is, or those in a sequence."""
     found = tensor_of(value)
     if found is not None:
         yield found
@@ -663,8 +664,8 @@ def is_sparse(value: Value) -> bool:
 
 
 def is_place(value: Value) -> bool:
-    """A tensor of one integer that was worked out, alone or in a row with others: as an index, its value is read. What a
-    module holds comes in as an argument does."""
+    """Return whether it is a computed tensor of one integer, alone or in a row with others: as an index, its value is
+    read. A tensor of a module is an input."""
     if isinstance(value, Sequence) and value.kind in ("list", "tuple"):
         return any(isinstance(member, Tensor) and is_place(member) for member in members_of(value))
     return (
@@ -675,27 +676,27 @@ def is_place(value: Value) -> bool:
 
 
 def is_captured(value: Value) -> bool:
-    """A number that Dynamo draws anew in each call."""
+    """Return whether it is a number that Dynamo draws anew in each call."""
     return isinstance(value, Plain) and value.origin == "drawn"
 
 
 def is_surely_tensor(value: Value) -> bool:
-    """Every alternative is a tensor."""
+    """Return whether every alternative is a tensor."""
     return all(isinstance(v, Tensor) for v in options(value))
 
 
 def is_answer(value: Value) -> bool:
-    """True or False, whichever."""
+    """Return whether it is True or False, known or not."""
     return isinstance(value, Const) and type(value.value) is bool
 
 
 def is_member(value: Value) -> bool:
-    """A member of an enum, whichever."""
+    """Return whether it is any member of an enum."""
     return all(isinstance(v, Const) and v.enum is not None for v in options(value))
 
 
 def is_member_of(container: Value) -> bool:
-    """A row of members of enums alone."""
+    """Return whether it is a row of enum members only."""
     return (
         isinstance(container, Sequence)
         and bool(container.items)
@@ -704,7 +705,7 @@ def is_member_of(container: Value) -> bool:
 
 
 def holds_number(members: Value) -> bool:
-    """A member of an enum that is a number besides, or a row with one."""
+    """Return whether it is an enum member that is also a number, or a row with one."""
     return any(
         isinstance(v, Const) and not v.opaque and isinstance(v.value, (int, float))
         for v in (members_of(members) if isinstance(members, Sequence) else options(members))
@@ -712,12 +713,12 @@ def holds_number(members: Value) -> bool:
 
 
 def is_surely_mask(value: Value) -> bool:
-    """Every alternative is known to be a tensor of booleans."""
+    """Return whether every alternative is known to be a tensor of booleans."""
     return all(isinstance(v, Tensor) and v.sure and v.dtype == "bool" for v in options(value))
 
 
 def holds_tensor(value: Value, depth: int = 3) -> bool:
-    """A tensor, or a container with a tensor in it."""
+    """Return whether it is a tensor, or a container with one in it."""
     for v in options(value):
         if isinstance(v, Tensor):
             return True
@@ -733,12 +734,12 @@ def holds_tensor(value: Value, depth: int = 3) -> bool:
 
 
 def comes_of_tensors(value: Value) -> bool:
-    """It holds a tensor, or was worked out of some by what is not known."""
+    """Return whether it holds a tensor, or is an unknown result of tensors."""
     return holds_tensor(value) or TAINTED in options(value)
 
 
 def number_from_tensor(value: Value) -> bool:
-    """A Python number that was read from a tensor."""
+    """Return whether it is a Python number that was read from a tensor."""
     return any(isinstance(v, Plain) and v.origin == "tensor" for v in options(value))
 
 
@@ -747,7 +748,7 @@ def is_none(value: Value) -> bool:
 
 
 def without_none(value: Value) -> Value:
-    """The value once `is not None` has been established."""
+    """Return the value after `is not None`."""
     return keep(value, lambda v: not (isinstance(v, Const) and v.value is None))
 
 
@@ -808,12 +809,12 @@ def _truth(value: Value) -> bool | None:
 
 
 def is_open(value: Value) -> bool:
-    """An attribute of what another package made or gave a class: a method, or anything else."""
+    """Return whether it is an attribute from another package, or one set on a class: a method, or anything else."""
     return isinstance(value, Method) and isinstance(value.receiver, (Instance, ExternalInstance, Unknown))
 
 
 def without_falsy(value: Value) -> Value:
-    """The value once it is known to be true."""
+    """Return the value after a test that it is true."""
     return keep(value, lambda v: not (isinstance(v, Const) and _truth(v) is False))
 
 
@@ -824,7 +825,7 @@ def truth_value(answer: Answer) -> Value:
 
 
 def escaped(value: Value) -> Value:
-    """The value as read off something that outlives the call."""
+    """Return the value as read from an object that outlives the call."""
     if isinstance(value, Sequence) and not value.escaping:
         return replace(_escape_iterators(value), escaping=True)
     if isinstance(value, Mapping) and not value.escaping:
@@ -833,7 +834,7 @@ def escaped(value: Value) -> Value:
 
 
 def _escape_iterators(value: Sequence) -> Sequence:
-    """An iterator outlives the call with the list, or the tuple, that holds it."""
+    """Mark iterators in a list or a tuple that outlives the call: they outlive it too."""
     if not any(isinstance(member, Sequence) for member in members_of(value)):
         return value
     items = None if value.items is None else tuple(map(_hold_in_sequence, value.items))
@@ -847,7 +848,7 @@ def _hold_in_sequence(value: Value) -> Value:
 
 
 def widen(value: Value) -> Value:
-    """The value with what distinguishes one call from another left out."""
+    """Return the value without details that differ between calls."""
     if isinstance(value, Const) and value.value is not None:
         return Plain(type(value.value).__name__, "constant")
     if isinstance(value, Sequence):
