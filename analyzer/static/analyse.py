@@ -65,7 +65,7 @@ class Analysis:
 
 
 def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
-    """The unit's entry; none if its file cannot be read, which is then in `skipped` with the reason."""
+    """Yield the unit's entry; none if its file cannot be read, which is then in `skipped` with the reason."""
     if unit.path is not None:
         try:
             module = program.file(unit.path)
@@ -113,7 +113,7 @@ def near_method(name: str, module: ModuleInfo) -> str:
 
 
 def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]:
-    """The top-level functions that a class with a `forward` is defined in, each with that class."""
+    """Yield the top-level functions that a class with a `forward` is defined in, each with that class."""
     if not _INNER_CLASS.search(module.source.text):  # the text is quick to search
         return
     for found in module.bound().values():
@@ -181,7 +181,7 @@ class Interpretation:
         return ShadowedBreaks(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
 
     def concrete(self, path: str) -> Concrete:
-        """The concrete syntax of an analysed file."""
+        """Return the concrete syntax of an analysed file."""
         if path not in self._concrete:
             sources = (m.source for m in self.interpreter.program.modules() if str(m.path) == path)
             self._concrete[path] = Concrete(next(sources))
@@ -232,7 +232,8 @@ class Interpretation:
         yield from self._object(built or self.interpreter.build(cls), target, by)
 
     def _built_as_given(self, cls: ClassInfo, by: Giving) -> Instance | None:
-        """An object of the class made with what the `get_init_inputs()` of the file gives; None if that is not known."""
+        """Return an object of the class made with what the `get_init_inputs()` of the file gives; None if that is not
+        known."""
         interpreter = self.interpreter
         cases = cases_in(self._called_bare(by.module, "get_init_inputs"), interpreter)
         if len(cases) != 1:
@@ -244,7 +245,7 @@ class Interpretation:
         return made if isinstance(made, Instance) else None
 
     def _cases(self, by: Giving | None, root: Instance | None) -> tuple[Case, ...]:
-        """The calls that a file gives by its convention; none if it gives none, or none that are known."""
+        """Return the calls that a file gives by its convention; none if it gives none, or none that are known."""
         if by is None:
             return ()
         of = None if by.convention.source == "function" else root
@@ -273,7 +274,7 @@ class Interpretation:
             yield Analysis(target, context, root)
 
     def _function(self, value: Function, target: str, by: Giving | None) -> Iterator[Analysis]:
-        """A callable that returns a module is a way to build it; any other is what gets compiled."""
+        """Yield the entry of a callable: one that returns a module builds it; any other is compiled itself."""
         made = self._call_without_arguments(value)
         roots = self._modules(made)
         takes = value.info.node.args
@@ -314,7 +315,7 @@ class Interpretation:
         return [each for each in options(made) if self.interpreter.is_module(each)]
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
-        """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
+        """Yield every nn.Module of a file: first those that no other class uses, then those not reached."""
         interpreter = self.interpreter
         by = giving(entry.module, None)
         classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
@@ -378,8 +379,8 @@ class Interpretation:
         return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name
 
     def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
-        """The model that a file makes by its convention, if that is an object of a class: what its `get_model()` gives,
-        or its `model` is."""
+        """Return the model that a file makes by its convention, if that is an object of a class: what its `get_model()`
+        gives, or its `model` is."""
         if by.convention.target not in FACTORIES:
             return None
         found = self._modules(self._called_bare(entry.module, by.convention.target))
@@ -418,7 +419,7 @@ def _names_in_other_files(classes: Sequence[ClassInfo]) -> set[str]:
 
 
 def _names_in(node: ast.ClassDef) -> frozenset[str]:
-    """The bare names in a class, gathered once for each tree of it."""
+    """Return the bare names in a class, gathered once for each tree of it."""
     known = vars(node).get(NAMES)
     if known is None:
         known = frozenset(each.id for each in nodes_in(node) if isinstance(each, ast.Name))

@@ -149,7 +149,7 @@ class BreakEffects:
         return EagerCode(behind, lines, frozenset(unmet), self._callers, self._interpreter.lines)
 
     def _holds_nothing(self, context: int) -> bool:
-        """A function that Dynamo does not compile by itself, as nothing in it is of torch."""
+        """Return whether it is a function that Dynamo does not compile by itself, as nothing in it is of torch."""
         info = self._contexts[context].function
         return (
             info is not None
@@ -158,7 +158,8 @@ class BreakEffects:
         )
 
     def _computes_nothing(self, context: int) -> bool:
-        """A function that Dynamo traces by itself to find that no operation is in it, which leaves it to Python."""
+        """Return whether it is a function that Dynamo traces by itself to find that no operation is in it, which leaves
+        it to Python."""
         info = self._contexts[context].function
         return info is not None and not info.is_generator and context not in self._computing
 
@@ -231,7 +232,7 @@ class BreakEffects:
         return called.name != "__init__" and () in self._interpreter.edges[caller, callee]
 
     def _resumed_with_callers(self) -> set[int]:
-        """The contexts that go on behind a break as a part of a caller that Dynamo compiles."""
+        """Return the contexts that resume after a break as part of a caller that Dynamo compiles."""
         pending = [c for c in self._traced if self._is_compiled_alone(c)]
         found: set[int] = set()
         while pending:
@@ -278,7 +279,7 @@ class BreakEffects:
         )
 
     def name(self, context: int) -> str:
-        """The name of a function, empty for what is none."""
+        """Return the name of a function, empty for anything else."""
         info = self._contexts[context].function
         return info.name if info is not None else ""
 
@@ -407,7 +408,7 @@ class EagerCode:
 
 
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
-    """The innermost statement around a place that makes the whole function eager; None if a break splits it."""
+    """Return the innermost statement around a place that makes the whole function eager; None if a break splits it."""
     return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
 
 

@@ -107,7 +107,7 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
 
 
 def _code_of(package: str) -> list[tuple[str, int, int]]:
-    """The Python files and tables of a package, or a module, with times and sizes: any may change in an editable
+    """Return the Python files and tables of a package, or a module, with times and sizes: any may change in an editable
     install."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
@@ -128,7 +128,7 @@ class Cache:
         self._disk = disk
 
     def about(self) -> tuple[tuple[RuleText, ...], Tool] | None:
-        """The texts of the rules and tcready's version, None if they are not kept."""
+        """Return the texts of the rules and tcready's version, None if they are not stored."""
         entry = self._read("about")
         try:
             return (_rules(entry["rules"]), from_json(Tool, entry["tool"])) if entry else None
@@ -171,7 +171,7 @@ class Cache:
             self._place("last read").unlink(missing_ok=True)
 
     def last(self, *, ran: bool = True) -> Any:
-        """The report of a run, or of sources alone, that was kept last, None if there is none."""
+        """Return the last stored report of a run, or of sources alone, None if there is none."""
         return self._read("last" if ran else "last read")
 
     def when_last(self) -> tuple[int, int] | None:

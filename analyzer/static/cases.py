@@ -75,7 +75,7 @@ def _case(value: Value, interpreter: Interpreter) -> Case | None:
 
 
 def _by_name(value: Value) -> tuple[tuple[str, Value], ...] | None:
-    """The entries of a dict as keyword arguments; None if other entries may be there, and for what is no dict."""
+    """Return the entries of a dict as keyword arguments; None if it may have others, or is no dict."""
     if not isinstance(value, Mapping):
         return None
     named = tuple((key, each) for key, each in value.entries if isinstance(key, str))

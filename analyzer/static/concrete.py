@@ -92,7 +92,7 @@ class Piece:
         return found
 
     def statement_of(self, node: cst.CSTNode) -> cst.BaseStatement:
-        """The smallest statement that is, or is around, a node."""
+        """Return the innermost statement of a node."""
         import libcst as cst
 
         while not isinstance(node, cst.BaseStatement):
@@ -146,7 +146,7 @@ class Located:
         return found
 
     def method(self, name: str) -> tuple[ast.FunctionDef, Piece] | None:
-        """The method of that name of the class around, if the class itself defines it, once."""
+        """Return the method of that name of the class around, if the class itself defines it, once."""
         body = self.class_around.body if self.class_around else ()
         found = [s for s in body if isinstance(s, ast.FunctionDef) and s.name == name]
         piece = self.file.piece(found[0].lineno) if len(found) == 1 else None
@@ -181,7 +181,7 @@ class Concrete:
         return Located(self.source, piece, node, self) if node is not None else None
 
     def expressions_at(self, line: int) -> Iterator[Located]:
-        """The expressions that begin on a 1-based line, outermost first."""
+        """Yield the expressions that begin on a 1-based line, outermost first."""
         piece = self.piece(line)
         if piece is None:
             return
@@ -217,7 +217,7 @@ class Concrete:
         return ((line, text) for line, text in self._comments[top] if first <= line <= last)
 
     def piece(self, line: int) -> Piece | None:
-        """The piece around a 1-based line; None if libcst does not read it."""
+        """Return the piece around a 1-based line; None if libcst does not read it."""
         first, last, depth = *self._top(line), 0
         around = whole = next((s for start, s in self._tops if start == first), None)
         while isinstance(around, ast.ClassDef):
@@ -232,7 +232,7 @@ class Concrete:
         return self._pieces[first]
 
     def _parse(self, first: int, last: int, depth: int) -> Piece | None:
-        """The piece of those lines, `depth` classes deep."""
+        """Return the piece of those lines, `depth` classes deep."""
         import libcst as cst
         from libcst.metadata import MetadataWrapper, PositionProvider
 
@@ -285,7 +285,7 @@ def torch_in(source: Source) -> str | None:
 
 
 def names_in(source: Source) -> frozenset[str]:
-    """Every name that the file gives a value anywhere, by assignments, definitions, parameters and imports, for
+    """Return every name that the file gives a value anywhere, by assignments, definitions, parameters and imports, for
     `Source.derive`."""
     return frozenset(_given(source.nodes))
 
@@ -320,7 +320,7 @@ def _is_deep(node: ast.AST) -> bool:
 
 
 def comments(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """The comments of a statement, by line; `first` is its first line."""
+    """Yield the comments of a statement, by line; `first` is its first line."""
     with contextlib.suppress(tokenize.TokenError, SyntaxError):  # what ast reads and tokenize does not
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:

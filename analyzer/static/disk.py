@@ -31,7 +31,7 @@ class Stamp:
 
 
 def files_in(folder: Path) -> tuple[str, ...]:
-    """The names of the Python files in a folder, sorted; none if it cannot be listed."""
+    """Return the names of the Python files in a folder, sorted; none if it cannot be listed."""
     try:
         return tuple(sorted(name for name in os.listdir(folder) if name.endswith(".py")))
     except OSError:
@@ -60,7 +60,7 @@ class Disk:
         return frozenset(path.name for path in self.unsaved)
 
     def text(self, path: Path) -> bytes:
-        """The bytes of a file; empty if it cannot be opened."""
+        """Return the bytes of a file; empty if it cannot be opened."""
         if path not in self._texts:
             self._stamps[path], self._texts[path] = self._look(path)
         return self._texts[path]
@@ -103,7 +103,7 @@ class Disk:
         return Path(os.path.realpath(path)) in self.unsaved
 
     def refreshed(self, unsaved: Mapping[Path, bytes]) -> Disk:
-        """The disk as it is now, with other texts unsaved; of what is as it was, nothing is read again."""
+        """Return the current state of the disk, with other unsaved texts; unchanged files are not read again."""
         known = dataclasses.replace(self, before=None)
         if self.before is not None:  # what this state did not ask for is still known from the one before
             for path in self.before._stamps.keys() - self._stamps.keys():
@@ -125,7 +125,7 @@ class Disk:
         return self._shown[key]
 
     def stamp(self, path: Path) -> Stamp | None:
-        """The stamp of a file; None if it cannot be opened."""
+        """Return the stamp of a file; None if it cannot be opened."""
         self.text(path)
         return self._stamps[path]
 

@@ -125,7 +125,7 @@ def read(
 def _resolve_targets(
     targets: Sequence[str], options: ReadOptions
 ) -> tuple[list[Unit], dict[str, TcreadyError]]:
-    """The units of all targets, and what is wrong with those that are not there."""
+    """Return the units of all targets, and the errors of those that do not exist."""
     found: list[Unit] = []
     missing: dict[str, TcreadyError] = {}
     for target in targets:
@@ -163,7 +163,7 @@ class Question:
         self._ignored = ignoring(report, self._there, root)
 
     def result(self, parts: Sequence[UnitResult]) -> ReadResult:
-        """The parts as one result."""
+        """Return the parts as one result."""
         found = combine(parts, self._select, self._ignore, self._there, self._ignored)
         return ReadResult(found, self._texts, self._tool)
 
@@ -180,7 +180,7 @@ def _read_units(
     jobs: int | None,
     shown: _ProgressCounter | None,
 ) -> Iterator[tuple[Unit, UnitResult | TcreadyError]]:
-    """Each unit with what was found in it, or why it is not there, in order."""
+    """Yield each unit with its result, or the error if it does not exist, in order."""
     sizes = [_size(unit) for unit in units]
     paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
     processes = min(jobs if jobs is not None else paying, len(units))

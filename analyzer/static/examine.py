@@ -76,7 +76,7 @@ class _Examination:
     edited: Edited | None = None
 
     def whole(self) -> tuple[UnitResult, Reading]:
-        """The part in the modes that are asked for."""
+        """Return the result in the requested modes."""
         unit, options = self.unit, self.options
         search_path = options.search_path or locate.default_search_path(options.root)
         packages = () if unit.path is not None else (unit.module.partition(".")[0],)
@@ -222,7 +222,7 @@ class _Examination:
 
 
 def _functions_read(interpreter: Interpreter) -> frozenset[tuple[str, str]]:
-    """The functions that compiled code was found to call, by file and symbol."""
+    """Return the functions that compiled code calls, by file and symbol."""
     return frozenset(
         (c.path, c.symbol) for c in interpreter.contexts if c.compiled and c.function is not None
     )
@@ -246,7 +246,7 @@ def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceTe
 
 
 def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
-    """The fields of a Part that count what was reached."""
+    """Return the fields of a UnitResult that count reached code."""
 
     def show(path: str) -> str:
         return wide.program.library.disk.shown(path, root)

@@ -57,7 +57,7 @@ def statement_text(statement: ast.stmt, lines: Sequence[str]) -> str:
 
 
 def seen(node: Function, lines: Sequence[str]) -> list[str]:
-    """The lines of what is seen of a function without its being called: decorators, signature, documentation."""
+    """Return the lines of a function that are visible without a call: decorators, signature, documentation."""
     first = node.body[0]
     last = last_of_head(node, lines)
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):

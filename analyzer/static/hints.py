@@ -102,7 +102,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _below(root: Path, module: str) -> str | None:
-    """The file of a module somewhere below the root, relative to it: the nearest one."""
+    """Return the file of a module somewhere below the root, relative to it: the nearest one."""
     tails = (Path(*module.split(".")).with_suffix(".py"), Path(*module.split("."), "__init__.py"))
     for folder in _folders(root):
         for tail in tails:

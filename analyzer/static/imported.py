@@ -17,7 +17,7 @@ _LISTING = re.compile(rb"\b(?:iter_modules|walk_packages|listdir|scandir|i?glob)
 
 
 def with_packages(name: str) -> Iterator[str]:
-    """A dotted name behind those of the packages that are imported before it."""
+    """Yield the packages of a dotted name, which are imported first, then the name."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 

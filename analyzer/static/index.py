@@ -199,7 +199,7 @@ class ClassInfo:
     """The values of base names that are variables of the enclosing function; None if none is one."""
 
     def tables(self) -> tuple[dict[str, Any], ...]:
-        """All its bindings."""
+        """Return all its bindings."""
         return self.functions, self.assigned, self.annotated, self.inner
 
     def take_apart(self) -> None:
@@ -295,7 +295,7 @@ class ModuleInfo:
         return found
 
     def classes(self) -> Iterator[ClassInfo]:
-        """The top-level classes in source order."""
+        """Yield the top-level classes in source order."""
         for found in self.bound(CLASSES).values():
             yield from (binding for binding in found if isinstance(binding, ClassInfo))
 
@@ -308,7 +308,7 @@ class ModuleInfo:
         return self.bindings.untracked_items()
 
     def absolute(self, module: str | None, level: int) -> str:
-        """The absolute name of an import written with `level` dots."""
+        """Return the absolute name of an import written with `level` dots."""
         if not level:
             return module or ""
         parts = self.name.split(".")
@@ -328,7 +328,7 @@ _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
 
 def mentioned_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """The names and attributes among nodes."""
+    """Return the names and attributes among nodes."""
     named = (each for each in nodes if isinstance(each, (ast.Name, ast.Attribute)))
     return frozenset(each.id if isinstance(each, ast.Name) else each.attr for each in named)
 
@@ -345,7 +345,7 @@ def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
 
 
 def build_module(source: Source, name: str) -> ModuleInfo:
-    """The index of one parsed file."""
+    """Return the index of one parsed file."""
     module = ModuleInfo(name, source, source.path.stem == "__init__")
     _bind(module, {})
     return module
@@ -394,7 +394,7 @@ def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
 
 
 def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
-    """The functions that are defined inside a function, at any depth."""
+    """Yield the functions that are defined inside a function, at any depth."""
     for each in info.inner.values():
         if isinstance(each, FunctionInfo):
             yield each
@@ -402,7 +402,7 @@ def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
 
 
 def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> None:
-    """Return it other fields, and forgets what it worked out of those that it had."""
+    """Replace its fields, and forget the values derived from the old ones."""
     fields = {each.name for each in dataclasses.fields(info)}
     for name in vars(info).keys() - fields:
         del vars(info)[name]
@@ -543,7 +543,7 @@ def _function(
 
 
 def _edit(info: FunctionInfo, node: AnyFunction, earlier: _Known) -> None:
-    """Return a function another tree. What it defines stays the same as far as it is a function that is there still; a
+    """Give a function another tree. Its nested functions stay the same objects if they still exist; a
     class does not: what it is made of may be a variable of the function."""
     before = info.inner
     functions = {each for each in before.values() if isinstance(each, FunctionInfo)}
@@ -654,7 +654,7 @@ def build_class(
     earlier: _Known = _NONE_KNOWN,
     derives: tuple[object, ...] | None = None,
 ) -> ClassInfo:
-    """The index of one class statement."""
+    """Return the index of one class statement."""
     known = earlier.get(node)
     if isinstance(known, ClassInfo):
         info = known
@@ -773,7 +773,7 @@ class Library:
         self._modules.clear()
 
     def module(self, path: Path, name: str) -> ModuleInfo:
-        """The index of a file that is imported as `name`. Raises UnreadableError."""
+        """Return the index of a file that is imported as `name`. Raises UnreadableError."""
         self.go_on()
         key = path, name
         stamp = self.disk.stamp(path)
@@ -868,7 +868,7 @@ class Program:
         return self.folder is not None and holds(self.folder, path)
 
     def file(self, path: Path) -> ModuleInfo:
-        """The module of a file the user named. Raises UnreadableError."""
+        """Return the module of a file the user named. Raises UnreadableError."""
         path = Path(os.path.realpath(path))  # unlike `resolve`, it takes a link to itself
         self.named.add(path)
         if path not in self._by_path:
@@ -890,7 +890,7 @@ class Program:
             self.search_path = (*self.search_path, folder)
 
     def module(self, name: str) -> ModuleInfo | None:
-        """The module of that dotted name, or None if its source is not read or not found."""
+        """Return the module of that dotted name, or None if its source is not read or not found."""
         if name not in self._by_name:
             self._by_name[name] = self._load(name)
         return self._by_name[name]
@@ -900,7 +900,7 @@ class Program:
         return self._place(name) is not None
 
     def files_in(self, folder: Path) -> list[Path]:
-        """The Python files in a folder."""
+        """Return the Python files in a folder."""
         if folder not in self.folders:
             self.folders[folder] = files_in(folder)
         return [folder / name for name in self.folders[folder]]
@@ -995,8 +995,8 @@ class Program:
         return self.lookups[name]
 
     def package_of(self, name: str) -> Path | None:
-        """The file of the outermost package that a module is in; of a namespace package, which has no file, that of the
-        module itself. None if neither is found."""
+        """Return the file of the outermost package that a module is in; of a namespace package, which has no file, that
+        of the module itself. None if neither is found."""
         return self.find(name.partition(".")[0]) or self.find(name)
 
     def is_native(self, name: str) -> bool:
@@ -1013,7 +1013,7 @@ class Program:
         return False
 
     def _place(self, name: str) -> Path | None:
-        """The file of a module that may be read, or None."""
+        """Return the file of a module that may be read, or None."""
         if name not in self._places:
             path = None if not name or locate.is_opaque(name) else self.find(name)
             self._places[name] = path if path is None or self.third_party or self.is_own(path) else None
@@ -1062,7 +1062,7 @@ class Program:
         return self.mentions(name, wanted) if name else self.registers_fake(wanted)
 
     def modules(self) -> list[ModuleInfo]:
-        """Every module read so far."""
+        """Return every module read so far."""
         return list(self._by_path.values())
 
     def entries(self) -> list[ModuleInfo]:

@@ -376,7 +376,7 @@ def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | 
 
 
 def _moved_values(value: ast.AST) -> Iterator[ast.AST]:
-    """An expression, and what it moves to a device or gives another type."""
+    """Yield an expression, and the values that it moves to a device or casts."""
     yield value
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         if value.func.attr not in ("to", "cuda", "cpu", "type_as"):
@@ -509,7 +509,7 @@ def findings(
     origin: Origin,
     suggest: Suggest | None,
 ) -> dict[Place, Finding]:
-    """The findings of what is claimed in code of that origin."""
+    """Return the findings of claims in code of that origin."""
     reported = [place for place in sorted(claims.by_place) if _is_reported(claims.by_place[place], options)]
     spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in reported}
     suspects = {}
@@ -587,8 +587,8 @@ def _spot(interpretation: Interpretation, diagnosis: Diagnosis, root: Path) -> _
 
 
 def _finding(diagnosis: Diagnosis, spot: _Spot, conditions: tuple[Condition, ...], origin: Origin) -> Finding:
-    """The finding of a claim, but for how it is reached, what its break does and what its change is; `conditions` of the
-    calls on the way."""
+    """Return the finding of a claim, but for how it is reached, what its break does and what its change is; `conditions`
+    of the calls on the way."""
     rule, fact = diagnosis.rule, diagnosis.fact
     line, column, end_line, end_column = spot.span
     return Finding(
@@ -678,7 +678,8 @@ class _Reach:
 def _claims_of_fact(
     rules: Iterable[Rule], fact: Fact, settings: Settings, tables: Tables
 ) -> Iterator[tuple[Rule, Claim]]:
-    """The claims of each rule about a fact that hold under the version of torch and the files' settings of Dynamo."""
+    """Yield the claims of each rule about a fact that hold under the version of torch and the files' settings of
+    Dynamo."""
     for rule in rules:
         found = rule.check(fact)
         if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
@@ -697,7 +698,7 @@ def _claims_of_fact(
 
 
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
-    """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
+    """Return the lowest confidence of: the code runs, the values are tensors, the rule is right."""
     levels: list[Confidence] = [fact.where.confidence]
     if rule.side_output_only and not claim.computes and _is_of_some_calls(fact.where):
         levels.append("low")

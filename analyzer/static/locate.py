@@ -58,7 +58,7 @@ def additions(folder: Path) -> Additions:
 
 @functools.lru_cache(maxsize=64)
 def _mapped_packages(finder: bytes) -> tuple[tuple[str, Path], ...]:
-    """The packages that an editable finder maps; who reads again and again asks for the same few."""
+    """Return the packages that an editable finder maps (cached, as repeated readings use the same few)."""
     mapping: list[tuple[str, Path]] = []
     try:
         tree = ast.parse(finder)
@@ -90,7 +90,7 @@ def find_module(
     is_file: Callable[[Path], bool] = Path.is_file,
     has: Callable[[Path, str], bool] = lambda folder, name: (folder / name).exists(),
 ) -> Path | None:
-    """The file of module `name` (`__init__.py` for a package), or None.
+    """Return the file of module `name` (`__init__.py` for a package), or None.
 
     A namespace package has no file: None, though its members are found. `additions`, and `has` (whether a folder has
     something of a name), may remember their answers, and `is_file` may know of files that are yet to be saved.

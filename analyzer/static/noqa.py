@@ -118,7 +118,7 @@ def _last_joined_line(concrete: Concrete, line: int) -> int:
 
 
 def _codes_named(text: str, family: str) -> Iterator[tuple[int, str]]:
-    """Every code of a family that a `# noqa` of the file names, with its line."""
+    """Yield every code of a family that a `# noqa` of the file names, with its line."""
     if "noqa" in text.lower() and family.lower() in text.lower():
         for line, comment in comments(text, 1):
             yield from ((line, code) for code in _codes_in(comment) if re.fullmatch(rf"{family}\d*", code))

@@ -57,7 +57,7 @@ class Program:
 
 
 def read(data: bytes) -> Program:
-    """The program of an .ipynb file that holds `data`.
+    """Return the program of an .ipynb file that holds `data`.
 
     Raises NotebookError if nbformat is not installed, the file is no notebook or one of another language, or a cell
     cannot be parsed.
@@ -122,7 +122,7 @@ def _refuse_unparsable(lines: list[str], number: int) -> None:
 
 
 def _python(lines: list[str]) -> list[str]:
-    """The lines of a cell with prompts, the indent of the first line, magics and shell lines left out."""
+    """Return the lines of a cell with prompts, the indent of the first line, magics and shell lines left out."""
     lines = _dedent(_without_prompts(lines))
     first = next((line for line in lines if line.strip()), "")
     kind = re.match(r"%%([\w!.]*)", first)
@@ -151,7 +151,8 @@ def _python(lines: list[str]) -> list[str]:
 
 
 def _without_prompts(lines: list[str]) -> list[str]:
-    """The lines without `>>> ` and `... `, or `In [1]: ` and `...: `, if the first that holds something has one."""
+    """Return the lines without `>>> ` and `... `, or `In [1]: ` and `...: `, if the first that holds something has
+    one."""
     first = next((line for line in lines if line.strip()), "")
     for begins, prompt in _PROMPTS:
         if begins.match(first):
@@ -160,7 +161,7 @@ def _without_prompts(lines: list[str]) -> list[str]:
 
 
 def _dedent(lines: list[str]) -> list[str]:
-    """The lines without the indent of the first that holds something, as IPython runs them."""
+    """Return the lines without the indent of the first that holds something, as IPython runs them."""
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
     return [line.removeprefix(indent) for line in lines]

@@ -171,7 +171,7 @@ def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakE
 
 
 def _set_mode(finding: Finding) -> Finding:
-    """The finding, with the one mode it is found in if it was asked about both."""
+    """Return the finding, with the only mode it is found in if both were requested."""
     if len(finding.modes) != 1:
         return finding
     only = Evidence("static", f"only in {MODE_WORD[finding.modes[0]]} mode")
@@ -231,7 +231,7 @@ def _weight(finding: Finding) -> tuple[bool, int]:
 
 
 def _number_fingerprints(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
-    """The findings with their fingerprints numbered if several would have one."""
+    """Return the findings with their fingerprints numbered if several would have one."""
     repeats: dict[str, int] = {}
     numbered: dict[Key, Finding] = {}
     for key in sorted(found):
@@ -246,7 +246,7 @@ def _number_fingerprints(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
 
 
 def _renumber_breaks(part: UnitResult, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
-    """The targets of a part, breaks named by the fingerprints that the findings have together."""
+    """Return the targets of a unit, with the breaks named by the combined fingerprints of the findings."""
     new = {f.fingerprint: numbered[key_of(f)].fingerprint for f in part.findings}
     if all(old == now for old, now in new.items()):
         return part.targets
@@ -263,7 +263,8 @@ def _renumber_breaks(part: UnitResult, numbered: Mapping[Key, Finding]) -> tuple
 
 
 def _statistics(parts: Sequence[UnitResult]) -> dict[str, Any]:
-    """A function or a call that several units reach counts once; it is resolved if each of them says so."""
+    """Combine the statistics: a function or a call that several units reach counts once; it is resolved if it is in
+    each."""
     reached = sorted({name for part in parts for name in part.reached})
     calls = _places(part.calls for part in parts)
     gaps = _places(part.gaps for part in parts)

@@ -32,7 +32,7 @@ def is_excluded(path: Path, exclude: Sequence[str], root: Path) -> bool:
 
 
 def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root: Path) -> tuple[str, ...]:
-    """The rule codes, or prefixes, that are not asked of a file; a glob after `!` speaks of all others."""
+    """Return the rule codes, or prefixes, ignored in a file; a glob after `!` is for all others."""
     place = root / path
     return tuple(
         code
@@ -44,7 +44,7 @@ def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root:
 
 @functools.cache
 def _compile(pattern: str, base: str) -> re.Pattern[str]:
-    """The glob below the folder `base`; of a name alone if that is empty.
+    """Return the glob below the folder `base`; of a name alone if that is empty.
 
     Raises TcreadyError for one that cannot be read.
     """

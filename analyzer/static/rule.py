@@ -173,7 +173,7 @@ class Rule:
         return "\n\n\n".join(part.strip("\n") for part in (sample.setup, source) if part.strip())
 
     def section(self, title: str) -> str:
-        """The text below a heading of the page. Raises KeyError if the page has no such heading."""
+        """Return the text below a heading of the page. Raises KeyError if the page has no such heading."""
         match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.page, re.M | re.S)
         if match is None:
             raise KeyError(f"{self.code}: the page has no section {title!r}")

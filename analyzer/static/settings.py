@@ -211,7 +211,7 @@ class _Reader:
 
 
 def _imports_torch(module: ModuleInfo) -> float:
-    """The line of a file on which it first imports torch."""
+    """Return the line of a file on which it first imports torch."""
     return min(
         (
             node.lineno

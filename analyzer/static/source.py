@@ -46,7 +46,8 @@ def names_checkers(node: ast.AST) -> bool:
 
 
 def nodes_in(node: ast.AST) -> list[ast.AST]:
-    """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
+    """Return the nodes of `ast.walk`, in its order, except contexts and most operators, which have no children:
+    faster."""
     found, tree = [node], ast.AST
     for each in found:
         kind = type(each)
@@ -146,12 +147,12 @@ class Source:
         return frozenset(found)
 
     def column(self, line: int, offset: int) -> int:
-        """The 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
+        """Return the 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
         text = self.lines[line - 1]
         return offset + 1 if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")) + 1
 
     def offset(self, line: int, column: int) -> int:
-        """The character index in `text` of a 1-based line and column."""
+        """Return the character index in `text` of a 1-based line and column."""
         return self._starts[line - 1] + column - 1
 
     def line_end(self, line: int) -> str:
@@ -174,7 +175,7 @@ def encoded(text: str) -> bytes:
 
 
 def declared(text: str) -> str:
-    """The encoding that the text of a source declares, else UTF-8."""
+    """Return the encoding that the text of a source declares, else UTF-8."""
     try:
         data = text.encode("utf-8", "surrogatepass")
         return tokenize.detect_encoding(io.BytesIO(data).readline)[0].removesuffix("-sig")
@@ -195,12 +196,13 @@ def read(path: Path) -> Source:
 
 
 def of_text(path: Path, text: str) -> Source:
-    """The source of a file if it held `text`; of a notebook the file's. Raises UnreadableError if that does not parse."""
+    """Return the source of a file if it held `text`; of a notebook the file's. Raises UnreadableError if that does not
+    parse."""
     return parse(path, encoded(text), "")
 
 
 def parse(path: Path, data: bytes, sha256: str) -> Source:
-    """The source of a file that holds `data`. Raises UnreadableError as `read` does."""
+    """Return the source of a file that holds `data`. Raises UnreadableError as `read` does."""
     cells: tuple[Cell, ...] = ()
     if path.suffix == NOTEBOOK:
         from tcready.static import notebook

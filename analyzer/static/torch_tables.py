@@ -85,7 +85,7 @@ class Member:
     rank: str = "?"
 
     def dtype(self, given: DType | None = None, *, without_tensor: bool = False) -> DType | None:
-        """The data type for that of the tensor that decides, None if it is not known.
+        """Return the data type for that of the tensor that decides, None if it is not known.
 
         Of an unknown one it is what all data types that are taken give, complex ones left out: who has these says so.
         """
@@ -241,7 +241,7 @@ class Tables:
         return Call(rule, {"break": True, "traced": False}.get(outcome), gb_id)
 
     def forms_of(self, operation: str) -> tuple[Form, ...]:
-        """All forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
+        """Return all forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
         if operation not in self._forms:
             text = self._operators.get(operation) or self._operators.get(_same(operation), "")
             self._forms[operation] = tuple(_form(part) for part in text.split("; ")) if text else ()
@@ -290,7 +290,7 @@ class Tables:
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
     ) -> Result | None:
-        """The one result that a call can have; None if there are several or none."""
+        """Return the one result that a call can have; None if there are several or none."""
         found = self.results_of(operation, positional, keywords)
         return found[0] if len(found) == 1 else None
 
@@ -362,8 +362,8 @@ class Tables:
         return self._read[name]
 
     def distribution_of(self, name: str, method: str, validated: bool) -> str | None:
-        """The break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in compiled
-        code: its id, nothing if it is traced, None if it has no such method or was not made."""
+        """Return the break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in
+        compiled code: its id, nothing if it is traced, None if it has no such method or was not made."""
         text = self._distributions.get(name)
         ways = ("sample", "rsample", "log_prob", "entropy")
         if text is None or method not in ways:
@@ -378,11 +378,11 @@ class Tables:
         return text.split()[0] if text else None
 
     def config(self, name: str) -> object:
-        """The default of a setting of torch._dynamo.config. Raises KeyError if there is none of that name."""
+        """Return the default of a setting of torch._dynamo.config. Raises KeyError if there is none of that name."""
         return self.data["config"][name]
 
     def while_tracing(self, name: str) -> object:
-        """The one answer that a function has while Dynamo traces. Raises KeyError for any other function."""
+        """Return the constant result of a function while Dynamo traces. Raises KeyError for any other function."""
         return self.data["while_tracing"][name]
 
     def member(self, use: str) -> str:
@@ -456,14 +456,15 @@ class Tables:
 
 
 def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
-    """The tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is none."""
+    """Return the tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is
+    none."""
     chosen = predicted_by(version, with_tables(folder))
     text = (folder / f"torch-{chosen[0]}.{chosen[1]}.json").read_text("utf-8")
     return Tables(chosen, MappingProxyType(json.loads(text)), claims_by_version(folder))
 
 
 def claims_by_version(folder: Path = FOLDER) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """The versions under which a claim holds, by rule and form; a claim that holds under all is not listed.
+    """Return the versions under which a claim holds, by rule and form; a claim that holds under all is not listed.
 
     `benchmarks/claims.py` derives them from what each version did with the samples of the rules.
     """
@@ -472,7 +473,7 @@ def claims_by_version(folder: Path = FOLDER) -> Mapping[str, Mapping[str, Sequen
 
 
 def unclaimed(folder: Path = FOLDER) -> Mapping[str, str]:
-    """The graph breaks that no rule predicts, each with the reason."""
+    """Return the graph breaks that no rule predicts, each with the reason."""
     return MappingProxyType(json.loads((folder / "unclaimed.json").read_text("utf-8")))
 
 
@@ -525,7 +526,7 @@ def _same(operation: str) -> str:
 
 
 def _form(text: str) -> Form:
-    """A form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
+    """Return a form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
     left, _, right = text.partition(" -> ")
     left, _, flags = left.partition(" if ")
     parameters: list[tuple[str, str, bool]] = []
@@ -643,7 +644,7 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
 def _read_by(
     form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
 ) -> tuple[int | str, ...]:
-    """The arguments of a call that a form takes numbers for, and that are tensors, or hold some."""
+    """Return the tensors, or containers of them, in a call for which a form takes numbers."""
     if not form.positional and positional:
         return ()
     # sizes may be given one by one: what is left over goes to the last parameter that takes a place

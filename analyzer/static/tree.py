@@ -50,7 +50,7 @@ def static_targets(
     codes: Sequence[str],
     modes: tuple[Mode, ...],
 ) -> Iterator[StaticTarget]:
-    """The module hierarchy of every analysed root, with the breaking findings each module runs.
+    """Yield the module hierarchy of every analysed root, with the breaking findings each module runs.
 
     `codes` are those of the rules that claim anything.
     """
@@ -128,8 +128,8 @@ def _static_module(
     reached: Mapping[int, CallPath],
     breaking: _Breaking,
 ) -> StaticModule:
-    """A node of the hierarchy; `below` are the modules under it, which answer for themselves. Of its contexts those count
-    that the model reaches: another may hold the same module."""
+    """Return a node of the hierarchy; `below` are the modules under it, which answer for themselves. Of its contexts
+    those count that the model reaches: another may hold the same module."""
     interpreter = interpretation.interpreter
     found: set[str] = set()
     unknown: dict[str, None] = {}

@@ -91,7 +91,7 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
 
 
 def links_out(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> Iterator[Path]:
-    """The links to Python files, in folders that `targets` name, that are not read: what they name is somebody else's."""
+    """Yield the unread links to Python files in folders that `targets` name: they lead to somebody else's code."""
     for text in targets:
         place = Path(os.path.realpath(root / Target.parse(text).place))
         if Target.parse(text).kind != "module" and _is_folder(place):
@@ -106,7 +106,7 @@ def _leads_out_of_all(path: Path, folder: Path, root: Path) -> bool:
 
 
 def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[Path]:
-    """The files below a folder, and links to files."""
+    """Yield the files below a folder, and links to files."""
     try:
         inside = sorted(folder.iterdir())
     except OSError:  # a folder that may not be read holds nothing of ours

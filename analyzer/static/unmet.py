@@ -123,7 +123,7 @@ class ShadowedBreaks:
         return self._eager[context]
 
     def _call(self, edge: tuple[int, int]) -> Site:
-        """The place of a call, as what it calls would break."""
+        """Return the place of a call, as a break in the callee."""
         around = min(map(len, self._edges[edge]), default=0)
         return Site(
             edge[0], (self._lines.get(edge, 0), 0), frozenset(self._under.get(edge, ())), True, around=around
@@ -150,8 +150,8 @@ class ShadowedBreaks:
         return self._known[context]
 
     def _walk(self, entries: Collection[int]) -> set[int]:
-        """The contexts that are reached by a way on which no trace has ended, or that are compiled by themselves: what
-        runs eagerly calls some of these, too."""
+        """Return the contexts that are reached by a way on which no trace has ended, or that are compiled by themselves:
+        what runs eagerly calls some of these, too."""
         found = set(entries)
         eager: set[int] = set()
         pending = deque(found)
@@ -175,5 +175,5 @@ class ShadowedBreaks:
 
 
 def _unusual(conditions: frozenset[Condition]) -> frozenset[Condition]:
-    """Those that do not hold if nothing else is said."""
+    """Return those that do not hold by default."""
     return frozenset(condition for condition in conditions if condition.usual is not True)

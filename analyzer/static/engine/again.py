@@ -299,7 +299,7 @@ class Replay:
     # what is found again
 
     def step(self) -> Step | None:
-        """The step that begins with the context that was met last, if it can be taken."""
+        """Return the step that begins with the context that was met last, if it can be taken."""
         before = self._before
         if not self._in_step or before is None:
             return None
@@ -471,7 +471,7 @@ def _is_in(table: Mapping[str, object], name: str, texts: tuple[str, ...]) -> bo
 
 
 def _tables_for(cls: ClassInfo, texts: tuple[str, ...]) -> tuple[Mapping[str, object], ...]:
-    """The tables of a class that such statements fill."""
+    """Return the tables of a class that such statements fill."""
     if any(text.startswith(("def ", "class ")) for text in texts):
         return cls.tables()
     if all(text.startswith("= ") for text in texts if text):

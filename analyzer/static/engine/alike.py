@@ -286,7 +286,7 @@ def _alike_objects(one: Object, other: Object) -> list[tuple[Value, Value]] | No
 
 
 def _inside(value: Value) -> tuple[Value, ...]:
-    """The values that a value is made of and that may lead to objects."""
+    """Return the values that a value is made of and that may lead to objects."""
     if isinstance(value, Choice):
         return value.options
     if isinstance(value, Sequence):
@@ -304,7 +304,7 @@ def _inside(value: Value) -> tuple[Value, ...]:
 
 
 def _frame(value: Value) -> object:
-    """A value but for what is `_inside` of it."""
+    """Return a value without the values `_inside` it."""
     if isinstance(value, Choice):
         return value.likely
     if isinstance(value, Sequence):
@@ -332,7 +332,7 @@ def _alike(one: Value, other: Value) -> list[tuple[Value, Value]] | None:
 
 
 def _objects_in(values: Iterable[Value]) -> Iterator[Thing]:
-    """The objects that are given by values themselves, not by what these objects hold."""
+    """Yield the objects in the values themselves, not those that these objects hold."""
     for value in values:
         if isinstance(value, (Instance, ExternalInstance)):
             if value.ident:
@@ -350,7 +350,7 @@ def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
 
 
 def _replace_objects(value: Value, renamed: Mapping[int, int]) -> Value:
-    """The value with objects put in the place of those that are like them."""
+    """Return the value with objects replaced by equal ones."""
 
     def inner(value: Value) -> Value:
         return _replace_objects(value, renamed)

@@ -132,7 +132,8 @@ class Annotations(Component):
         return self._annotated_by(self.engine.eval(node, self.engine.module_frame(module)), sure)
 
     def _classes(self, node: ast.expr, module: ModuleInfo) -> list[Class]:
-        """The classes of the source that a type names, each of them one that is meant; none if it names another, too."""
+        """Return the classes of the source that a type names, each of them one that is meant; none if it names another,
+        too."""
         if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in (
             "Union",
             "Optional",
@@ -152,7 +153,7 @@ class Annotations(Component):
         return [value] if isinstance(value, Class) and self._can_be_made(value.info) else []
 
     def _can_be_made(self, cls: ClassInfo) -> bool:
-        """A class with a `forward` of its own kind, not one that only others derive from."""
+        """Return whether it is a class with a `forward` of its own kind, not one that only others derive from."""
         return bool(self.engine.mro(cls).functions("forward"))
 
     def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:

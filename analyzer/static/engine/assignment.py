@@ -314,7 +314,7 @@ class Assignment(Component):
 
 
 def names_in(node: ast.AST) -> Iterable[str]:
-    """Every plain name below a node."""
+    """Return every plain name below a node."""
     return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 

@@ -767,7 +767,7 @@ def _is_leaf(value: Value) -> bool:
 
 
 def _array_attribute(array: ExternalInstance | Plain, name: str) -> Value:
-    """An attribute of an array of numpy that is made while Dynamo traces."""
+    """Return an attribute of a numpy array that is made while Dynamo traces."""
     if name == "shape":
         return K.SHAPE
     if name in K.ARRAY_SIZES:
@@ -797,7 +797,7 @@ def _vague(value: Const) -> Value:
 
 
 def local_names(info: FunctionInfo) -> tuple[str, ...]:
-    """The parameters of a function and the names it assigns: CPython's `co_varnames`, nearly in order."""
+    """Return the parameters of a function and the names it assigns: CPython's `co_varnames`, nearly in order."""
     spec = info.node.args
     named = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     named += [a.arg for a in (spec.vararg, spec.kwarg) if a is not None]

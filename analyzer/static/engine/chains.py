@@ -20,7 +20,7 @@ class Fits(ast.expr):
 
 
 def subject_key(node: ast.Match) -> str:
-    """The variable that keeps the subject of a match statement, by a name that no code can have."""
+    """Return the variable that keeps the subject of a match statement, by a name that no code can have."""
     return f"match {node.lineno}:{node.col_offset}"
 
 

@@ -345,7 +345,7 @@ class Classes(Component):
         return given
 
     def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
-        """A method of the metaclass, if its source is in sight."""
+        """Return a method of the metaclass, if it has source."""
         for cls in mro.classes:
             given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
             if given is not None:
@@ -401,7 +401,7 @@ class Classes(Component):
         return escaped(value)
 
     def _body_frame(self, holder: ClassInfo, name: str, node: ast.expr) -> Frame:
-        """The frame of what a class body assigns to a name: what the body binds besides is in sight."""
+        """Return the frame in which a class body assigns a name: the body's other names are visible."""
         frame = self.engine.module_frame(holder.module)
         env: Env = {}
         for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}:
@@ -467,8 +467,8 @@ def _part(statement: ast.stmt) -> Part:
 def _statements_for(
     name: str, parts: tuple[Part, ...], own: frozenset[str]
 ) -> tuple[frozenset[str], tuple[ast.stmt, ...]]:
-    """The names that what a class body binds to `name` hangs on, and the statements that make it, in order: none if one
-    assignment does."""
+    """Return the names that what a class body binds to `name` hangs on, and the statements that make it, in order: none
+    if one assignment does."""
     needed = {name}
     found: list[ast.stmt] = []
     for part in parts:
@@ -481,14 +481,14 @@ def _statements_for(
 
 
 def _is_empty(value: Value) -> bool:
-    """A dict or a list of which it is known that nothing is in it."""
+    """Return whether it is a dict or a list that is known to be empty."""
     if isinstance(value, Mapping):
         return not value.entries and value.element is None
     return isinstance(value, Sequence) and value.kind == "list" and value.items == ()
 
 
 def _functions_of(module: ModuleInfo) -> Iterator[tuple[str, FunctionInfo]]:
-    """The functions of a module, and the methods of its classes, with the name on the top level."""
+    """Yield the functions of a module, and the methods of its classes, with the name on the top level."""
     for name, found in module.bound(CLASSES, FUNCTIONS).items():
         for binding in found:
             if isinstance(binding, FunctionInfo):

@@ -88,7 +88,7 @@ class Containers(Component):
         return join_members(*found) if found else UNKNOWN
 
     def container_members(self, value: Value) -> Value | None:
-        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+        """Return the Sequence or Mapping of modules that a torch.nn container holds, or None."""
         if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
             return self.engine.heap[value].members
         if not isinstance(value, Instance):
@@ -127,7 +127,7 @@ class Containers(Component):
         return Mapping(fields, other if thing.symbolic else None, thing.escaping)
 
     def _as_dict(self, value: Value) -> Value:
-        """An object of a class of dicts as the dict that it is; anything else as it is."""
+        """Return an object of a class of dicts as a dict; anything else unchanged."""
         known = self._entries(value) if isinstance(value, Instance) else None
         return value if known is None else known
 
@@ -586,13 +586,13 @@ def _too_short(value: Value, index: int) -> bool:
 
 
 def _part(node: ast.Slice) -> slice | None:
-    """The slice, if its bounds are written out."""
+    """Return the slice, if its bounds are written out."""
     bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
     return None if Ellipsis in bounds or bounds[2] == 0 else slice(*cast(Any, bounds))
 
 
 def _literal(node: ast.expr | None) -> object:
-    """The int of a slice bound, None for none, Ellipsis if it is no literal."""
+    """Return the int of a slice bound, None for none, Ellipsis if it is no literal."""
     if node is None:
         return None
     try:
@@ -603,7 +603,7 @@ def _literal(node: ast.expr | None) -> object:
 
 
 def without_item(row: Sequence, place: object) -> Sequence:
-    """A row once the item at a place is gone; who knows how long it is if the place is not known."""
+    """Return a row once the item at a place is gone; who knows how long it is if the place is not known."""
     items = row.items
     if items is None or not isinstance(place, int) or not -len(items) <= place < len(items):
         return Sequence(
@@ -614,7 +614,7 @@ def without_item(row: Sequence, place: object) -> Sequence:
 
 
 def _rearrange(row: Sequence, name: str, site: CallSite) -> Sequence:
-    """A row once one of its methods has changed it that gives nothing."""
+    """Return a row after a method that changes it and returns None."""
     items = row.items
     if name == "clear":
         return Sequence(row.kind, (), UNKNOWN, row.escaping)

@@ -439,13 +439,13 @@ class Engine(Protocol):
         """Set the fields of an object of a class without `__init__`, as given or by default."""
 
     def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
-        """The names of the fields of a dataclass, those of its bases first."""
+        """Return the names of the fields of a dataclass, those of its bases first."""
 
     def is_dataclass(self, cls: ClassInfo) -> bool:
         """Return whether a decorator of the class, or of one of its bases, is `dataclass` or similar."""
 
     def row(self, value: Value) -> Sequence | None:
-        """The fields of a named tuple, place by place; None for anything else."""
+        """Return the fields of a named tuple, place by place; None for anything else."""
 
     def compared_fields(self, value: Value) -> Sequence | None:
         """Return the fields that `==` of a record compares, in order; None if it has no such generated method."""
@@ -460,16 +460,16 @@ class Engine(Protocol):
         """`asdict(made)`."""
 
     def record_class(self, site: CallSite) -> Value | None:
-        """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
+        """Return the class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
 
     def is_enum(self, mro: Mro) -> bool:
         """Return whether a class is an enum: calling it looks a member up, represented by its value here."""
 
     def enum_member(self, enum: Class, name: str, value: Value) -> Value:
-        """The member of an enum with that name and value."""
+        """Return the member of an enum with that name and value."""
 
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
-        """The members of an enum in order; None for another class."""
+        """Return the members of an enum in order; None for another class."""
 
     def auto_value(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
@@ -554,7 +554,7 @@ class Engine(Protocol):
         """Return the value that iterating over `value` yields."""
 
     def container_members(self, value: Value) -> Value | None:
-        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+        """Return the Sequence or Mapping of modules that a torch.nn container holds, or None."""
 
     def walked_members(self, value: Value) -> Value | None:
         """Return the values that a loop over a torch.nn container visits, or None: the modules of an nn.Sequential that
@@ -639,13 +639,13 @@ class Engine(Protocol):
         """Return an object made by calling a class; `by_type`: its metaclass has been called already."""
 
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
-        """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
+        """Return the classes near a file that have all of `names`, without those derived from another one of them."""
 
     def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+        """Return the classes in the file of a class, and in those of the same folder, that derive from it."""
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
-        """The one class of that name near a file; None if there is none, or several."""
+        """Return the one class of that name near a file; None if there is none, or several."""
 
     def resolve_registered(self, site: CallSite) -> Value | None:
         """Return the result of a factory for a configuration object if its own code does not decide it."""

@@ -162,7 +162,7 @@ class Call:
         object.__setattr__(self, "constructed", next(names, ""))
 
     def keyword(self, name: str) -> Value | None:
-        """The value given to keyword `name`, or None."""
+        """Return the value given to keyword `name`, or None."""
         return next((value for key, value in self.keywords if key == name), None)
 
 

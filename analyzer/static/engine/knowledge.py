@@ -140,7 +140,7 @@ NO_CONTEXTS = frozenset(
 
 
 def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, position: int = 0) -> Value | None:
-    """The argument given by position or by name, or None."""
+    """Return the argument given by position or by name, or None."""
     return args[position] if len(args) > position else keywords.get(name)
 
 
@@ -165,7 +165,7 @@ CASTS: MappingProxyType[str, DType] = MappingProxyType(
 
 
 def dtype_of(value: Value | None) -> DType | None:
-    """The type of numbers that a `dtype=` argument asks for."""
+    """Return the type of numbers that a `dtype=` argument asks for."""
     if isinstance(value, Plain) and value.kind == "dtype" and value.types:
         return "float"
     if isinstance(value, External) and value.name.startswith("torch."):
@@ -212,7 +212,7 @@ def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords
 
 
 def dimensions_of(tensor: Tensor) -> Value:
-    """The number of a tensor's dimensions: as far as it is known, that is what it has in a usual call."""
+    """Return the number of a tensor's dimensions: as far as it is known, that is what it has in a usual call."""
     return Plain("int") if tensor.rank is None else prefer(Const(tensor.rank), Plain("int"))
 
 
@@ -384,7 +384,8 @@ def drawn_before(value: Value | None) -> Value | None:
 
 
 def _type_of_both(one: Tensor | None, other: Tensor | None) -> DType | None:
-    """The type that two tensors, or a tensor and something else, are promoted to; a single number does not count."""
+    """Return the type that two tensors, or a tensor and something else, are promoted to; a single number does not
+    count."""
     found = [each for each in (one, other) if each is not None]
     if len(found) == 2 and found[0].dtype in FLOATING and found[1].dtype in FLOATING:
         found = [each for each in found if not _is_single(each)] or found
@@ -639,7 +640,7 @@ def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
 
 
 def is_text(value: Value) -> bool:
-    """A row of text."""
+    """Return whether it is a row of text."""
     members = members_of(value) if isinstance(value, Sequence) else ()
     kinds = (type(v.value).__name__ if isinstance(v, Const) else getattr(v, "kind", None) for v in members)
     return bool(members) and all(kind == "str" for kind in kinds)
@@ -706,7 +707,7 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
 
 
 def is_number_of_numpy(value: Value) -> TypeGuard[Plain]:
-    """A number that numpy made of known ones while tracing."""
+    """Return whether it is a number that numpy made of known ones while tracing."""
     return isinstance(value, Plain) and value.kind in (WHOLE, FRACTION)
 
 
@@ -829,7 +830,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
 
 
 def _python_dtype(value: Value) -> DType | None:
-    """The dtype `torch.tensor(value)` would have."""
+    """Return the dtype `torch.tensor(value)` would have."""
     if isinstance(value, Tensor):
         return value.dtype
     if isinstance(value, Const):
@@ -845,7 +846,7 @@ def _python_dtype(value: Value) -> DType | None:
 
 
 def _made_dtype(value: Value) -> DType | None:
-    """The type of a tensor that is made of a value: of numbers of Python it is the default one, whatever the model
+    """Return the type of a tensor that is made of a value: of numbers of Python it is the default one, whatever the model
     computes in."""
     kind = _python_dtype(value)
     if kind != "float" or isinstance(value, Tensor):
@@ -964,7 +965,7 @@ def public_name(name: str) -> str:
 
 @lru_cache(4096)
 def is_module_class(name: str) -> bool:
-    """A class of torch.nn that is an nn.Module."""
+    """Return whether it is a class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]
     named_so = last.removeprefix("_")[:1].isupper()  # `_Loss` and `_ConvNd` are for classes to derive from
     return (

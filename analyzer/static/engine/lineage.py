@@ -94,7 +94,8 @@ class Mro:
         return any(name in DICTIONARIES for name in self.external)
 
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
-        """The definitions of a method, nearest class first found; none if a nearer one assigns something of that name."""
+        """Return the definitions of a method, nearest class first found; none if a nearer one assigns something of that
+        name."""
         for cls in self.after(after):
             if name in cls.functions and not (name == "__call__" and cls in self.behind_module):
                 return cls.functions[name]
@@ -103,13 +104,13 @@ class Mro:
         return []
 
     def after(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
-        """The classes that come behind one (None: all of them)."""
+        """Return the classes that come behind one (None: all of them)."""
         if after is None or after not in self.classes:
             return self.classes
         return self.classes[self.classes.index(after) + 1 :]
 
     def holder(self, name: str, after: ClassInfo | None = None) -> ClassInfo | None:
-        """The nearest class that assigns or nests `name`; an annotation alone makes no attribute."""
+        """Return the nearest class that assigns or nests `name`; an annotation alone makes no attribute."""
         for cls in self.after(after):
             if cls.assigned.get(name) is not None or name in cls.inner:
                 return cls
@@ -164,7 +165,7 @@ def _merge_orders(
     bases: dict[ClassInfo, list[ClassInfo | str]],
     done: dict[ClassInfo, tuple[list[ClassInfo], list[str]]],
 ) -> tuple[list[ClassInfo], list[str]]:
-    """The order of `cls` from the orders of its bases that are `done`."""
+    """Return the order of `cls` from the orders of its bases that are `done`."""
     sequences: list[list[ClassInfo]] = []
     external: list[str] = []
     direct: list[ClassInfo] = []

@@ -55,7 +55,7 @@ class Matching(Component):
         )
 
     def _fits_one(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
-        """The same of a pattern that has parts, and of a value that is no choice."""
+        """Return the same for a pattern with parts, and a value that is no Choice."""
         if isinstance(pattern, ast.MatchClass):
             answer = self.engine.is_instance(subject, pattern.cls, frame)
         elif isinstance(pattern, ast.MatchSequence):
@@ -92,7 +92,8 @@ class Matching(Component):
         return _combine(all, [lift(partial(compared, ast.In()), key, subject) for key in keys])
 
     def _parts(self, pattern: ast.pattern, subject: Value, frame: Frame) -> list[tuple[ast.pattern, Value]]:
-        """The patterns inside a pattern, each with the part of a subject that fits so far which it is asked of."""
+        """Return the patterns inside a pattern, each with the part of a subject, fitting so far, that it is matched
+        against."""
         if isinstance(pattern, ast.MatchSequence):
             return self._places(pattern, self.engine.row(subject) or subject)
         if isinstance(pattern, ast.MatchMapping):

@@ -171,19 +171,20 @@ class Names(Component):
                 places += [each for each in origins if each in self._globals and each not in places]
 
     def _origin(self, binding: Binding) -> tuple[ModuleInfo, str] | None:
-        """The name of another module that a name is imported from."""
+        """Return the name of another module that a name is imported from."""
         if not isinstance(binding, Import) or binding.name is None:
             return None
         module = self.engine.program.module(binding.module)
         return None if module is None else (module, binding.name)
 
     def _by_stub(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
-        """The stub that binds a name which a package imports when it is asked for."""
+        """Return the stub that binds a name which a package imports on demand."""
         stub = self.engine.program.stub(module)
         return stub if stub is not None and name in stub.bindings else None
 
     def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
-        """The module that binds a name which another has by `from ... import *`, however many stars away."""
+        """Return the module that binds a name which another imports by `from ... import *`, through any number of
+        stars."""
         key = module, name
         if key not in self._starred:
             program = self.engine.program

@@ -276,16 +276,16 @@ class Objects(Component):
                 self._given_before[cls] = given
 
     def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
-        """The classes in other files of the same folder that have all of `names`."""
+        """Return the classes in other files of the same folder that have all of `names`."""
         return self._first(c for c in self._classes_beside(module, names) if self._owns(c, names))
 
     def _classes_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ClassInfo]:
-        """The classes in other files of the same folder that mention all of `names`."""
+        """Yield the classes in other files of the same folder that mention all of `names`."""
         for beside in self._modules_beside(module, names):
             yield from beside.classes()
 
     def _modules_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ModuleInfo]:
-        """The other files of the same folder that mention all of `names`."""
+        """Yield the other files of the same folder that mention all of `names`."""
         package = module.name.rpartition(".")[0]
         for path in self.engine.program.files_in(module.path.parent)[:MAX_IMPORTS] if package else ():
             full = f"{package}.{path.stem}"
@@ -295,7 +295,7 @@ class Objects(Component):
                     yield beside
 
     def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+        """Return the classes in the file of a class, and in those of the same folder, that derive from it."""
         if cls not in self._deriving:
             near = (*cls.module.classes(), *self._classes_beside(cls.module, (cls.name,)))
             self._deriving[cls] = [c for c in near if cls in self.engine.mro(c).classes[1:]]
@@ -313,12 +313,12 @@ class Objects(Component):
         return self._first(c for c in near if self._owns(c, names))
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
-        """The one class of that name near a file; None if there is none, or several."""
+        """Return the one class of that name near a file; None if there is none, or several."""
         found = [cls for cls in self._imported_classes(module) if cls.name == name]
         return found[0] if len(found) == 1 else None
 
     def _imported_classes(self, module: ModuleInfo) -> list[ClassInfo]:
-        """The classes of the package's own files that a file imports from, and those that these import."""
+        """Return the classes of the package's own files that a file imports from, and those that these import."""
         if module.path not in self._near:
             found: dict[ClassInfo, None] = {}
             for near in self._imported_from(module):
@@ -332,7 +332,7 @@ class Objects(Component):
         return self._near[module.path]
 
     def _imported_from(self, module: ModuleInfo) -> list[ModuleInfo]:
-        """The files of the same package that a file imports, or imports from."""
+        """Return the files of the same package that a file imports, or imports from."""
         found: dict[Path, ModuleInfo] = {}
         for binding in self._own_imports(module):
             inner = f"{binding.module}.{binding.name}" if binding.name else binding.module

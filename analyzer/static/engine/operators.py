@@ -167,7 +167,7 @@ def _apart_from_numbers(left: Value, right: Value) -> list[tuple[Value, Value]] 
 
 
 def _is_number(value: Value) -> bool:
-    """A number, or a Python value that may be one."""
+    """Return whether it is a number, or a Python value that may be one."""
     if isinstance(value, Const):
         return type(value.value) in (int, float)
     return isinstance(value, Plain) and value.kind in ("int", "float", None)
@@ -178,7 +178,7 @@ def _may_be_number(value: Value) -> bool:
 
 
 def _holds_numbers(value: Value) -> bool:
-    """A list or a tuple of numbers that are written out."""
+    """Return whether it is a literal list or tuple of numbers."""
     if not isinstance(value, Sequence) or value.kind not in ("list", "tuple"):
         return False
     return bool(value.items) and all(
@@ -345,7 +345,7 @@ def _contains(item: Value, container: Value) -> bool | None:
 
 
 def _constants(value: Value) -> Any:
-    """A tuple or list of constants as Python has it; None if anything of it is not known."""
+    """Return a tuple or list of constants as a Python object; None if any part is unknown."""
     if not isinstance(value, Sequence) or value.items is None or value.kind not in ("tuple", "list"):
         return None
     if value.escaping and value.kind == "list":

@@ -82,7 +82,7 @@ class Overrides(Component):
 
 
 def _classes(value: Value) -> list[ClassInfo]:
-    """The classes of the tensors that a value is or holds."""
+    """Return the classes of the tensors that a value is or holds."""
     if isinstance(value, Tensor):
         return [value.subclass] if value.subclass is not None else []
     if isinstance(value, Sequence) and value.items:

@@ -23,8 +23,8 @@ MAX_BUILDERS = 2
 
 
 def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine) -> list[Value]:
-    """The classes and functions that calls of the name `called` in a file pass for a parameter, by its name or its place
-    among those given by position; each once, in the order of the file."""
+    """Return the classes and functions that calls of the name `called` in a file pass for a parameter, by its name or its
+    place among those given by position; each once, in the order of the file."""
     return list(dict.fromkeys(_collect_passed(module, called, parameter, place, engine, MAX_DEPTH)))
 
 
@@ -49,7 +49,7 @@ def _collect_passed(
 
 
 def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
-    """The functions of a file that make an object of a class, in the order of the file; in its own file its class
+    """Return the functions of a file that make an object of a class, in the order of the file; in its own file its class
     methods, too. Behind them the constructors that do."""
     around = (info for info, _ in _calls(module, cls.name) if info is not None)
     found = [Function(info) for info in dict.fromkeys(around)]
@@ -68,8 +68,9 @@ def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
 
 
 def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
-    """The parameters of a constructor that makes an object of a class out of nothing but constants and its parameters, or
-    what it reads of these; None if it may give the constructor anything else, or names the class in another way."""
+    """Return the parameters of a constructor that makes an object of a class out of nothing but constants and its
+    parameters, or what it reads of these; None if it may give the constructor anything else, or names the class in
+    another way."""
     spec = builder.node.args
     taken = {arg.arg for arg in (*(arg for arg, _ in positional(spec)[1:]), *spec.kwonlyargs)}
     own = taken - _changed_names(builder)
@@ -88,8 +89,8 @@ def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
 
 
 def _changed_names(function: FunctionInfo) -> set[str]:
-    """The names that a function may give another value than it was called with, or into what it stores, or asks the class
-    of: an inner function has its own of that name."""
+    """Return the names that a function may give another value than it was called with, or into what it stores, or asks
+    the class of: an inner function has its own of that name."""
     found = {*function.rebound}
     own = {id(arg) for arg in ast.walk(function.node.args) if isinstance(arg, ast.arg)}
     for node in function.nodes:
@@ -140,8 +141,8 @@ def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | Non
 
 
 def _nodes_on(statement: ast.stmt, lines: Sequence[int]) -> list[ast.AST]:
-    """All in a statement but the statements in it that none of the lines, in order, is of: to walk whole files again and
-    again takes longer than to interpret them."""
+    """Return all nodes in a statement except nested statements without one of the lines, in order: to walk whole files
+    again and again takes longer than to interpret them."""
     found: list[ast.AST] = [statement] if _spans_any(statement, lines) else []
     for each in found:
         found += [
@@ -159,7 +160,7 @@ def _spans_any(statement: ast.stmt, lines: Sequence[int]) -> bool:
 
 
 def _parameter(given: ast.expr | None, around: FunctionInfo | None) -> tuple[str, int] | None:
-    """The name and place of the parameter that is handed on as it is."""
+    """Return the name and place of the parameter that is passed on unchanged."""
     if around is None or not isinstance(given, ast.Name):
         return None
     names = [arg.arg for arg, _ in positional(around.node.args)]

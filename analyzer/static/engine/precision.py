@@ -159,14 +159,14 @@ def _compared_limit(op: ast.cmpop, limits: Plain, bound: Value) -> Value | None:
 
 
 def _by_type(possible: tuple[FloatType, ...], true_in: tuple[FloatType, ...]) -> Value:
-    """A boolean that the dtype decides. The first of the possible dtypes is the usual one."""
+    """Return a boolean that the dtype decides. The first of the possible dtypes is the usual one."""
     answers = {name in true_in for name in possible}
     usual = possible[0] in true_in
     return Const(usual) if len(answers) == 1 else _usually(usual, true_in)
 
 
 def _usually(usual: bool, true_in: tuple[FloatType, ...]) -> Value:
-    """A boolean that is `usual` by default. A join would forget for which dtypes it is true."""
+    """Return a boolean that is `usual` by default. A join would forget for which dtypes it is true."""
     return Choice((Const(usual), Plain("bool", types=true_in)), 1)
 
 
@@ -179,7 +179,7 @@ def _types_of(value: Value) -> frozenset[FloatType]:
 
 
 def other_types(truth: Value, usual: bool) -> tuple[FloatType, ...]:
-    """The dtypes for which a boolean differs from its usual value; empty if the dtype does not decide it."""
+    """Return the dtypes for which a boolean differs from its usual value; empty if the dtype does not decide it."""
     if not isinstance(truth, Plain) or not truth.types:
         return ()
     return tuple(name for name in FLOATS if (name in truth.types) != usual)

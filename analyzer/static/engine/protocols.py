@@ -320,7 +320,7 @@ class Protocols(Component):
         return value
 
     def _step_members(self, value: Value, frame: Frame) -> Value | None:
-        """The members that `__next__` of an object gives, one after the other."""
+        """Return the members that `__next__` of an object gives, one after the other."""
         step = self.special(value, "__next__", (), frame)
         return None if step is None else Sequence("iterator", None, step)
 
@@ -384,7 +384,8 @@ class Protocols(Component):
         return None
 
     def _is_own(self, value: Value) -> bool:
-        """An object of a class of the project: how a package writes its own as text matters to nobody."""
+        """Return whether it is an object of a class of the project: how a package writes its own as text matters to
+        nobody."""
         return isinstance(value, Instance) and self.engine.program.is_own(value.cls.module.path)
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
@@ -405,14 +406,14 @@ class Protocols(Component):
             self.engine.emit_test(site.node, "order", less, site.frame)
 
     def _compared_first(self, value: Value) -> Value:
-        """The first member of each item, which `<` compares first; the item itself if it has no members."""
+        """Return the first member of each item, which `<` compares first; the item itself if it has no members."""
         row = likely(self.engine.row(likely(value)) or value)
         while isinstance(row, Sequence) and row.items:
             row = likely(row.items[0])
         return row
 
     def _no_constant(self, value: Value) -> Value | None:
-        """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
+        """Return a tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
         for option in options(value):
             row = self.engine.row(option) or option
             if isinstance(row, Tensor) or row == K.ARRAY or self.engine.is_module(row):

@@ -35,7 +35,7 @@ class ArgumentRoles:
         self._engine = engine
 
     def parameters_for(self, purpose: Purpose, info: FunctionInfo, owner: Instance | None) -> frozenset[str]:
-        """The parameters of a function that have the default None and that purpose."""
+        """Return the parameters of a function with the default None and that role."""
         with self._engine.outside_trace():
             return _Body(info, owner, self._engine, MAX_DEPTH).parameters_for(purpose)
 
@@ -108,7 +108,7 @@ class _Body:
         self._frame = Frame(info.module, info, -1, "high", env)
 
     def parameters_for(self, purpose: Purpose) -> frozenset[str]:
-        """The optional parameters with that purpose, those included that are handed on to it."""
+        """Return the optional parameters with that role, including those passed on to it."""
         if not self._depth:
             return frozenset()
         read = _Read.of(self._info)
@@ -197,7 +197,7 @@ def _optional(info: FunctionInfo) -> Iterator[str]:
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that are assigned somewhere in them."""
+    """Yield the names that are assigned somewhere in them."""
     for each in nodes:
         for node in nodes_in(each):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -205,7 +205,7 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _gates(nodes: Iterable[ast.AST]) -> Iterator[_Gate]:
-    """The tests in them of what is given."""
+    """Yield the tests of arguments in them."""
     for node in nodes:
         if isinstance(node, ast.IfExp):
             yield _Gate(frozenset(_given(node.test, True)), [node.body], [node.orelse])
@@ -228,7 +228,7 @@ def _gates(nodes: Iterable[ast.AST]) -> Iterator[_Gate]:
 
 
 def _given(test: ast.expr, holds: bool) -> Iterator[str]:
-    """The names that are not None where a test holds, or where it does not."""
+    """Yield the names that are not None if a test holds, or if it does not."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yield from _given(test.operand, not holds)
     elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):

@@ -71,7 +71,7 @@ def is_object_of(value: Value, cls: type) -> bool | None:
 
 
 def _classes_of(value: Value) -> tuple[type, ...]:
-    """The classes one of which a value is of; none if that is not known."""
+    """Return the possible classes of a value; none if they are unknown."""
     if isinstance(value, Const):
         return (type(value.value),)
     if isinstance(value, Tensor):

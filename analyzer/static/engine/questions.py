@@ -342,7 +342,7 @@ class Questions(Component):
         return answer.likely
 
     def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
-        """The number that a constructor gives an attribute which other methods change."""
+        """Return the number that a constructor gives an attribute which other methods change."""
         owner = self.engine.eval(node.value, frame)
         if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
             return None
@@ -661,7 +661,7 @@ class Questions(Component):
 
 
 def _each_class(classes: Value) -> tuple[Value, ...]:
-    """The classes that `isinstance` is given."""
+    """Return the classes that `isinstance` is given."""
     return members_of(classes) if isinstance(classes, Sequence) else (classes,)
 
 
@@ -721,7 +721,7 @@ def _foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
 
 
 def _shape_owner(node: ast.expr) -> ast.expr | None:
-    """The `x` of `x.shape`."""
+    """Return the `x` of `x.shape`."""
     return node.value if isinstance(node, ast.Attribute) and node.attr == "shape" else None
 
 

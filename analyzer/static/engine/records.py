@@ -57,7 +57,7 @@ class Records(Component):
         self._dataclasses: dict[ClassInfo, bool] = {}
 
     def record_fields(self, cls: ClassInfo) -> tuple[Field, ...]:
-        """The annotated fields of a class, those of its bases first."""
+        """Return the annotated fields of a class, those of its bases first."""
         if cls not in self._fields:
             found: dict[str, Field] = {}
             for above in reversed(self.engine.mro(cls).classes):
@@ -142,7 +142,7 @@ class Records(Component):
             return options(self.engine.eval(node, self.engine.module_frame(cls.module)))
 
     def row(self, value: Value) -> Sequence | None:
-        """The fields of a named tuple, place by place; None for anything else."""
+        """Return the fields of a named tuple, place by place; None for anything else."""
         if not isinstance(value, Instance) or NAMED_TUPLES.isdisjoint(self.engine.mro(value.cls).external):
             return None
         return self._in_order(value)
@@ -199,7 +199,7 @@ class Records(Component):
         return Mapping(tuple((name, attributes.get(name, UNKNOWN)) for name in names), None)
 
     def record_class(self, site: CallSite) -> Value | None:
-        """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
+        """Return the class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
         node = site.node
         if id(node) not in self._made:
             pairs = _pairs(site.first("field_names", 1) or site.first("fields", 1), node)
@@ -222,7 +222,7 @@ class Records(Component):
         return Class(self.engine.local_class(self._made[id(node)], site.frame))
 
     def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
-        """The names of the fields of a dataclass, those of its bases first."""
+        """Return the names of the fields of a dataclass, those of its bases first."""
         return tuple(field.name for field in self.record_fields(cls) if field.is_attribute)
 
     def is_enum(self, mro: Mro) -> bool:
@@ -230,7 +230,7 @@ class Records(Component):
         return any(name.startswith("enum.") for name in mro.external)
 
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
-        """The members of an enum in order; None for another class."""
+        """Return the members of an enum in order; None for another class."""
         if not self.is_enum(self.engine.mro(cls)):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]

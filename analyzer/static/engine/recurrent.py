@@ -127,7 +127,7 @@ class Recurrent(Component):
         return []
 
     def _inside(self, module: Value, done: set[Value], *, deep: bool) -> Value | None:
-        """A recurrent module among the parts of a module; None if there is none."""
+        """Return a recurrent module among the parts of a module; None if there is none."""
         done.add(module)
         for part in self._parts(module):
             found = [v for v in options(likely(part)) if self.engine.is_module(v)]
@@ -140,8 +140,8 @@ class Recurrent(Component):
         return None
 
     def _before_a_parameter(self, module: Value, done: set[Value]) -> Value | None:
-        """A recurrent module that the search for the first parameter of a module comes by; None if it finds one before,
-        which ends it."""
+        """Return a recurrent module that the search for the first parameter of a module comes by; None if it finds one
+        before, which ends it."""
         pending = [module]
         while pending:
             current = pending.pop()

@@ -17,7 +17,7 @@ from tcready.static.index import ClassInfo, ModuleInfo
 
 
 def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
-    """The modules beside a configuration class that are typed with it, those that hold another one left out.
+    """Return the modules beside a configuration class that are typed with it, those that hold another one left out.
 
     A model with a head is typed with the same configuration as the model it builds inside; a registry that is
     given no more than a configuration gives the latter.
@@ -50,8 +50,9 @@ def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -
 
 
 def class_registered_as(name: str, module: ModuleInfo, engine: Engine) -> Value | None:
-    """The module class that is registered under a text, in a file or in those of the same folder: by a decorator with
-    that text, or without one if that is what the class is called; by a statement that is given the text and the class."""
+    """Return the module class that is registered under a text, in a file or in those of the same folder: by a decorator
+    with that text, or without one if that is what the class is called; by a statement that is given the text and the
+    class."""
     if not name.isidentifier():
         return None
     found = _registered_in(module, name, engine)
@@ -92,7 +93,7 @@ def _is_class_of_modules(value: Value, engine: Engine) -> bool:
 
 
 def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:
-    """The modules with a `forward` in the files of the same folder that name the configuration."""
+    """Yield the modules with a `forward` in the files of the same folder that name the configuration."""
     package = config.module.name.rpartition(".")[0]
     for path in engine.program.files_in(config.module.path.parent):
         name = f"{package}.{path.stem}" if package else path.stem

@@ -157,7 +157,7 @@ class Frame:
             self.ends.append({name: self.env[name] for name in self.filled if name in self.env})
 
     def lookup(self, name: str) -> Value | None:
-        """A variable of this frame or of one that encloses it."""
+        """Return a variable of this frame or of one that encloses it."""
         frame: Frame | None = self
         while frame is not None:
             if name in frame.env and frame.outside.get(name) is None:
@@ -208,7 +208,7 @@ def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
 
 
 def join_envs(*envs: Env | None) -> Env | None:
-    """The environment after branches that end in `envs`; None for a branch that does not fall through."""
+    """Return the environment after branches that end in `envs`; None for a branch that does not fall through."""
     alive = [env for env in envs if env is not None]
     if not alive:
         return None
@@ -235,19 +235,19 @@ def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
 
 
 def last_name(node: ast.expr) -> str:
-    """The name, or the last one of `a.b.name`; empty for anything else."""
+    """Return the name, or the last one of `a.b.name`; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def first_name(node: ast.expr) -> str:
-    """The name that `config.model["size"]` begins with; empty if it begins with anything else."""
+    """Return the name that `config.model["size"]` begins with; empty if it begins with anything else."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
-    """The parameters that can be given by position, each with its default or None."""
+    """Return the parameters that can be given by position, each with its default or None."""
     named = [*spec.posonlyargs, *spec.args]
     bare = len(named) - len(spec.defaults)
     return [(arg, spec.defaults[index - bare] if index >= bare else None) for index, arg in enumerate(named)]

@@ -62,7 +62,7 @@ class Sparse(Component):
                 env[name] = replace(value, sparse=True)
 
     def _sparse_parameters(self, info: FunctionInfo) -> frozenset[str]:
-        """The parameters that the documentation of a function calls sparse tensors."""
+        """Return the parameters that the documentation of a function calls sparse tensors."""
         if info not in self._documented:
             self._documented[info] = _documented_sparse(info)
         return self._documented[info]

@@ -48,7 +48,7 @@ WORDS = re.compile(r"[\w|()^$-]*")
 
 
 def match(name: str, args: tuple[Value, ...]) -> Value:
-    """A search in constant text for a constant pattern that only lists words: it cannot run long."""
+    """Return a search in constant text for a constant pattern that only lists words: it cannot run long."""
     pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
     if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
         words, within = pattern.value, text.value
@@ -83,7 +83,8 @@ def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
 
 
 def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
-    """A method of a Python value that is no container; of constant text, what it gives if all is constant."""
+    """Return the result of a method of a Python value that is no container; of a constant string, if all arguments are
+    constant."""
     if isinstance(receiver, Plain) and receiver.kind != "str":
         member = Plain(None, receiver.origin)
         if name == "items":
@@ -147,7 +148,7 @@ def _format(text: object, args: tuple[Value, ...]) -> Value:
 
 
 def _texts(value: Sequence | Mapping) -> list[str] | None:
-    """The members of a container that is joined, if all of them are constant text."""
+    """Return the members of a joined container, if all of them are constant strings."""
     if isinstance(value, Mapping):
         found: list[object] = [key for key, _ in value.entries] if value.element is None else [None]
     else:
@@ -164,7 +165,7 @@ def name_pattern(node: ast.expr) -> str:
 
 
 def _parts_of_text(node: ast.expr) -> list[str | None]:
-    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
+    """Return the pieces of a string built by an f-string, `format`, `%` or `+`; None for an unknown one."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):

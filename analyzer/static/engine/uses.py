@@ -41,8 +41,8 @@ class Uses:
     def number(
         self, name: str, info: FunctionInfo, owner: Value | None, depth: int = FOLLOWED
     ) -> Value | None:
-        """The whole number that a parameter of a method of `owner` is by its uses, or the row of them that it is unpacked
-        into, here or in the modules that it is handed on to; None if they do not say so."""
+        """Return the whole number that a parameter of a method of `owner` is by its uses, or the row of them that it is
+        unpacked into, here or in the modules that it is handed on to; None if they do not say so."""
         uses = _before_it_is_set(name, info)
         if _is_not_number(name, uses):
             return None
@@ -141,7 +141,7 @@ class Uses:
         )
 
     def _operation(self, function: ast.expr, info: FunctionInfo) -> str:
-        """The name of what is called; what is asked of no module is asked of a tensor."""
+        """Return the name of the callee; a method of no module is one of a tensor."""
         root = function
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -179,7 +179,7 @@ def _holds(node: ast.expr, name: str) -> bool:
 
 
 def _as_reading(node: ast.expr, name: str) -> Value:
-    """An argument as it would be if the parameter were a tensor and all else numbers."""
+    """Return an argument as it would be if the parameter were a tensor and all else numbers."""
     if isinstance(node, (ast.Tuple, ast.List)):
         return Sequence("tuple", tuple(_as_reading(member, name) for member in node.elts), UNKNOWN)
     return PARAMETER if _is_made_of(node, name) else NUMBER
@@ -196,7 +196,7 @@ def _is_not_number(name: str, uses: Iterable[ast.AST]) -> bool:
 
 
 def _is_local(name: str, info: FunctionInfo) -> bool:
-    """A parameter or a variable of the function."""
+    """Return whether it is a parameter or a variable of the function."""
     spec = info.node.args
     if any(arg.arg == name for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)):
         return True
@@ -205,7 +205,7 @@ def _is_local(name: str, info: FunctionInfo) -> bool:
 
 
 def _before_it_is_set(name: str, info: FunctionInfo) -> list[ast.AST]:
-    """The nodes of a function down to the line on which a parameter is given another value."""
+    """Return the nodes of a function down to the line on which a parameter is given another value."""
     lines = (
         node.lineno
         for node in info.nodes
@@ -216,7 +216,7 @@ def _before_it_is_set(name: str, info: FunctionInfo) -> list[ast.AST]:
 
 
 def _unpacked_names(name: str, uses: Iterable[ast.AST]) -> list[str]:
-    """The variables that `height, width = size` makes of it."""
+    """Return the variables that `height, width = size` makes of it."""
     for node in uses:
         if isinstance(node, ast.Assign) and is_named(node.value, name):
             for target in node.targets:

@@ -223,7 +223,7 @@ class Function:
     """Dynamo calls it while tracing and treats the result as a constant: nothing in it is traced."""
 
     def bound_to(self, owner: Value | None) -> Function:
-        """The function as a method of `owner`."""
+        """Return the function as a method of `owner`."""
         return Function(self.info, owner, self.closure, self.given, self.breaks, self.constant)
 
 
@@ -511,7 +511,7 @@ def _is_number(tensor: Tensor) -> bool:
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
-    """The alternatives of `value` for which `wanted` holds; unknown if there is none."""
+    """Return the alternatives of `value` for which `wanted` holds; unknown if there is none."""
     if not isinstance(value, Choice):
         return value if wanted(value) else UNKNOWN
     rest = [v for v in value.options if wanted(v)]
@@ -524,7 +524,7 @@ def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
 
 
 def _merge_options(a: Value, b: Value) -> Value:
-    """The join of two values of one sort."""
+    """Return the join of two values of one sort."""
     if a == b:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -615,12 +615,12 @@ def _class_of(value: Value) -> object:
 
 
 def members_of(value: Sequence) -> tuple[Value, ...]:
-    """Every value that may come out of iterating over a sequence."""
+    """Return every value that may come out of iterating over a sequence."""
     return value.items if value.items is not None else (value.element,)
 
 
 def tensor_of(value: Value) -> Tensor | None:
-    """The tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
+    """Return the tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
     if not isinstance(value, Choice):
         return value if isinstance(value, Tensor) else None
     found = [v for v in value.options if isinstance(v, Tensor)]
@@ -658,7 +658,7 @@ def tensors_in(value: Value) -> Iterator[Tensor]:
 
 
 def is_sparse(value: Value) -> bool:
-    """A tensor of a sparse layout, if it is a tensor at all."""
+    """Return whether it is a tensor of a sparse layout, if it is a tensor at all."""
     tensor = tensor_of(value)
     return tensor is not None and tensor.sparse
 

@@ -91,7 +91,7 @@ OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".s
 
 
 def call(engine: Engine, name: str, site: CallSite) -> Value:
-    """A call of the built-in function `name`; unknown if that says nothing."""
+    """Return the result of the built-in function `name`; unknown if nothing is known of it."""
     if site.args:
         if name in OF_OBJECTS and site.node.args:
             engine.touch(site.args[0], site.node.args[0], site.frame, "inspected")
@@ -144,18 +144,18 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
 
 
 def few_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
-    """The same of no more than are walked one by one."""
+    """Return the same, if they are few enough to iterate over one by one."""
     items = known_items(engine, value)
     return items if items is not None and len(items) <= UNROLL else None
 
 
 def iterator(items: tuple[Value, ...] | None, element: Value = UNKNOWN) -> Sequence:
-    """An iterator over known items, or else over so many of `element`."""
+    """Return an iterator over known items, or else over so many of `element`."""
     return Sequence("iterator", items, UNKNOWN if items is not None else element)
 
 
 def row(*items: Value) -> Sequence:
-    """A tuple of these."""
+    """Return a tuple of these."""
     return Sequence("tuple", items, UNKNOWN)
 
 
@@ -465,7 +465,7 @@ NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 
 
 def named_values(engine: Engine, name: str, site: CallSite, values: dict[str, Value]) -> ExternalInstance:
-    """An object of one of these classes."""
+    """Return an object of one of these classes."""
     ident = engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
     made = ExternalInstance(name, ident)
     for key, value in values.items():
@@ -655,7 +655,7 @@ def got_members(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _eval(engine: Engine, site: CallSite) -> Value | None:
-    """An expression in constant text, as long as the model is built: a class or an activation by its name."""
+    """Return an expression in constant text, as long as the model is built: a class or an activation by its name."""
     written = likely(site.args[0]) if site.args else None
     if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.untraced:
         return None
@@ -665,7 +665,7 @@ def _eval(engine: Engine, site: CallSite) -> Value | None:
 
 @lru_cache(1024)
 def _expression(written: str) -> ast.expr | None:
-    """The same node for the same text: an object is known by the place that makes it."""
+    """Return the same node for the same text: an object is known by the place that makes it."""
     try:
         return ast.parse(written.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -686,7 +686,7 @@ def _wrap(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _locals(_engine: Engine, site: CallSite) -> Value:
-    """The variables of the function, by name; what narrowing learnt of attributes is none."""
+    """Return the variables of the function, by name, without narrowed attributes."""
     return Mapping(tuple((name, value) for name, value in site.frame.env.items() if "." not in name), None)
 
 

@@ -106,7 +106,7 @@ def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: Ca
 
 
 def common_attribute(engine: Engine, name: str) -> Value | None:
-    """An attribute that each module has from nn.Module."""
+    """Return an attribute that each module has from nn.Module."""
     constructor = engine.operations.tables.constructor_of(MODULE)
     found = constructor.attributes if constructor is not None else ()
     return next((_literal(attribute.value) for attribute in found if attribute.name == name), None)
@@ -121,7 +121,7 @@ def unwrap_parameters(engine: Engine, made: ExternalInstance) -> None:
 
 
 def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
-    """The arguments that are not what they are by default; None if nothing can be said of what they lead to."""
+    """Return the arguments that differ from their defaults; None if their effect is unknown."""
     if site.rest is not None:
         return None
     given = {**dict(zip(constructor.parameters, site.args, strict=False)), **site.keywords}
@@ -150,7 +150,7 @@ def _value_of(attribute: Attribute, constructor: Constructor, given: Table[str, 
 
 @lru_cache(1024)
 def _literal(text: str) -> Value:
-    """The value that a table has as text."""
+    """Return the value that a table has as text."""
     if text in ("", "?"):
         return UNKNOWN
     if text in ("Parameter", "Buffer"):

@@ -151,7 +151,7 @@ def _tee(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _reduce(engine: Engine, site: CallSite) -> Value | None:
-    """The function is called with what it gave before and the next member: with each that is known, or else until nothing
+    """Call the function with its last result and the next member: with each that is known, or else until nothing
     new comes of it."""
     if len(site.args) < 2:
         return None
@@ -173,7 +173,7 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _partial(_engine: Engine, site: CallSite) -> Value | None:
-    """The same callable with arguments filled in."""
+    """Return the same callable with arguments filled in."""
     return lift(lambda function: _filled(function, site), site.args[0]) if site.args else None
 
 
@@ -222,7 +222,7 @@ def _getitem(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _getter(name: str) -> Handler:
-    """An object of `operator` that picks from what it is called with."""
+    """Return an object of `operator` that picks from what it is called with."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
         ident = engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
@@ -259,7 +259,7 @@ def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value
 
 
 def _namespace(name: str) -> Handler:
-    """An object that holds what it is given by name."""
+    """Return an object that holds what it is given by name."""
     return lambda engine, site: builtins.named_values(engine, name, site, site.keywords)
 
 

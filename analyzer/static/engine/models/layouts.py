@@ -320,7 +320,7 @@ def _is_sparse(operation: str, operands: tuple[Value, ...]) -> bool:
 def _rank(
     operation: str, operands: tuple[Value, ...], keywords: Table[str, Value], *, written: bool
 ) -> int | None:
-    """The number of dimensions of what an operation gives."""
+    """Return the number of dimensions of an operation's result."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
     if last in LOSSES:
@@ -406,7 +406,7 @@ def _stack_rank(
 
 
 def _members(operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The tensors that an operation is given in one row."""
+    """Return the tensors that an operation takes as one sequence."""
     return members_of(operands[0]) if operands and isinstance(operands[0], Sequence) else ()
 
 
@@ -441,7 +441,7 @@ def _distance_rank(
 
 
 def _lost(operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
-    """A loss is one number, unless each element keeps its own."""
+    """Return the rank of a loss: it is one number, unless it is not reduced."""
     if {"reduce", "size_average"} & keywords.keys() or len(operands) > 2:
         return None
     reduction = keywords.get("reduction", Const("mean"))
@@ -465,7 +465,7 @@ def _unique_rank(
 
 
 def _found(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
-    """The places that `nonzero` gives: a row of each dimension, or one table of all."""
+    """Return the rank of `nonzero`: a row for each dimension, or one table of all."""
     return 1 if Const(True) in (*operands[1:], keywords.get("as_tuple")) else 2
 
 
@@ -548,7 +548,7 @@ def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int |
 
 
 def _flatten_rank(given: Row[Value], keywords: Table[str, Value]) -> int | None:
-    """The number of dimensions that `flatten` leaves: those before the first of the ones that it puts together."""
+    """Return the number of dimensions that `flatten` leaves: those before the first of the ones that it puts together."""
     if len(given) > 1 or keywords.keys() - {"start_dim"}:
         return None
     start = given[0] if given else keywords.get("start_dim", Const(0))
@@ -558,7 +558,7 @@ def _flatten_rank(given: Row[Value], keywords: Table[str, Value]) -> int | None:
 
 
 def _rank_from_sizes(sizes: Row[Value]) -> int | None:
-    """The number of dimensions that sizes give, one by one or in a row."""
+    """Return the number of dimensions that sizes give, one by one or in a row."""
     sizes = [likely(size) for size in sizes]
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         return len(sizes[0].items) if sizes[0].items is not None else None
@@ -567,7 +567,7 @@ def _rank_from_sizes(sizes: Row[Value]) -> int | None:
 
 
 def _rank_of_python(value: Value) -> int | None:
-    """The number of dimensions of what `torch.tensor` makes of a number, or of numbers in rows."""
+    """Return the number of dimensions of `torch.tensor` for a number, or for numbers in rows."""
     if isinstance(value, (Const, Plain)):
         return 0 if isinstance(value, Const) or value.kind in ("int", "float", "bool") else None
     if not isinstance(value, Sequence) or value.kind not in ("list", "tuple") or value.items == ():
@@ -578,7 +578,7 @@ def _rank_of_python(value: Value) -> int | None:
 
 
 def indexed(base: Tensor, parts: Row[Value]) -> int | None:
-    """The number of dimensions of what an index gives, part by part."""
+    """Return the number of dimensions after an index, part by part."""
     rank = base.rank
     if rank is None:
         return None

@@ -50,7 +50,7 @@ OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.dis
 
 
 def call(engine: Engine, name: str, site: CallSite) -> Value | None:
-    """A call of the external function `name`; None if nothing is known of it."""
+    """Return the result of the external function `name`; None if nothing is known of it."""
     if name in K.PROPERTIES and site.first("fget") is not None:
         given = (site.first("fget"), site.first("fset", 1))
         return partial_of(K.PROPERTY, tuple((i, v) for i, v in enumerate(given) if v is not None))
@@ -123,7 +123,7 @@ def _draw(engine: Engine, name: str) -> Value:
 
 
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
-    """An object of an external class, apart from those made elsewhere."""
+    """Return an object of an external class, apart from those made elsewhere."""
     return ExternalInstance(
         name, engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
     )
@@ -292,7 +292,7 @@ def _first(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _parameters(engine: Engine, value: Value) -> tuple[list[str], list[str]] | None:
-    """The names that a function or class takes by position and by keyword alone, those it is bound to left out."""
+    """Return the names that a function or class takes by position and by keyword alone, those it is bound to left out."""
     if isinstance(value, Class):
         value = next(iter(engine.initialisers(engine.mro(value.info))), UNKNOWN)
         skipped = 1

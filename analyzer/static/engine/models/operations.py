@@ -162,7 +162,7 @@ class Operations:
         return found
 
     def while_tracing(self, name: str) -> Const | None:
-        """The one answer of a function while Dynamo traces, whatever it is given; None if there is none."""
+        """Return the constant result of a function while Dynamo traces, for any arguments; None if there is none."""
         known = self.tables.data["while_tracing"]
         if name in ALSO_WHILE_TRACING:
             return Const(ALSO_WHILE_TRACING[name])
@@ -194,8 +194,8 @@ class Operations:
         )
 
     def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
-        """The names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how many
-        dimensions."""
+        """Return the names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how
+        many dimensions."""
         if module not in self._names:
             self._names[module] = self.tables.names_in(module)
         return [name for name in self._names[module] if pattern.fullmatch(name)]
@@ -250,8 +250,8 @@ class Operations:
         return "number" if numbers else "values", specified_by
 
     def reads_of_arrays(self, operation: str, args: tuple[Value, ...]) -> Reads:
-        """The same of a function of numpy over arrays, which Dynamo traces as what torch has under that name. Its further
-        arguments are called otherwise there, and what kind of numbers an array has is not known."""
+        """Return the same of a function of numpy over arrays, which Dynamo traces as what torch has under that name. Its
+        further arguments are called otherwise there, and what kind of numbers an array has is not known."""
         arrays = sum(arg == K.ARRAY or isinstance(arg, Tensor) for arg in args)
         ways = ((Tensor("int"),) * arrays, (Tensor("float"),) * arrays) if arrays else ()
         found = (self.reads(f"torch.{operation.removeprefix('numpy.')}", tensors, {})[0] for tensors in ways)
@@ -260,7 +260,7 @@ class Operations:
     def _read_by_module(
         self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Reads, tuple[str, ...]]:
-        """The same of a call of a module of torch.nn: by what it is, or by one of its optional arguments."""
+        """Return the same of a call of a module of torch.nn: by what it is, or by one of its optional arguments."""
         module = self.tables.module_of(K.public_name(name))
         if module is not None and module.evaluation == module.training and module.evaluation in OF_VALUES:
             return "size" if module.evaluation == SIZED_BY_VALUES else "values", ()
@@ -275,7 +275,7 @@ class Operations:
         return "", ()
 
     def break_of(self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> str:
-        """The id of the break that a call of a dotted name gives; empty if none is known, or if values decide."""
+        """Return the id of the break of a call of a dotted name; empty if none is known, or if values decide."""
         if name == f"{CONTEXT_DECORATOR}()":
             return ENTERED_BEFORE
         if name.endswith("()"):
@@ -300,7 +300,7 @@ class Operations:
         return "" if ids & {"", *OF_VALUES} else min(ids)
 
     def traced_since(self, name: str) -> Version | None:
-        """The first later torch that traces a call of what breaks in this one, if the newest does, too."""
+        """Return the first later torch that traces a call which breaks in this one, if the newest does, too."""
         name = DONE_BY.get(name.partition(".")[0], name)
         call = self.tables.call_of(K.public_name(name))
         if call is None or not call.breaks or _is_method_of_python(name):
@@ -321,7 +321,7 @@ class Operations:
         return self._recurrent[name]
 
     def _module_of(self, name: str) -> str:
-        """The break of a call of a module of torch.nn; empty if there is none."""
+        """Return the break of a call of a module of torch.nn; empty if there is none."""
         module = self.tables.module_of(K.public_name(name))
         return module.evaluation if module is not None else ""
 
@@ -346,7 +346,7 @@ class Operations:
         return call is not None and call.breaks is False
 
     def _break_of_any(self, name: str) -> str:
-        """The break that a call gives whatever it is given.
+        """Return the break of a call with any arguments.
 
         Functions of torch, those of numpy, those that Dynamo has a handler for and methods of Python's types were tried
         with arguments that may not have suited them: of these only what does not hang on arguments counts.
@@ -480,7 +480,7 @@ def _parse_structure(words: Iterator[str]) -> Iterator[Value]:
 
 
 def as_tensors(value: Value) -> Value:
-    """A value with arrays of numpy, itself or its members, as the tensors that they are while tracing."""
+    """Return a value with arrays of numpy, itself or its members, as the tensors that they are while tracing."""
     if isinstance(value, Sequence) and value.items is not None and K.ARRAY in value.items:
         return Sequence(value.kind, tuple(map(as_tensors, value.items)), UNKNOWN)
     if isinstance(value, Sequence) and value.items is None and value.element == K.ARRAY:
@@ -489,7 +489,7 @@ def as_tensors(value: Value) -> Value:
 
 
 def argument_of(value: Value) -> Argument:
-    """A value as the tables ask for arguments."""
+    """Return a value as an argument of the tables."""
     if not isinstance(value, Choice):
         return _argument(value)
     found = {_argument(option) for option in value.options}
@@ -558,7 +558,7 @@ def _member(
 def _dtype(
     result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
 ) -> DType | None:
-    """The data type of a result; None if it is not known, or complex."""
+    """Return the data type of a result; None if it is not known, or complex."""
     dtype = keywords.get("dtype")
     if result.takes_dtype and dtype is not None and dtype != NONE:
         return K.dtype_of(dtype)

@@ -32,7 +32,7 @@ def parser(engine: Engine, site: CallSite) -> Value:
 
 
 def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) -> Value | None:
-    """A call of a method of a parser; None if nothing is known of it."""
+    """Return the result of a method of a parser; None if nothing is known of it."""
     if name == "add_argument":
         option = _dest(site)
         if option:
@@ -53,7 +53,7 @@ def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) ->
 
 
 def _dest(site: CallSite) -> str:
-    """The attribute of an option: `dest`, else its first long name, else its first name."""
+    """Return the attribute of an option: `dest`, else its first long name, else its first name."""
     given = site.keywords.get("dest")
     if given is not None:
         return given.value if isinstance(given, Const) and isinstance(given.value, str) else ""

@@ -22,7 +22,7 @@ READERS = (
 
 
 def _version(_engine: Engine, site: CallSite) -> Value | None:
-    """A version that was read from text: it compares as its numbers do."""
+    """Return a version that was read from text: it compares as its numbers do."""
     return lift(_as_version, site.args[0]) if site.args else None
 
 
@@ -36,7 +36,7 @@ def _as_version(text: Value) -> Value:
 
 
 def _installed_version(engine: Engine, site: CallSite) -> Value:
-    """The version of an installed package, as text."""
+    """Return the version of an installed package, as text."""
     return (
         K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
     )
