@@ -306,7 +306,7 @@ class Interpretation:
     def _call_without_arguments(self, value: Function) -> Value:
         """Return the result of calling a callable without arguments."""
         interpreter = self.interpreter
-        # what a module makes at import is followed less deep than a model that was asked for
+        # objects that a module makes at import are followed less deep than a requested model
         frame = replace(interpreter.module_frame(value.info.module), depth=0)
         with interpreter.outside_trace():
             return interpreter.invoke(value, (), {}, frame, "high")

@@ -206,7 +206,7 @@ class BreakEffects:
         if called is not None and called.is_generator:
             return "generator"  # its body is traced where it is consumed
         if called is not None and _is_run_by_reading(called) and not self._nested:
-            return "property"  # Dynamo goes on behind a call, not behind an attribute
+            return "property"  # Dynamo resumes after a call, not after an attribute read
         sites = self._interpreter.edges[caller, callee]
         return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
 
@@ -248,7 +248,7 @@ class BreakEffects:
         return info is not None and not info.is_generator and self._may_hold_tensor(self._contexts[context])
 
     def is_resumed_with_caller(self, context: int) -> bool:
-        """With nested graph breaks: whether a function goes on behind a break as a part of its caller."""
+        """Return whether, with nested graph breaks, a function resumes after a break as part of its caller."""
         return context in self._resumed
 
     def ends_caller(self, context: int) -> bool:
@@ -372,7 +372,7 @@ class EagerCode:
     last at which the function is split before what is left of it is given up. All of what Python calls if Dynamo finds
     no operation in it."""
     broken: Mapping[int, frozenset[int]]
-    """Contexts that come by a break, and the lines on which they do."""
+    """Contexts that reach a break, and the lines on which they do."""
     untraced: frozenset[int]
     """Contexts that Python calls and Dynamo does not look into, as nothing in them is of torch."""
     callers: Mapping[int, Iterable[int]]

@@ -56,7 +56,7 @@ class Reading:
     """The modules looked up on the search path, and their files."""
     search_path: tuple[Path, ...]
     folders: Mapping[Path, tuple[str, ...]]
-    """The folders whose Python files were listed, and the names of these."""
+    """The folders that were listed, and the names of their Python files."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tcready.static.engine.values import Const, Instance, Mapping, Sequence, Unk
 from tcready.static.index import ModuleInfo
 
 MAPPINGS = DICTIONARIES | {"collections.abc.Mapping"}
-"""The bases of classes whose objects a run takes for keyword arguments."""
+"""The bases of classes with objects that a run takes for keyword arguments."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Disk:
         """Return whether a module may be read there."""
         if os.path.isfile(path):
             return True
-        # a link alone has another name than what it leads to: real paths are asked of the disk folder by folder
+        # a link alone has another name than what it leads to: real paths are resolved folder by folder
         if path.name not in self._unsaved_names and not os.path.islink(path):
             return False
         return Path(os.path.realpath(path)) in self.unsaved

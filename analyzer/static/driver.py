@@ -58,7 +58,7 @@ class RuleSet:
     """Returns the same suggestions from a separate process, which loads its modules before anything is read: given a file
     that will be read, if one is known."""
     packages: tuple[str, ...] = ()
-    """Packages whose code decides results: a change there makes every cache entry invalid."""
+    """Packages with code that decides results: a change there makes every cache entry invalid."""
 
 
 @dataclass(frozen=True)

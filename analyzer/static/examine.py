@@ -40,7 +40,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Edited:
-    """A unit whose files are edited: the state from before the last edit, and the new one."""
+    """A unit with edited files: the state from before the last edit, and the new one."""
 
     before: Left = field(default_factory=Left)
     now: Left = field(default_factory=Left)

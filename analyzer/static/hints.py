@@ -61,7 +61,7 @@ def for_module(module: str, name: str, root: Path) -> str:
 
 def _near(word: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """Return the names spelled almost as `word`, the nearest first."""
-    from difflib import get_close_matches  # asked for once a name is not there
+    from difflib import get_close_matches  # needed only for a missing name
 
     return get_close_matches(word, list(names), n=1, cutoff=cutoff)
 

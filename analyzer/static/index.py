@@ -607,7 +607,7 @@ def _is_for_checkers(test: ast.expr) -> bool:
 
 
 def _bind_try(module: ModuleInfo, node: ast.Try, earlier: _Known, guards: tuple[Guard, ...]) -> None:
-    """Bind a `try` whose body imports an optional module: if it is missing, only a handler runs after that import."""
+    """Bind a `try` with the import of an optional module: if it is missing, only a handler runs after that import."""
     imports: tuple[str, ...] = ()
     for statement in node.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):

@@ -325,7 +325,7 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
 
 
 def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) -> None:
-    """A tensor that was given the flag breaks where it leaves the graph: at a break behind which its name is read."""
+    """Raise the confidence for a tensor with the flag that leaves the graph: at a break after which its name is read."""
     flagged = {
         place: diagnosis
         for place, diagnosis in found.by_place.items()
@@ -544,7 +544,7 @@ def findings(
         fix = made[place].fix
         if edits and fix is not None:
             diff = patch({suspect.path: suspect.source.text}, edits) or None
-            # it was asked for what is safe by construction alone
+            # only edits that are safe by construction were requested
             fix = dataclasses.replace(fix, safe=True, diff=diff, edits=edits)
             made[place] = dataclasses.replace(made[place], fix=fix)
     return made

@@ -19,7 +19,7 @@ OPAQUE = frozenset(
     "torch functorch torchgen packaging numpy scipy sympy pandas mpmath sklearn triton einops einx "
     "hypothesis networkx onnx onnxruntime tabulate tensorflow tensorrt tqdm tree tvm xarray".split()
 )
-"""Packages whose source is never read: their effect on Dynamo is known by name, or it never enters them."""
+"""Packages that are never read: their effect on Dynamo is known by name, or it never enters them."""
 
 
 def is_opaque(name: str) -> bool:

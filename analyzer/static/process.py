@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 STACK = 6000
-"""Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
+"""Python frames that may be nested in reading: long chains of `elif` and of operators recurse."""
 SLOTS = 300_000
 """Values that the frame of a deep call asks room for: CPython gives it 4 MiB, of which it leaves 1.7 to the frames behind
 it, some 6,000. None of it is touched before it is used."""
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def deep(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a function whose calls may nest deeply and go up and down often.
+    """Return a function that may be called deeply nested, and up and down often.
 
     CPython keeps the frames of calls in chunks of 16 KB, and gives a chunk back to the system as soon as its first frame
     ends. Calls that go up and down around the end of a chunk allocate and free memory each time: 50,000 times while 35

@@ -31,7 +31,7 @@ CONFIG = "torch._dynamo.config"
 NESTED = "nested_graph_breaks"
 """The setting under which a break splits its function together with the callers. Off by default up to 2.15."""
 LEFT_OUT = ("ignore_logging_functions", "reorderable_logging_functions")
-"""Sets of functions whose calls Dynamo drops, or makes after the graph."""
+"""Sets of functions that Dynamo does not call, or calls after the graph."""
 VARIABLE = "TORCHDYNAMO_"
 """The prefix of a setting's name, in capitals, in the environment variable it is read from as torch is imported."""
 DEEP = 4

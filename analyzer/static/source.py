@@ -34,7 +34,7 @@ class UnreadableError(Exception):
     ) -> None:
         super().__init__(reason)
         self.cell = cell
-        """The cell of a notebook whose lines `span` counts, over cells of every kind; None if there is none."""
+        """The cell of a notebook in which `span` counts lines, over cells of every kind; None if there is none."""
         self.span = span
         """The range where Python could not go on: first line and column, last line and the column one past the end,
         1-based; None if it is no syntax error."""

@@ -40,10 +40,10 @@ FITS: Mapping[str, str] = MappingProxyType(
 )
 """The kinds of arguments that a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
 SAME = frozenset({("n", "i"), ("n", "f"), ("n", "b"), ("f", "i"), ("I", "i")})
-"""Kinds that are as good as what a parameter asks for."""
+"""Kinds that a parameter accepts as well as its own."""
 Fit: TypeAlias = Literal["exact", "converted", "unknown"]
 FIT: tuple[Fit, ...] = ("exact", "converted", "unknown")
-"""Arguments are what a form asks for; one is converted, as a tensor given for a number; one is not known."""
+"""The arguments have the kinds of a form; one is converted, as a tensor for a number; one is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class ModuleArgument:
-    """An optional argument of a module's call that ends the graph: its name, its place behind the module, the break, and
+    """An optional argument of a module's call that ends the graph: its name, its place after the module, the break, and
     the flags of which each, given as False, spares it."""
 
     name: str
@@ -410,7 +410,7 @@ class Tables:
 
     @cached_property
     def _forms(self) -> dict[str, tuple[Form, ...]]:
-        """Those that have been asked for: their text takes long to take apart."""
+        """Those used so far: parsing their text takes long."""
         return {}
 
     @cached_property
@@ -443,7 +443,7 @@ class Tables:
 
     @cached_property
     def _read(self) -> dict[str, Constructor | None]:
-        """Constructors that have been asked for."""
+        """Return the constructors used so far."""
         return {}
 
     @cached_property

@@ -81,7 +81,7 @@ class _Breaking:
     contexts: Mapping[int, set[str]]
     """By the context of the code."""
     called: Mapping[int, Mapping[int, set[str]]]
-    """By the module without source whose call breaks, and the context of the call: no graph can contain it."""
+    """By the module without source that breaks when called, and the context of the call: no graph can contain it."""
 
 
 def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]) -> _Breaking:

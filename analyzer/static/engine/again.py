@@ -57,12 +57,12 @@ class Log:
     marked: list[tuple[bool, ast.Call]] = field(default_factory=list)
     """Calls of which the first alone counts that they give, and those that are given a sequence of unknown length."""
     names: list[tuple[ModuleInfo, str]] = field(default_factory=list)
-    """Names of files that were asked for."""
+    """Names of files that were read."""
     edges: list[Edge] = field(default_factory=list)
     closures: list[Frame] = field(default_factory=list)
     """Variables that were kept for functions defined among them."""
     used: list[int] = field(default_factory=list)
-    """Those that were asked for."""
+    """Those that were read."""
     generic: list[tuple[Generic, Env | None, Env]] = field(default_factory=list)
     """Situations that were taken into one with others, before and after."""
 
@@ -223,7 +223,7 @@ class Replay:
         )
 
     def leave(self, context: int, gave: Value, entry_state: EntryState | None) -> None:
-        """End the call; `stood` is the result of `enter` if the call may be replayed."""
+        """End the call; `entry_state` is the result of `enter` if the call may be replayed."""
         engine, log = self._engine, self.log
         met = log.met[context]
         met.gave, met.switched, met.end = gave, engine.switched, len(engine.contexts)

@@ -579,7 +579,7 @@ class Attributes(Component):
         return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
     def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
-        """Return an attribute whose class is in a table of the class body: `parts = {"vision": VisionConfig}`, or is
+        """Return an attribute with its class in a table of the class body: `parts = {"vision": VisionConfig}`, or is
         named in the table: `{"vision": Part(kind="vit")}` beside a class with `kind = "vit"`."""
         for cls in mro.classes:
             for table in cls.assigned.values():

@@ -44,8 +44,8 @@ STORING = frozenset({"append", "add", "insert", "setdefault"})
 
 @dataclass(frozen=True)
 class Filler:
-    """A statement that runs at import, the names whose items or members it changes, and the functions it calls for no
-    value."""
+    """A statement that runs at import, the names of the tables or objects that it changes, and the functions it calls for
+    no value."""
 
     statement: ast.stmt
     changed: frozenset[str]

@@ -372,7 +372,7 @@ class Containers(Component):
             return self.element(receiver) if taken is None else taken
         if name in ("index", "remove") and site.args:
             sought = site.args[0]
-            # what is the same object is found without asking, and nothing behind it is asked
+            # an identical object is found without a comparison, and later ones are not compared
             ahead = takewhile(lambda member: member is not sought, (receiver.items or ())[:-1])
             candidates = (receiver.element,) if receiver.items is None else ahead
             same = [compared(ast.Eq(), member, sought) for member in candidates]

@@ -119,7 +119,7 @@ class Notes(Protocol):
         """Record code that was not understood, by position as in `called`."""
 
     def marked(self, call: ast.Call, *, first: bool) -> None:
-        """Record a call whose argument is an iterable of unknown length, or (`first`) of which only the first member
+        """Record a call with an iterable of unknown length as argument, or (`first`) of which only the first member
         counts."""
 
     def named(self, module: ModuleInfo, name: str) -> None:
@@ -159,7 +159,7 @@ class Notes(Protocol):
         """Return the state at the start of a compiled call, for `leave`."""
 
     def leave(self, context: int, gave: Value, entry_state: EntryState | None) -> None:
-        """End the call; `stood` is the result of `enter` if the call may be replayed."""
+        """End the call; `entry_state` is the result of `enter` if the call may be replayed."""
 
     def begin_entry(self, path: str) -> None:
         """Record that another model is about to run, a context of its own; building it may have changed objects

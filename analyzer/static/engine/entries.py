@@ -76,7 +76,7 @@ class Entries(Component):
         return self.run_function(called, defined[0], 1, root, cases)
 
     def _run_set(self, root: Instance, cases: tuple[Case, ...]) -> int | None:
-        """Run a module whose `forward` its constructor or its class assigns."""
+        """Run a module with a `forward` that its constructor or its class assigns."""
         set_to = self.engine.member(root, "forward", self.engine.module_frame(root.cls.module))
         for option in options(set_to):
             if isinstance(option, Function):

@@ -775,7 +775,7 @@ class Expressions(Component):
     def _emit_in_arguments(
         self, node: ast.Call, function: Value, made: Value, given: tuple[Value, ...], frame: Frame
     ) -> None:
-        """Emit the call of a method of a tensor, a container or a string whose arguments call functions, if the code that
+        """Emit the call of a method of a tensor, a container or a string with calls in its arguments, if the code that
         resumes after a break in one of them gets a tensor."""
         if frame.function is None or not isinstance(function, Method):
             return

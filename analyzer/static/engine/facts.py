@@ -119,7 +119,7 @@ class Test:
     guards: bool = False
     """In an `if` that only raises."""
     asker: Asker | None = None
-    """The statement whose test contains this, at its start on a line above: Python counts the branch as that line's, at
+    """The statement with this in its test, at its start on a line above: Python counts the branch as that line's, at
     least before 3.12."""
 
 
@@ -206,7 +206,7 @@ class Store:
     old: Value | None
     """The value before, None if nothing is known."""
     augmented: bool
-    """`+=` and similar, or an assignment whose right side reads the old value."""
+    """`+=` and similar, or an assignment with the old value on its right side."""
     own_module: bool = False
     """The owner is an nn.Module with source."""
     source: ast.expr | None = None
@@ -284,7 +284,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """An `except` clause of a `try` whose body makes tensors; `caught` are its classes, None for a bare one."""
+    """An `except` clause of a `try` that makes tensors in its body; `caught` are its classes, None for a bare one."""
 
     where: Where
     node: ast.expr

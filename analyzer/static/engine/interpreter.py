@@ -77,7 +77,7 @@ class Interpreter:
         before: Recorded | None = None,
     ) -> None:
         """Cast the model to `dtype` and run it under `autocast`, if these are given. `torch` is the version that runs the
-        code; None for the newest known one. For a program whose files are `edited`, record the results for the reading
+        code; None for the newest known one. For an `edited` program, record the results for the reading
         after the next edit; `before` are those of the last one."""
         self.operations = Operations(
             program.library.tables(torch), program.library.tables, versions.with_tables()

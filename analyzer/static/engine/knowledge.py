@@ -1,5 +1,5 @@
-"""Results of names of torch, the standard library and numpy: code whose source is not read, as far as the tables derived
-from torch do not cover it."""
+"""Results of names of torch, the standard library and numpy: code without source, as far as the tables derived from torch
+do not cover it."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ CASTS: MappingProxyType[str, DType] = MappingProxyType(
 
 
 def dtype_of(value: Value | None) -> DType | None:
-    """Return the type of numbers that a `dtype=` argument asks for."""
+    """Return the type of numbers for a `dtype=` argument."""
     if isinstance(value, Plain) and value.kind == "dtype" and value.types:
         return "float"
     if isinstance(value, External) and value.name.startswith("torch."):
@@ -777,7 +777,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return UNKNOWN
         subject = next((t for a in args if (t := tensor_of(a))), None)
         if short.startswith("_") and subject is None:
-            return None  # what torch asks of itself
+            return None  # a check of torch itself
         dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN

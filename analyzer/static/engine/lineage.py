@@ -25,7 +25,7 @@ class Mro:
     classes: tuple[ClassInfo, ...]
     external: tuple[str, ...]
     behind_module: frozenset[ClassInfo] = frozenset()
-    """Classes behind nn.Module in the order: `class Net(nn.Module, Callable)` is called as a module is."""
+    """Classes after nn.Module in the order: `class Net(nn.Module, Callable)` is called as a module is."""
 
     @cached_property
     def is_module(self) -> bool:
@@ -104,7 +104,7 @@ class Mro:
         return []
 
     def after(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
-        """Return the classes that come behind one (None: all of them)."""
+        """Return the classes after one (None: all of them)."""
         if after is None or after not in self.classes:
             return self.classes
         return self.classes[self.classes.index(after) + 1 :]

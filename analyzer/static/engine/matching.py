@@ -30,7 +30,7 @@ from tcready.static.engine.values import (
 OF_ITSELF = frozenset(
     {"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
 )
-"""Python's classes whose pattern takes one positional pattern, for the object itself."""
+"""Python's classes that take one positional pattern, for the object itself."""
 SINGLE = frozenset({"bool", "int", "float", "complex", "str", "bytes", "dtype", "device", "layout"})
 """Kinds of values that fit no pattern of a sequence or of a mapping: text is no sequence there."""
 FITS, DIFFERS = Const(True), Const(False)
@@ -166,7 +166,7 @@ def _combine(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> V
 
 
 def _is_other(value: Value, *kinds: type) -> Value:
-    """False for a value that is surely not what a pattern asks for: of these kinds, or of one without parts."""
+    """Return False for a value that certainly does not fit a pattern: of these kinds, or of one without parts."""
     single = isinstance(value, Plain) and value.kind in SINGLE
     sure = isinstance(value, Tensor) and value.sure
     if single or sure or isinstance(value, (Const, Class, Function, *kinds)):

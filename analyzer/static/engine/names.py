@@ -60,7 +60,7 @@ class Names(Component):
         return self._module_frames[module]
 
     def ask(self, module: ModuleInfo) -> None:
-        """A model that a module makes at import is what was asked for: it is followed as deep as any other."""
+        """A model that a module makes at import was requested: it is followed as deep as any other."""
         self._module_frames[module] = Frame(module, None, -1, "high", {})
 
     def resolve_name(self, name: str, frame: Frame) -> Value:

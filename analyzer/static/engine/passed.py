@@ -19,7 +19,7 @@ from tcready.static.index import FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo
 MAX_DEPTH = 3
 """Functions that hand an argument on, one to the other, until one names what it is."""
 MAX_BUILDERS = 2
-"""Functions that make an object of a class, of which is asked what they give it: the others do the same."""
+"""The number of builders of a class that are examined for their arguments: the others do the same."""
 
 
 def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine) -> list[Value]:

@@ -73,9 +73,9 @@ COMPARISONS: MappingProxyType[type[ast.cmpop], tuple[str, str]] = MappingProxyTy
 """The method of the left operand, and the one of the right that is asked if that has none."""
 UNARY = MappingProxyType({ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"})
 CONSTANTS = frozenset({"str", "bytes", "int", "float", "tuple"})
-"""Types with subclasses whose objects are constants to Dynamo, or may be."""
+"""Types that make objects of their subclasses constants to Dynamo, or may do so."""
 NUMBERS = CONSTANTS - {"tuple"}
-"""Types with subclasses whose objects are in a graph as plain numbers or strings."""
+"""Types that make objects of their subclasses plain numbers or strings in a graph."""
 NOT_IMPLEMENTED = External("NotImplemented")
 
 
@@ -85,7 +85,7 @@ class Protocols(Component):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._named_attributes: set[tuple[ClassInfo, str]] = set()
-        """Class attributes whose `__set_name__` has run."""
+        """Class attributes after their `__set_name__` has run."""
         self._subscripts: dict[int, ast.Subscript] = {}
 
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:

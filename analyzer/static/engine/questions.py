@@ -72,7 +72,7 @@ OF_PROCESS = re.compile(r"is_\w+|device_count")
 OF_LAYOUT = MappingProxyType(
     {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
 )
-"""Methods of a tensor whose result only a caller decides, and the result for a usual argument."""
+"""Methods of a tensor with a result that only a caller decides, and that for a usual argument."""
 OFF = frozenset(
     "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
 )

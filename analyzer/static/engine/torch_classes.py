@@ -26,7 +26,7 @@ STEMS: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
         "_NormBase": ("BatchNorm", "SyncBatchNorm", "InstanceNorm"),
     }
 )
-"""Private classes that models ask for, and how the names of those begin that derive from them."""
+"""Private classes that models use, and the prefixes of the classes that derive from them."""
 
 
 def derives(name: str, base: str) -> bool | None:

@@ -23,7 +23,7 @@ class Unresolved(Component):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._first: dict[int, ast.expr] = {}
-        """The use by which the function runs as eager code, in each of its situations: nothing breaks behind it."""
+        """The use by which the function runs as eager code, in each of its situations: nothing breaks after it."""
 
     def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Emit a use of an attribute that Dynamo has not looked up."""

@@ -227,7 +227,7 @@ def _unpacked_names(name: str, uses: Iterable[ast.AST]) -> list[str]:
 
 
 def _picked_items(name: str, uses: Iterable[ast.AST]) -> list[str]:
-    """Its items that are asked for by their place: `size[0]`, `size[1]`."""
+    """Return its items that are read by position: `size[0]`, `size[1]`."""
     items = (node for node in uses if isinstance(node, ast.Subscript) and is_named(node.value, name))
     texts = {ast.unparse(node) for node in items if _is_place(node.slice)}
     wanted = [f"{name}[{place}]" for place in range(len(texts))]

@@ -290,7 +290,7 @@ def _map(engine: Engine, site: CallSite) -> Value | None:
 
 
 def filtered(engine: Engine, site: CallSite) -> Value | None:
-    """`filter` and those of `itertools` like it: the predicate is asked of each member."""
+    """`filter` and those of `itertools` like it: the predicate is called with each member."""
     if len(site.args) < 2:
         return None
     element = engine.element(site.args[1])

@@ -380,7 +380,7 @@ def _squeeze_rank(
 def _flip_rank(
     first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
 ) -> int | None:
-    """`t()` takes no more than rows and columns, and is asked of nothing less."""
+    """Return the rank of `t()`, which takes at most rows and columns."""
     return 2 if first and first.rank is None else first.rank if first else None
 
 

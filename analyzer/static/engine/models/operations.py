@@ -69,7 +69,7 @@ ENTERED_BEFORE = "GB0142"
 GIVES_NO_TENSOR = "GB0208"
 """The break of a function that Dynamo would put into the graph, if its result is no tensor."""
 OF_TWO = MappingProxyType({"mask": 2})
-"""Arguments whose values a module of torch.nn reads at this rank: a mask for each head, of one more dimension, is
+"""Arguments with values that a module of torch.nn reads at this rank: a mask for each head, of one more dimension, is
 compared with none (measured on torch 2.13)."""
 OF_RECURRENT = frozenset({"GB0014", "GB0148"})
 """The breaks of a call of a recurrent module: until torch 2.14, and since."""
@@ -78,7 +78,7 @@ OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0377", GIVES_NO_TENSO
 TAKE_A_FUNCTION = MappingProxyType({"functools.lru_cache": "GB0156", "torch.compile": ""})
 """The breaks of calls that take a function, as none was passed for the tables (measured on torch 2.13)."""
 DONE_BY = MappingProxyType({"textwrap": "re.sub"})
-"""Modules whose functions delegate to another's, except for the arguments they were tried with: torch 2.11 breaks in
+"""Modules with functions that delegate to another's, except for the arguments they were tried with: torch 2.11 breaks in
 `textwrap.dedent("  a")`, not in `dedent("a")`."""
 OF_DEVICES = (
     "torch.cuda.",
@@ -96,18 +96,18 @@ OF_EVERY_MODULE = frozenset({"state_dict", "load_state_dict"})
 LOADS_STATE = "torch.nn.Module.load_state_dict"
 """It breaks (measured on torch 2.11 to 2.15); the tables have no arguments to try it with."""
 SIZED_BY_VALUES = "GB0036"
-"""The break of an operation whose result size depends on values."""
+"""The break of an operation with a result size that depends on values."""
 OF_VALUES = frozenset({"GB0033", SIZED_BY_VALUES, "GB0124"})
 """Breaks for values that a tensor holds: where the form that is called needs none, another was tried."""
 HANDLED_PACKAGES = frozenset({"numpy", "pandas", "sklearn"})
-"""The packages that Dynamo never enters but for whose functions more is known."""
+"""The packages that Dynamo never enters, with functions of which more is known."""
 NOT_SKIPPED = ("numpy.", "torch.distributions.", "types.", "typing.")
 """Names that Dynamo's rules skip, without recorded arguments, but that were seen to be traced: numpy functions become
 torch's, and other members of these modules have handlers."""
 GIVE_WHAT_THEY_TAKE = frozenset(
     f"torch.nn.{name}" for name in ("Identity", "Dropout", "Flatten", "Unflatten")
 )
-"""Modules whose result has the data type of their input."""
+"""Modules that return the data type of their input."""
 Reads: TypeAlias = Literal["", "size", "values", "number"]
 OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
 """Functions with one answer in the tables that depends on the argument: they were tried with a tensor."""
