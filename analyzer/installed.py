@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tcready.schema.static import RuleText
     from tcready.static.driver import RuleSet
     from tcready.static.judge import Suggest
-    from tcready.static.rule import Rule, Suspect
+    from tcready.static.rule import FixCandidate, Rule
 
 
 def load_rules() -> tuple[Rule, ...]:
@@ -142,7 +142,7 @@ def _indented(code: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
 
 
-def _suggest(suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
+def _suggest(suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:
     from tcready.refactor.suggest import suggest
 
     return suggest(suspects)

@@ -38,13 +38,13 @@ def project(tmp_path: Path) -> Path:
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The targets that were read and interpreted, as they are; nothing is replaced but the count added."""
     seen: list[str] = []
-    real = examine.examine
+    real = examine.analyze_unit
 
     def counting(unit: Any, *more: Any) -> Any:
         seen.append(unit.target)
         return real(unit, *more)
 
-    monkeypatch.setattr(examine, "examine", counting)
+    monkeypatch.setattr(examine, "analyze_unit", counting)
     return seen
 
 
@@ -324,7 +324,7 @@ def test_a_file_that_cannot_be_parsed_is_skipped_again(project: Path, examined: 
 def test_what_was_not_used_for_long_goes(project: Path) -> None:
     check(project)
     folder = project / cache.FOLDER
-    old = time.time() - (cache.KEPT_DAYS + 1) * cache.DAY
+    old = time.time() - (cache.MAX_AGE_DAYS + 1) * cache.DAY
     stale = folder / "stale.json"
     stale.write_text("")
     for path in (stale, folder / "CACHEDIR.TAG"):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.schema.edit import Edit
-from tcready.static.rule import Rule, Suspect
+from tcready.static.rule import FixCandidate, Rule
 
 if TYPE_CHECKING:
     from tcready.static.judge import Suggest
@@ -59,7 +59,7 @@ class _Helper:
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
 
-    def suggest(self, suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
+    def suggest(self, suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:
         """Asks at once, and waits for the answer when the first edits are taken."""
         assert self._child.stdin is not None
         texts = {str(each.source.path): each.source.text for each in suspects}
@@ -71,7 +71,7 @@ class _Helper:
             return _here(suspects)
         return self._answer(suspects)
 
-    def _answer(self, suspects: Sequence[Suspect]) -> Iterator[tuple[Edit, ...]]:
+    def _answer(self, suspects: Sequence[FixCandidate]) -> Iterator[tuple[Edit, ...]]:
         assert self._child.stdout is not None
         lines = iter(self._child.stdout.readline, b"")  # what runs when Python starts may print, too
         line = next((line for line in lines if line.startswith(ANSWER)), b"")
@@ -82,7 +82,7 @@ class _Helper:
             yield from _here(suspects)
 
 
-def _here(suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
+def _here(suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:
     from tcready.refactor.suggest import suggest
 
     return suggest(suspects)
@@ -113,7 +113,10 @@ def answer(load: tuple[str, str], likely: str) -> None:
                 if path not in known or known[path].text != text:
                     known[path] = source.of_text(Path(path), text)
             found = suggest(
-                [Suspect(shown, rules[code], known[path], tuple(span)) for shown, path, code, span in places]
+                [
+                    FixCandidate(shown, rules[code], known[path], tuple(span))
+                    for shown, path, code, span in places
+                ]
             )
             edits = json.dumps([list(map(astuple, each)) for each in found])
             sys.stdout.buffer.write(ANSWER + edits.encode() + b"\n")

@@ -16,7 +16,7 @@ from tcready.schema.edit import Edit
 from tcready.schema.static import Finding
 from tcready.schema.words import TcreadyError
 from tcready.static.concrete import Concrete, Located, Piece, comments, first_line
-from tcready.static.rule import Change, Declined, Rewrite, Rule, Suspect
+from tcready.static.rule import Change, Declined, FixCandidate, Rewrite, Rule
 from tcready.static.source import Source
 
 
@@ -39,7 +39,7 @@ class Proposal:
     """Whether a check of the user's becomes an assertion where it is compiled: it raises RuntimeError there."""
 
 
-def suggest(suspects: Iterable[Suspect]) -> list[tuple[Edit, ...]]:
+def suggest(suspects: Iterable[FixCandidate]) -> list[tuple[Edit, ...]]:
     """For each the edits of the first change that is safe by construction, none if there is none."""
     files: dict[Path, Concrete] = {}
     found = []

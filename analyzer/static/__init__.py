@@ -11,7 +11,7 @@ what a break does to the functions around it.
   own sources. An option that decides results is a field of `ReadOptions`, and so part of the key; those of
   `ReportOptions` filter later.
 - There are two parsers. `ast` reads everything reachable, fourteen times as fast as libcst. libcst reads only the
-  function around a finding whose rule suggests a change, so that the diff keeps every comment and space.
+  function around a finding with a suggested change, so that the diff keeps every comment and space.
 - The files are layers, in the order that `tests/static/test_layers.py` lists: none imports one above it.
 - Facts about torch come from `tables/`, which `benchmarks/torch_tables.py` derives; nothing there is typed by hand.
 """

@@ -1,4 +1,4 @@
-"""What a unit names to what gets compiled, interpreted: the entries, and one interpretation of them over a program."""
+"""From a unit's names to the interpreted code: the compiled entries, and one interpretation of them over a program."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tcready.static.engine.values import (
     lift,
     options,
 )
-from tcready.static.graph import CallGraph, Way
+from tcready.static.graph import CallGraph, CallPath
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.settings import NESTED, Settings, settings_of
 from tcready.static.source import UnreadableError, check_compiles, nodes_in
 from tcready.static.units import Unit
-from tcready.static.unmet import Site, Unmet
+from tcready.static.unmet import ShadowedBreaks, Site
 
 NAMES = "_names"
 """The attribute of a class's node that holds the bare names in it."""
@@ -61,11 +61,11 @@ class Analysis:
     entry: int
     root: Instance | None
     is_read: bool = True
-    """Whether the source of what is compiled was found."""
+    """Whether the source of the compiled code was found."""
 
 
 def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
-    """The unit's entry; none if its file cannot be read, which is then in `skipped` with the reason."""
+    """Yield the unit's entry; none if its file cannot be read, which is then in `skipped` with the reason."""
     if unit.path is not None:
         try:
             module = program.file(unit.path)
@@ -73,7 +73,7 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
         except UnreadableError as error:
             skipped[unit.path] = str(error)
             return
-        yield Entry(unit.target, module, None) if unit.name is None else _named(unit, module)
+        yield Entry(unit.target, module, None) if unit.name is None else _resolve_name(unit, module)
         return
     found = program.module(unit.module)
     if found is not None:
@@ -84,10 +84,10 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
             raise TcreadyError(f"{unit.target}: no module {unit.module!r} on the search path; {hint}")
         reason = next(iter(program.skipped.values()), NOT_READ)
         raise TcreadyError(f"{unit.target}: {reason}")
-    yield _named(unit, found)
+    yield _resolve_name(unit, found)
 
 
-def _named(unit: Unit, module: ModuleInfo) -> Entry:
+def _resolve_name(unit: Unit, module: ModuleInfo) -> Entry:
     name = unit.name or ""
     makers = [function for function, cls in makers_of(module) if cls.name == name]
     if name.split(".")[0] not in module.bindings and len(makers) == 1:
@@ -113,7 +113,7 @@ def near_method(name: str, module: ModuleInfo) -> str:
 
 
 def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]:
-    """The top-level functions that a class with a `forward` is defined in, each with that class."""
+    """Yield the top-level functions that a class with a `forward` is defined in, each with that class."""
     if not _INNER_CLASS.search(module.source.text):  # the text is quick to search
         return
     for found in module.bound().values():
@@ -127,7 +127,7 @@ def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]
 
 
 def uses_third_party(program: Program) -> bool:
-    """Whether what has been read imports a package that is installed, not the user's own, and can be followed."""
+    """Return whether the code imports an installed package, not the user's own, that can be followed."""
     imported = {
         name
         for module in program.modules()
@@ -163,7 +163,7 @@ class Interpretation:
 
     @cached_property
     def settings(self) -> Settings:
-        """What the files that were read set of Dynamo."""
+        """Return the Dynamo settings of the files that were read."""
         return settings_of(self.interpreter, [analysis.root for analysis in self.analyses])
 
     @cached_property
@@ -172,16 +172,16 @@ class Interpretation:
         return BreakEffects(self.interpreter, entries, nested=NESTED in self.settings.flags)
 
     @cached_property
-    def ways(self) -> tuple[Mapping[int, Way], ...]:
+    def ways(self) -> tuple[Mapping[int, CallPath], ...]:
         """For every analysis, a shortest way to each context that it reaches; several may reach one."""
         return tuple(self.graph.ways(analysis.entry) for analysis in self.analyses)
 
-    def unmet(self, sites: Iterable[Site]) -> Unmet:
-        """Which of these breaks Dynamo does not come by."""
-        return Unmet(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
+    def shadowed(self, sites: Iterable[Site]) -> ShadowedBreaks:
+        """Return those of these breaks that Dynamo does not reach."""
+        return ShadowedBreaks(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
 
     def concrete(self, path: str) -> Concrete:
-        """The concrete syntax of an analysed file."""
+        """Return the concrete syntax of an analysed file."""
         if path not in self._concrete:
             sources = (m.source for m in self.interpreter.program.modules() if str(m.path) == path)
             self._concrete[path] = Concrete(next(sources))
@@ -195,7 +195,7 @@ class Interpretation:
         by = giving(entry.module, entry.name)
         for value in options(found):
             if isinstance(value, Class) and not self.interpreter.mro(value.info).is_module:
-                yield from self._compiled(entry.module, entry.target.rpartition("::")[0], value.info)
+                yield from self._collect_compiled(entry.module, entry.target.rpartition("::")[0], value.info)
             elif isinstance(value, Class):
                 yield from self._class(value.info, entry.target, by)
             elif isinstance(value, Instance) and self.interpreter.is_module(value):
@@ -207,7 +207,7 @@ class Interpretation:
                 yield from self._function(value, entry.target, by)
             elif self.interpreter.is_module(value) or isinstance(value, Unknown):
                 made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
-                yield self._called(value, entry.target, entry.module, made[-1] if made else None)
+                yield self._call_model(value, entry.target, entry.module, made[-1] if made else None)
 
     def _resolve(self, entry: Entry) -> Value:
         assert entry.name is not None
@@ -232,26 +232,27 @@ class Interpretation:
         yield from self._object(built or self.interpreter.build(cls), target, by)
 
     def _built_as_given(self, cls: ClassInfo, by: Giving) -> Instance | None:
-        """An object of the class made with what the `get_init_inputs()` of the file gives; None if that is not known."""
+        """Return an object of the class made with what the `get_init_inputs()` of the file gives; None if that is not
+        known."""
         interpreter = self.interpreter
         cases = cases_in(self._called_bare(by.module, "get_init_inputs"), interpreter)
         if len(cases) != 1:
             return None
         frame = replace(interpreter.module_frame(cls.module), depth=0)
         site = CallSite.unwritten(cls.name, cls.node, cases[0].args, frame, dict(cases[0].keywords))
-        with interpreter.quietly():
+        with interpreter.outside_trace():
             made = interpreter.call(Class(cls), site)
         return made if isinstance(made, Instance) else None
 
     def _cases(self, by: Giving | None, root: Instance | None) -> tuple[Case, ...]:
-        """The calls that a file gives by its convention; none if it gives none, or none that are known."""
+        """Return the calls that a file gives by its convention; none if it gives none, or none that are known."""
         if by is None:
             return ()
         of = None if by.convention.source == "function" else root
         return cases_in(self._called_bare(by.module, by.convention.inputs, of), self.interpreter)
 
     def _called_bare(self, module: ModuleInfo, name: str, root: Instance | None = None) -> Value:
-        """What a name of a module, or an attribute of an object, gives that is called without arguments if it is a
+        """Return the value of a name of a module, or an attribute of an object, called without arguments if it is a
         function."""
         interpreter = self.interpreter
         if root is None:
@@ -261,7 +262,9 @@ class Interpretation:
 
         def given(value: Value) -> Value:
             each = options(value)
-            return join(*(self._given(one) if isinstance(one, Function) else one for one in each))
+            return join(
+                *(self._call_without_arguments(one) if isinstance(one, Function) else one for one in each)
+            )
 
         return lift(given, found)
 
@@ -271,11 +274,11 @@ class Interpretation:
             yield Analysis(target, context, root)
 
     def _function(self, value: Function, target: str, by: Giving | None) -> Iterator[Analysis]:
-        """A callable that returns a module is a way to build it; any other is what gets compiled."""
-        made = self._given(value)
+        """Yield the entry of a callable: one that returns a module builds it; any other is compiled itself."""
+        made = self._call_without_arguments(value)
         roots = self._modules(made)
         takes = value.info.node.args
-        takes_none = not (takes.vararg or takes.kwarg or _required(takes))
+        takes_none = not (takes.vararg or takes.kwarg or _requires_argument(takes))
         if not roots and takes_none:  # it is given no tensor
             roots = [each for each in options(made) if isinstance(each, (Unknown, Instance))]
         for root in roots:
@@ -289,35 +292,35 @@ class Interpretation:
                 context = self.interpreter.run_function(method, called[0], 1, cases=self._cases(by, None))
                 yield Analysis(target, context or 0, None)
             else:
-                yield self._called(root, target, value.info.module, value.info.node)
+                yield self._call_model(root, target, value.info.module, value.info.node)
         if not roots:
             cases = self._cases(by, None)
             entry = self.interpreter.run_function(value, value.info, cases=cases)
             yield Analysis(target, entry or 0, None)
 
-    def _called(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
-        """A module of torch.nn, which calls what it holds, or a model whose source is not there."""
+    def _call_model(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
+        """Return a torch.nn module, which calls its members, or a model without source."""
         entry = self.interpreter.run_called(model, at or module.source.tree, module)
         return Analysis(target, entry, None, not isinstance(model, Unknown))
 
-    def _given(self, value: Function) -> Value:
-        """What a callable gives that is called without arguments."""
+    def _call_without_arguments(self, value: Function) -> Value:
+        """Return the result of calling a callable without arguments."""
         interpreter = self.interpreter
-        # what a module makes at import is followed less deep than a model that was asked for
+        # objects that a module makes at import are followed less deep than a requested model
         frame = replace(interpreter.module_frame(value.info.module), depth=0)
-        with interpreter.quietly():
+        with interpreter.outside_trace():
             return interpreter.invoke(value, (), {}, frame, "high")
 
     def _modules(self, made: Value) -> list[Value]:
         return [each for each in options(made) if self.interpreter.is_module(each)]
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
-        """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
+        """Yield every nn.Module of a file: first those that no other class uses, then those not reached."""
         interpreter = self.interpreter
         by = giving(entry.module, None)
         classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
         classes = [c for c in classes if interpreter.mro(c).has_forward]
-        used = _named_by_others(classes)
+        used = _names_in_other_files(classes)
         made = self._made_as_said(entry, by) if by is not None else None
         for cls in sorted(classes, key=lambda c: c.name in used):
             forward = interpreter.mro(cls).functions("forward")[:1]
@@ -336,22 +339,24 @@ class Interpretation:
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
             if any(context.function is maker for context in interpreter.contexts):
                 continue  # a model that was read builds it
-            for root in self._modules(self._given(Function(maker))):
+            for root in self._modules(self._call_without_arguments(Function(maker))):
                 if isinstance(root, Instance):
                     yield from self._object(root, f"{entry.target}::{maker.name}", None)
         for name, value in self._compiled_functions(entry.module, bool(classes)):
             target = f"{entry.target}::{name}"
             if made is not None and by is not None and name == by.convention.target:
                 continue
-            if _required(value.info.node.args):
+            if _requires_argument(value.info.node.args):
                 yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
             else:  # it may make a model
                 yield from self._function(value, target, None)
-        yield from self._compiled(entry.module, entry.target)
+        yield from self._collect_compiled(entry.module, entry.target)
 
-    def _compiled(self, module: ModuleInfo, place: str, owner: ClassInfo | None = None) -> Iterator[Analysis]:
-        """What the code of a file, or of one of its classes, compiles and was not reached: functions, methods, and models
-        of other files. `place` is how targets name the file."""
+    def _collect_compiled(
+        self, module: ModuleInfo, place: str, owner: ClassInfo | None = None
+    ) -> Iterator[Analysis]:
+        """Return the functions, methods, and models of other files that a file, or one of its classes, compiles and that
+        were not reached. `place` is the file's name in targets."""
         interpreter = self.interpreter
         reached = {context.function for context in interpreter.contexts}
         for value in compiled_values(interpreter, module, owner):
@@ -374,8 +379,8 @@ class Interpretation:
         return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name
 
     def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
-        """The model that a file makes by its convention, if that is an object of a class: what its `get_model()` gives,
-        or its `model` is."""
+        """Return the model that a file makes by its convention, if that is an object of a class: what its `get_model()`
+        gives, or its `model` is."""
         if by.convention.target not in FACTORIES:
             return None
         found = self._modules(self._called_bare(entry.module, by.convention.target))
@@ -393,13 +398,13 @@ class Interpretation:
                     yield name, Function(binding)
 
 
-def _required(takes: ast.arguments) -> bool:
-    """Whether a call has to give an argument."""
+def _requires_argument(takes: ast.arguments) -> bool:
+    """Return whether a call has to pass an argument."""
     positional = len(takes.posonlyargs) + len(takes.args)
     return positional > len(takes.defaults) or any(default is None for default in takes.kw_defaults)
 
 
-def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
+def _names_in_other_files(classes: Sequence[ClassInfo]) -> set[str]:
     """Names of classes that the code of another of them uses; comments and strings say nothing."""
     if not classes:
         return set()
@@ -414,7 +419,7 @@ def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
 
 
 def _names_in(node: ast.ClassDef) -> frozenset[str]:
-    """The bare names in a class, gathered once for each tree of it."""
+    """Return the bare names in a class, gathered once for each tree of it."""
     known = vars(node).get(NAMES)
     if known is None:
         known = frozenset(each.id for each in nodes_in(node) if isinstance(each, ast.Name))

@@ -1,11 +1,11 @@
-"""What a break does to the functions around it: which Dynamo splits, which it runs eagerly as a whole.
+"""The effect of a break on the functions around it: which Dynamo splits, which it runs eagerly as a whole.
 
-Dynamo compiles function by function. If a break stands in straight-line code, the function is compiled up to it
-and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller
-meets the same break at the call, and so on up to the entry.
+Dynamo compiles function by function. If a break is in straight-line code, the function is compiled up to it and again
+after it; inside a loop, a `try` or a `with` of the user's, the whole function runs eagerly. Either way its caller meets
+the same break at the call, and so on up to the entry.
 
 With `torch._dynamo.config.nested_graph_breaks` a call in straight-line code is split together with its caller: the break
-is met once, and what follows it is compiled as a part of the caller, be the function compiled by itself or not.
+is met once, and the code after it is compiled as part of the caller, whether the function is compiled by itself or not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tcready.static.index import FunctionInfo, own_nodes
 
 COMPREHENSIONS: frozenset[Enclosing] = frozenset({"comprehension", "function"})
 UNBROKEN: frozenset[Enclosing] = COMPREHENSIONS | {"checkpoint"}
-"""What may stand around a break that splits the function all the same: a comprehension is one of its own."""
+"""The blocks that may enclose a break that splits the function all the same: a comprehension is a function of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 FINDS_ATTRIBUTES = "__getattr__"
 """The method that is run by reading an attribute that its object has not of its own."""
@@ -37,12 +37,12 @@ CALLED_UNNAMED = frozenset({"forward", "__call__", "__init__"})
 CONSTRUCT = "construct"
 """The cause where what breaks is compiled up to and no further."""
 Cause = str | None
-"""What makes the whole function eager; None if a break splits it."""
+"""The reason why the whole function runs eagerly; None if a break splits it."""
 
 
 class BreakEffects:
-    """What breaks do in one analysis, whose compiled functions are called by the contexts `entries`; `nested`: with
-    nested graph breaks."""
+    """The effects of breaks in one analysis; the contexts `entries` call its compiled functions; `nested`: with nested
+    graph breaks."""
 
     def __init__(self, interpreter: Interpreter, entries: Collection[int], *, nested: bool = False) -> None:
         self._interpreter = interpreter
@@ -58,14 +58,14 @@ class BreakEffects:
         self._traced = self._reachable(entries)
         self._resumed = self._resumed_with_callers() if nested else set[int]()
         self._depths = self._measured(entries)
-        self._computing = self._that_compute()
+        self._computing = self._computing_contexts()
 
     def effect(self, standing: Mapping[int, Cause]) -> BreakEffect | None:
-        """The effect of a break that stands in some contexts, in each with what makes all of it eager there.
+        """Return the effect of a break in some contexts, each with the reason why all of it runs eagerly.
 
         None if no compiled function leads there.
         """
-        causes = self._meeting(standing)
+        causes = self._contexts_meeting(standing)
         if not causes:
             return None
         fates: dict[FunctionInfo, FrameFate] = {}
@@ -88,9 +88,9 @@ class BreakEffects:
         )
 
     def run_by_python(self, standing: Mapping[int, Cause], constructors: Collection[int]) -> set[int]:
-        """Of these contexts, all of constructors, those that Python runs itself and does not leave to the trace of what
-        calls them: something breaks in them, or all of the caller runs eagerly, as a constructor does that breaks."""
-        causes = self._meeting(standing)
+        """Return those of these contexts, all of constructors, that Python runs itself and does not leave to the trace of
+        the caller: something breaks in them, or all of the caller runs eagerly, as a constructor does that breaks."""
+        causes = self._contexts_meeting(standing)
         found = {each for each in constructors if each in causes}
         left = [each for each in constructors if each not in found]
         count = -1
@@ -104,9 +104,9 @@ class BreakEffects:
         return found
 
     def eager_code(self, points: Mapping[int, Iterable[tuple[int, Cause]]]) -> EagerCode:
-        """What of the compiled code Python runs itself if breaks stand at these lines of some contexts, each with what
-        makes all of the function eager there."""
-        causes = self._meeting(
+        """Return the part of the compiled code that Python runs itself if breaks are on these lines of some contexts,
+        each with the reason why all of the function runs eagerly."""
+        causes = self._contexts_meeting(
             {c: next((cause for _, cause in met if cause), None) for c, met in points.items()}
         )
         behind: dict[int, int] = {}
@@ -149,7 +149,7 @@ class BreakEffects:
         return EagerCode(behind, lines, frozenset(unmet), self._callers, self._interpreter.lines)
 
     def _holds_nothing(self, context: int) -> bool:
-        """A function that Dynamo does not compile by itself, as nothing in it is of torch."""
+        """Return whether it is a function that Dynamo does not compile by itself, as nothing in it is of torch."""
         info = self._contexts[context].function
         return (
             info is not None
@@ -158,13 +158,14 @@ class BreakEffects:
         )
 
     def _computes_nothing(self, context: int) -> bool:
-        """A function that Dynamo traces by itself to find that no operation is in it, which leaves it to Python."""
+        """Return whether it is a function that Dynamo traces by itself to find that no operation is in it, which leaves
+        it to Python."""
         info = self._contexts[context].function
         return info is not None and not info.is_generator and context not in self._computing
 
-    def _that_compute(self) -> set[int]:
-        """The contexts in which an operation may be traced, their callees included; of what calls something unknown
-        nobody can tell."""
+    def _computing_contexts(self) -> set[int]:
+        """Return the contexts in which an operation may be traced, including their callees; unknown for callers of
+        unknown code."""
         found = {*self._interpreter.computing, *self._interpreter.unknown_callees}
         pending = list(found)
         while pending:
@@ -174,8 +175,9 @@ class BreakEffects:
                     pending.append(caller)
         return found
 
-    def _meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
-        """The compiled contexts that come by a break that stands in some, with what makes all of each eager."""
+    def _contexts_meeting(self, standing: Mapping[int, Cause]) -> dict[int, Cause]:
+        """Return the compiled contexts that reach a break in some contexts, each with the reason why all of it runs
+        eagerly."""
         causes = {context: cause for context, cause in standing.items() if context in self._depths}
         pending = list(causes)
         while pending:
@@ -198,12 +200,13 @@ class BreakEffects:
         return FrameFate(path, first, info.symbol, fate, untraced or cause)
 
     def _cause_of_call(self, caller: int, callee: int) -> Cause:
-        """What makes all of the caller eager where the callee breaks: how it is called, or what stands around."""
+        """Return the reason why all of the caller runs eagerly if the callee breaks: the kind of call, or an enclosing
+        block."""
         called = self._contexts[callee].function
         if called is not None and called.is_generator:
             return "generator"  # its body is traced where it is consumed
         if called is not None and _is_run_by_reading(called) and not self._nested:
-            return "property"  # Dynamo goes on behind a call, not behind an attribute
+            return "property"  # Dynamo resumes after a call, not after an attribute read
         sites = self._interpreter.edges[caller, callee]
         return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
 
@@ -229,7 +232,7 @@ class BreakEffects:
         return called.name != "__init__" and () in self._interpreter.edges[caller, callee]
 
     def _resumed_with_callers(self) -> set[int]:
-        """The contexts that go on behind a break as a part of a caller that Dynamo compiles."""
+        """Return the contexts that resume after a break as part of a caller that Dynamo compiles."""
         pending = [c for c in self._traced if self._is_compiled_alone(c)]
         found: set[int] = set()
         while pending:
@@ -245,25 +248,26 @@ class BreakEffects:
         return info is not None and not info.is_generator and self._may_hold_tensor(self._contexts[context])
 
     def is_resumed_with_caller(self, context: int) -> bool:
-        """With nested graph breaks: whether a function goes on behind a break as a part of its caller."""
+        """Return whether, with nested graph breaks, a function resumes after a break as part of its caller."""
         return context in self._resumed
 
     def ends_caller(self, context: int) -> bool:
-        """Whether a function, where it breaks, makes all of what calls it eager: Dynamo cannot go on behind an attribute
-        that is read."""
+        """Return whether a function, if it breaks, makes all of its caller run eagerly: Dynamo cannot resume after an
+        attribute read."""
         info = self._contexts[context].function
         return info is not None and _is_run_by_reading(info) and not self._nested
 
     def is_overridden(self, context: int, by: int) -> bool:
-        """Whether a property is read by the one that overrides it, which Dynamo does not follow (`super().name`)."""
+        """Return whether a property is read by the one that overrides it, which Dynamo does not follow
+        (`super().name`)."""
         above, own = self._contexts[context].function, self._contexts[by].function
         if above is None or own is None or above is own or above.name != own.name:
             return False
         return _is_property(above) and _is_property(own)
 
     def calls_what_breaks(self, eager: EagerCode, context: int, line: int, names: Collection[str]) -> bool:
-        """Whether a statement of a function, which the trace comes to, calls something of one of these names that breaks,
-        with what is compiled behind that going on with the statement."""
+        """Return whether a statement of a function, which the trace reaches, calls something of one of these names that
+        breaks, and the code compiled after the break continues within the statement."""
         if eager.runs(context, line) or context in eager.untraced:
             return False
         return any(
@@ -275,16 +279,18 @@ class BreakEffects:
         )
 
     def name(self, context: int) -> str:
-        """The name of a function, empty for what is none."""
+        """Return the name of a function, empty for anything else."""
         info = self._contexts[context].function
         return info.name if info is not None else ""
 
     def holds_tensor(self, context: int) -> bool:
-        """Whether Dynamo compiles a function by itself: it is given, or names, something known to be of torch."""
+        """Return whether Dynamo compiles a function by itself: its arguments or names include something known to be of
+        torch."""
         return self._may_hold_tensor(self._contexts[context], vague=False)
 
     def _may_hold_tensor(self, context: Context, *, vague: bool = True) -> bool:
-        """Whether Dynamo's quick look at a call finds anything of torch: what it is given, what its code names.
+        """Return whether Dynamo's quick check of a call finds anything of torch in its arguments or in the names of its
+        code.
 
         `vague`: what nothing is known of counts, too.
         """
@@ -336,7 +342,7 @@ class BreakEffects:
         return found
 
     def _ways(self, own: FunctionInfo, on_the_way: Collection[int]) -> int:
-        """How many ways lead to a function, told by the functions on them; a way meets each once."""
+        """Return the number of call paths to a function, by the functions on them; a path visits each once."""
         callers: dict[FunctionInfo, dict[FunctionInfo | None, None]] = {}
         for callee in on_the_way:
             called = self._contexts[callee].function
@@ -358,26 +364,26 @@ class BreakEffects:
 
 @dataclass(frozen=True)
 class EagerCode:
-    """What Python runs itself of the compiled code. A generator that breaks is met by the trace first, which marks it to
-    be left alone, unless nothing of torch is around it either."""
+    """The part of the compiled code that Python runs itself. The trace meets a breaking generator first and marks it to
+    be skipped, unless nothing of torch is around it either."""
 
     behind: Mapping[int, int]
     """Contexts that run eagerly from behind a line on: that of the construct that gives all that follows up, or else the
     last at which the function is split before what is left of it is given up. All of what Python calls if Dynamo finds
     no operation in it."""
     broken: Mapping[int, frozenset[int]]
-    """Contexts that come by a break, and the lines on which they do."""
+    """Contexts that reach a break, and the lines on which they do."""
     untraced: frozenset[int]
     """Contexts that Python calls and Dynamo does not look into, as nothing in them is of torch."""
     callers: Mapping[int, Iterable[int]]
     lines: Mapping[tuple[int, int], int]
 
     def runs(self, context: int, line: int) -> bool:
-        """Whether Python runs a line of a function."""
+        """Return whether Python runs a line of a function."""
         return context in self.behind and line > self.behind[context]
 
     def makes(self, generator: int) -> bool:
-        """Whether Python calls a generator function."""
+        """Return whether Python calls a generator function."""
         return any(
             self.runs(c, self.lines.get((c, generator), 0))
             and (c in self.untraced or generator not in self.broken)
@@ -385,8 +391,8 @@ class EagerCode:
         )
 
     def makes_on(self, context: int, first: int, last: int, *, by_its_own: bool, compiled: bool) -> bool:
-        """Whether Python makes the generator expression, or comprehension, that stands on these lines of a function, and
-        Dynamo meets that; `by_its_own`: a break that stands in it is enough; `compiled`: it is tried to be compiled."""
+        """Return whether Python makes the generator expression, or comprehension, on these lines of a function, and
+        Dynamo meets it; `by_its_own`: a break in it is enough; `compiled`: Dynamo tries to compile it."""
         if context in self.untraced:
             return compiled
         if any(first <= line <= last for line in self.broken.get(context, ())):
@@ -394,7 +400,7 @@ class EagerCode:
         return compiled and self.runs(context, first)
 
     def breaks_on(self, context: int, first: int, last: int, since: int) -> bool:
-        """Whether the trace of a function comes to these lines, breaks there, and not between there and `since`."""
+        """Return whether the trace of a function reaches these lines, breaks there, and not between there and `since`."""
         if context in self.untraced or self.runs(context, first):
             return False
         met = self.broken.get(context, ())
@@ -402,17 +408,17 @@ class EagerCode:
 
 
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
-    """The innermost statement around a place that makes the whole function eager; None if a break splits it."""
+    """Return the innermost statement around a place that makes the whole function eager; None if a break splits it."""
     return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
 
 
 def is_apart(around: Sequence[Enclosing]) -> bool:
-    """Whether a place stands in a comprehension that is a function of its own to Python."""
+    """Return whether a place is in a comprehension that is a function of its own to Python."""
     return sys.version_info < INLINED and bool(around) and around[-1] in COMPREHENSIONS
 
 
 def cause_at(fact: Fact, effect: Effect, function: FunctionInfo | None) -> Cause:
-    """What makes `function` eager as a whole if `fact` breaks in it; None if a break splits it."""
+    """Return the reason why `function` runs eagerly as a whole if `fact` breaks in it; None if a break splits it."""
     around = fact.where.enclosing
     if effect == "frame_skip" and not is_apart(around):
         return CONSTRUCT
@@ -421,12 +427,12 @@ def cause_at(fact: Fact, effect: Effect, function: FunctionInfo | None) -> Cause
         return "iterator"
     if isinstance(fact, Test) and fact.kind == "while" and function is not None:
         if any(isinstance(n, ast.While) and _tested(n.test) is fact.node for n in ast.walk(function.node)):
-            around = around[:-1]  # all of a loop's test stands before the loop, and again at its end
+            around = around[:-1]  # all of a loop's test comes before the loop, and again at its end
     return cause_of(around)
 
 
 def _tested(test: ast.expr) -> ast.expr:
-    """What a test asks, without the `not` before it."""
+    """Return the condition of a test without a leading `not`."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
     return test
@@ -434,7 +440,7 @@ def _tested(test: ast.expr) -> ast.expr:
 
 @dataclass(frozen=True)
 class _Names:
-    """What the code of a function names: of the function around it, sorted; and whether anything is torch's."""
+    """The names in the code of a function: those of enclosing functions, sorted, and whether anything is torch's."""
 
     free: tuple[str, ...]
     torch: bool

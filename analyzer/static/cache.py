@@ -1,14 +1,13 @@
-"""What was found in a unit, kept on disk until something it depends on changes.
+"""The cache of unit results on disk, each valid until something it depends on changes.
 
-An entry is named after what was asked: the unit, the options, tcready's own code, the Python. It tells every file
-that was opened and every module that was looked for. It holds as long as each file has the contents it had, and
-each module is found where it was found, or nowhere as before: so a new file that comes first on the search path
-shows, and another `.pth` file, and a package that is gone. Looking again costs some `stat`s and asks exactly what
-the reading asked.
+The key of an entry is the unit, the options, tcready's own code, and the Python. The entry lists every file that was
+opened and every module that was looked up. It is valid as long as each file has the same contents, and each module is
+found in the same place, or still missing. So a new file earlier on the search path invalidates it, as do another `.pth`
+file and a removed package. Validation costs some `stat`s and repeats exactly the look-ups of the reading.
 
-Entries are JSON below a checksum, never pickled: a file that a stranger put there can lie, but it runs no code.
-What cannot be read is no entry; if nothing can be written nothing is kept. Loading this module loads nothing
-that parses or interprets.
+Entries are JSON below a checksum, never pickled: a file from a stranger can be wrong, but it runs no code. An unreadable
+file is no entry; if nothing can be written, nothing is stored. Loading this module loads nothing that parses or
+interprets.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from tcready.schema.static import RuleText
 from tcready.schema.words import TcreadyError
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp, files_in
-from tcready.static.parts import Part
+from tcready.static.parts import UnitResult
 from tcready.static.units import Unit
 
 FOLDER = ".tcready_cache"
 FORMAT = 2
 DAY = 86_400.0
-KEPT_DAYS = 30
-KEPT = 20_000
+MAX_AGE_DAYS = 30
+MAX_ENTRIES = 20_000
 """Entries; the least lately used go first."""
 LARGEST = 256 << 20
 """Bytes of an entry; a larger file is none of ours."""
@@ -50,19 +49,19 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tcready; it may be
 
 @dataclass(frozen=True)
 class Reading:
-    """What a unit's result depends on besides what was asked."""
+    """The inputs of a unit's result besides its key."""
 
     files: tuple[Path, ...]
     lookups: Mapping[str, Path | None]
-    """Modules looked for on the search path, and where they stand."""
+    """The modules looked up on the search path, and their files."""
     search_path: tuple[Path, ...]
     folders: Mapping[Path, tuple[str, ...]]
-    """Folders whose Python files were gone through, and the names of these."""
+    """The folders that were listed, and the names of their Python files."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What the result of a unit rests on: it holds as long as all of that is as it was."""
+class CacheInputs:
+    """The inputs of a unit's result: it is valid as long as all of them are unchanged."""
 
     home: Sequence[str]
     files: tuple[tuple[Path, Stamp], ...]
@@ -71,7 +70,7 @@ class Ground:
     folders: Mapping[Path, tuple[str, ...]]
 
     @classmethod
-    def of(cls, unit: Unit, reading: Reading, disk: Disk) -> Ground | None:
+    def of(cls, unit: Unit, reading: Reading, disk: Disk) -> CacheInputs | None:
         """None if a file that was asked for could not be opened: it may be the next time."""
         stamps = [(path, disk.stamp(path)) for path in reading.files]
         known = tuple((path, stamp) for path, stamp in stamps if stamp is not None)
@@ -80,7 +79,7 @@ class Ground:
         return cls(_home(unit), known, reading.lookups, reading.search_path, reading.folders)
 
     def holds(self, unit: Unit, disk: Disk, but: Path | None = None) -> bool:
-        """Whether all of it is still so on `disk`, `but` for what one file holds."""
+        """Return whether all of it is unchanged on `disk`, `but` for the contents of one file."""
         but = Path(os.path.realpath(but)) if but is not None else None
         if list(self.home) != _home(unit):
             return False
@@ -92,10 +91,10 @@ class Ground:
 
 
 def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
-    """All that results depend on apart from the units and the files, in one digest.
+    """Return one digest of all that results depend on apart from the units and the files.
 
-    `packages` are the packages whose code judges; `a.b.*` is a package with all that is below it. Of the options only
-    `exclude` is left out: it decides which units there are.
+    `packages` are the packages with code that decides results; `a.b.*` is a package with all that is below it. Of the
+    options only `exclude` is left out: it decides which units there are.
     """
     search_path = options.search_path or locate.default_search_path(options.root)
     decisive = dataclasses.replace(options, search_path=search_path, exclude=())
@@ -108,7 +107,7 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
 
 
 def _code_of(package: str) -> list[tuple[str, int, int]]:
-    """The Python files, tables and pages of a package, or a module, with times and sizes: any may change in an
+    """Return the Python files, tables and pages of a package, or a module, with times and sizes: any may change in an
     editable install."""
     spec = importlib.util.find_spec(package.removesuffix(".*"))
     if spec is None or spec.origin is None:
@@ -142,7 +141,7 @@ class Cache:
         self._disk = disk
 
     def about(self) -> About | None:
-        """The codes and texts of rules and tcready's version, None if they are not kept."""
+        """Return the codes and texts of rules and tcready's version, None if they are not stored."""
         entry = self._read("about")
         try:
             return from_json(About, entry["about"]) if entry else None
@@ -152,40 +151,40 @@ class Cache:
     def keep_about(self, about: About) -> None:
         self._write("about", {"about": as_json(about)})
 
-    def part(self, unit: Unit) -> Part | None:
-        """What was found in a unit, None if that is not kept or holds no longer."""
+    def part(self, unit: Unit) -> UnitResult | None:
+        """Return the result of a unit, None if it is not stored or not valid any more."""
         entry = self._read(_question(unit))
         try:
-            return from_json(Part, entry["part"]) if entry and self._is_valid(unit, entry) else None
+            return from_json(UnitResult, entry["part"]) if entry and self._is_valid(unit, entry) else None
         except (TcreadyError, LookupError, TypeError, ValueError):
             return None
 
-    def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
-        """Keeps what was found on `disk`; not if a file that was asked for could not be opened."""
-        ground = Ground.of(unit, reading, disk)
-        if ground is None:
+    def keep(self, unit: Unit, part: UnitResult, reading: Reading, disk: Disk) -> None:
+        """Keep what was found on `disk`; not if a file that was asked for could not be opened."""
+        inputs = CacheInputs.of(unit, reading, disk)
+        if inputs is None:
             return
         entry = {
-            "home": ground.home,
-            "files": [[str(path), s.modified, s.size, s.sha256] for path, s in ground.files],
-            "lookups": {name: str(path) if path else None for name, path in ground.lookups.items()},
-            "search_path": [str(folder) for folder in ground.search_path],
-            "folders": {str(folder): names for folder, names in ground.folders.items()},
+            "home": inputs.home,
+            "files": [[str(path), s.modified, s.size, s.sha256] for path, s in inputs.files],
+            "lookups": {name: str(path) if path else None for name, path in inputs.lookups.items()},
+            "search_path": [str(folder) for folder in inputs.search_path],
+            "folders": {str(folder): names for folder, names in inputs.folders.items()},
             "part": as_json(part),
         }
         self._write(_question(unit), entry)
 
     def keep_last(self, report: Any, *, ran: bool = True) -> None:
-        """Keeps a report, as JSON data, in place of the one that was kept before: of a run, or of sources alone."""
+        """Keep a report, as JSON data, in place of the one that was kept before: of a run, or of sources alone."""
         self._write("last" if ran else "last read", report)
 
     def forget_last_read(self) -> None:
-        """Drops the report of sources alone that was kept, if there is one and it can be."""
+        """Drop the report of sources alone that was kept, if there is one and it can be."""
         with contextlib.suppress(OSError):
             self._place("last read").unlink(missing_ok=True)
 
     def last(self, *, ran: bool = True) -> Any:
-        """The report of a run, or of sources alone, that was kept last, None if there is none."""
+        """Return the last stored report of a run, or of sources alone, None if there is none."""
         return self._read("last" if ran else "last read")
 
     def when_last(self) -> tuple[int, int] | None:
@@ -197,14 +196,14 @@ class Cache:
         return found.st_mtime_ns, found.st_size
 
     def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
-        ground = Ground(
+        inputs = CacheInputs(
             entry["home"],
             tuple((Path(path), Stamp(*stamp)) for path, *stamp in entry["files"]),
             {name: Path(then) if then else None for name, then in entry["lookups"].items()},
             tuple(map(Path, entry["search_path"])),
             {Path(folder): tuple(names) for folder, names in entry["folders"].items()},
         )
-        return ground.holds(unit, self._disk)
+        return inputs.holds(unit, self._disk)
 
     def _place(self, question: str) -> Path:
         return self._top / f"{hashlib.sha256(f'{self._key} {question}'.encode()).hexdigest()}.json"
@@ -228,7 +227,7 @@ class Cache:
         partial = place.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
         with contextlib.suppress(OSError):
             make_folder(self._top)
-            # Never into what stands there: others may write to the folder too.
+            # Never into an existing file: others may write to the folder too.
             opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             try:
                 with os.fdopen(opened, "wb") as file:
@@ -268,10 +267,10 @@ def _prune(top: Path) -> None:
             continue
         with contextlib.suppress(OSError):  # somebody else may be tidying too
             entries.append((entry.stat().st_mtime, entry.path))
-    oldest = time.time() - KEPT_DAYS * DAY
+    oldest = time.time() - MAX_AGE_DAYS * DAY
     entries.sort(reverse=True)
     for position, (used, path) in enumerate(entries):
-        if position >= KEPT or used < oldest:
+        if position >= MAX_ENTRIES or used < oldest:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
@@ -281,7 +280,7 @@ def _question(unit: Unit) -> str:
 
 
 def _home(unit: Unit) -> list[str]:
-    """What tells how a file is imported: where it really lies, and the packages around it."""
+    """Return the path that decides how a file is imported: the real one, and the packages around it."""
     if unit.path is None:
         return []
     path = Path(os.path.realpath(unit.path))

@@ -1,4 +1,4 @@
-"""What the inputs that a file gives its model say of the call: read like any other source, nothing is run."""
+"""The calls implied by inputs that a file gives its model: read like any other source, nothing is run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcready.static.engine.values import Const, Instance, Mapping, Sequence, Unk
 from tcready.static.index import ModuleInfo
 
 MAPPINGS = DICTIONARIES | {"collections.abc.Mapping"}
-"""What a class derives from whose objects a run takes for keyword arguments."""
+"""The bases of classes with objects that a run takes for keyword arguments."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Giving:
 
 
 def giving(module: ModuleInfo, name: str | None) -> Giving | None:
-    """How the file of the module gives its model, or what `name` names, inputs; None if it does not."""
+    """Return the inputs that the file of the module gives its model, or the object `name`; None if it does not."""
     if not any(each in module.source.text for each in GIVING):  # the text is quick to search
         return None
     convention = convention_in(module.source.tree, name)
@@ -33,8 +33,8 @@ def giving(module: ModuleInfo, name: str | None) -> Giving | None:
 
 
 def cases_in(value: Value, interpreter: Interpreter) -> tuple[Case, ...]:
-    """The calls that inputs of this value stand for, as a run takes them (`worker.loading.cases`); none if it is not
-    known what is given."""
+    """Return the calls for inputs of this value, as a run takes them (`worker.loading.cases`); none if the inputs are
+    unknown."""
     found = [case for option in options(likely(value)) for case in _cases(option, interpreter)]
     return () if None in found else tuple(case for case in found if case is not None)
 
@@ -75,7 +75,7 @@ def _case(value: Value, interpreter: Interpreter) -> Case | None:
 
 
 def _by_name(value: Value) -> tuple[tuple[str, Value], ...] | None:
-    """The entries of a dict as keyword arguments; None if other entries may be there, and for what is no dict."""
+    """Return the entries of a dict as keyword arguments; None if it may have others, or is no dict."""
     if not isinstance(value, Mapping):
         return None
     named = tuple((key, each) for key, each in value.entries if isinstance(key, str))

@@ -1,4 +1,4 @@
-"""Which models a module holds: named, not interpreted."""
+"""The models in a module: named, not interpreted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from tcready.static.process import SHARED
 
 
 def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
-    """The nn.Module classes with a `forward`, of their own or of a base, that the module of that dotted name defines, in
-    the order of the file; one within a class as `Outer.Inner`.
+    """Return the nn.Module classes with a `forward`, of their own or of a base, that the module of that dotted name
+    defines, in the order of the file; one within a class as `Outer.Inner`.
 
-    Bases are followed through the sources of its own package and to torch.nn alone; a class that defines a `forward`, and
-    whose base is elsewhere and not known by name, counts. Raises TcreadyError for a module that is not there, or cannot
-    be read.
+    Bases are followed through the sources of its own package and to torch.nn alone. A class that defines a `forward`,
+    with an unknown base elsewhere, counts. Raises TcreadyError for a module that is not there, or cannot be read.
     """
     search_path = options.search_path or locate.default_search_path(options.root)
     with SHARED.reading():
@@ -38,7 +37,7 @@ def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
 
 
 def _all(classes: Iterable[tuple[str, ClassInfo]]) -> Iterator[tuple[str, ClassInfo]]:
-    """Classes with their names, and all that stand within them."""
+    """Return classes with their names, and all nested ones."""
     for name, cls in classes:
         yield name, cls
         yield from _all((f"{name}.{inner.name}", inner) for inner in cls.inner.values())

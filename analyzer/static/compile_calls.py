@@ -32,8 +32,8 @@ def compiled_values(
 ) -> Iterator[Function | Instance]:
     """Yield the functions, methods and modules that code of a file compiles, each once; with `owner`, code of that class.
 
-    Nothing is told of the code around the calls, which does not run in a graph. What is not known, such as an argument of
-    the function with the call, is left out.
+    No fact is emitted for the code around the calls, which does not run in a graph. Unknown values, such as an argument
+    of the function with the call, are left out.
     """
     if COMPILE not in module.source.text:
         return
@@ -75,7 +75,7 @@ def _values(
             if function is not None and function.owner is not None and (names := function.node.args.args):
                 frame.env[names[0].arg] = built(function.owner)
             assignments = _assignments_for(call.subject, nodes, item)
-            with interpreter.quietly():
+            with interpreter.outside_trace():
                 for name, value, _ in assignments:
                     frame.env[name] = interpreter.eval(value, frame)
                 found = interpreter.eval(call.subject, frame)
@@ -140,18 +140,18 @@ def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozense
 
 
 def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
-    """Whether an expression is `functools.partial(torch.compile, ...)`."""
+    """Return whether an expression is `functools.partial(torch.compile, ...)`."""
     if not (
         isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])
     ):
         return False
-    with interpreter.quietly():
+    with interpreter.outside_trace():
         made = interpreter.eval(node.func, interpreter.module_frame(module))
     return getattr(made, "name", None) == f"functools.{PARTIAL}"
 
 
 def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
-    """Whether an expression is `torch.compile`, by whatever name, or a call of it as a decorator with options."""
+    """Return whether an expression is `torch.compile`, by whatever name, or a call of it as a decorator with options."""
     if isinstance(node, ast.Call):
         return not node.args and _is_torch_compile(interpreter, module, node.func)
     if isinstance(node, ast.Name):
@@ -161,7 +161,7 @@ def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.ex
         is_near = isinstance(node, ast.Attribute) and node.attr == COMPILE
     if not is_near:
         return False
-    with interpreter.quietly():
+    with interpreter.outside_trace():
         found = interpreter.eval(node, interpreter.module_frame(module))
     return getattr(found, "name", None) == TORCH_COMPILE
 
@@ -197,15 +197,15 @@ def _bound_by(node: ast.Assign | ast.For, item: int) -> Iterator[tuple[str, ast.
             yield node.targets[0].id, node.value
         return
     items = ast.List([ast.Starred(node.iter, ast.Load())], ast.Load())
-    yield from _unpacked(node.target, ast.Subscript(items, ast.Constant(item), ast.Load()))
+    yield from _unpack_calls(node.target, ast.Subscript(items, ast.Constant(item), ast.Load()))
 
 
-def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+def _unpack_calls(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, (ast.Tuple, ast.List)):
         for number, each in enumerate(target.elts):
-            yield from _unpacked(each, ast.Subscript(value, ast.Constant(number), ast.Load()))
+            yield from _unpack_calls(each, ast.Subscript(value, ast.Constant(number), ast.Load()))
 
 
 def _names(node: ast.expr) -> set[str]:

@@ -1,8 +1,7 @@
-"""What stands written around a suspect: its words and comments; and libcst's lossless tree of it, for a rewrite.
+"""The source text around a fix candidate: its tokens and comments; and libcst's lossless tree of it, for a rewrite.
 
-ast finds suspects fast in everything that is reachable. libcst, which takes fourteen times as long, and as long
-again to be loaded, reads what is to be written anew: only the function around a suspect whose rule suggests a
-change.
+ast finds candidates fast in all reachable code. libcst, which takes fourteen times as long, and as long again to be
+loaded, reads only the code to be rewritten: the function around a candidate for which a rule suggests a change.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Piece:
-    """A function, or a top-level statement, as libcst reads it: line 1 of `tree` is line `first` of the file,
-    1-based. A function that stands in a class stands in an `if` here."""
+    """A function, or a top-level statement, as libcst reads it: line 1 of `tree` is line `first` of the file, 1-based. A
+    method is wrapped in an `if` here."""
 
     first: int
     tree: cst.Module
@@ -93,7 +92,7 @@ class Piece:
         return found
 
     def statement_of(self, node: cst.CSTNode) -> cst.BaseStatement:
-        """The smallest statement that is, or is around, a node."""
+        """Return the innermost statement of a node."""
         import libcst as cst
 
         while not isinstance(node, cst.BaseStatement):
@@ -109,7 +108,7 @@ class Piece:
 
 
 def _children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """What stands in a node: `node.children` makes a visitor for each, and takes five times as long."""
+    """Return the children of a node: `node.children` makes a visitor for each, and takes five times as long."""
     import libcst as cst
 
     for name in node.__dataclass_fields__:
@@ -122,7 +121,7 @@ def _children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 @dataclass(frozen=True)
 class Located:
-    """A node of the concrete tree, the piece it stands in, and the file around that."""
+    """A node of the concrete tree, its piece, and the file around that."""
 
     source: Source
     piece: Piece
@@ -131,7 +130,7 @@ class Located:
 
     @property
     def class_around(self) -> ast.ClassDef | None:
-        """The class whose method the piece is."""
+        """The class that the piece is a method of."""
         line, found = self.piece.lines(self.node)[0], None
         body: list[ast.stmt] = self.source.tree.body
         while body:
@@ -147,7 +146,7 @@ class Located:
         return found
 
     def method(self, name: str) -> tuple[ast.FunctionDef, Piece] | None:
-        """The method of that name of the class around, if the class itself defines it, once."""
+        """Return the method of that name of the class around, if the class itself defines it, once."""
         body = self.class_around.body if self.class_around else ()
         found = [s for s in body if isinstance(s, ast.FunctionDef) and s.name == name]
         piece = self.file.piece(found[0].lineno) if len(found) == 1 else None
@@ -168,12 +167,12 @@ class Concrete:
         self._comments: dict[int, list[tuple[int, str]]] = {}
 
     def written(self, line: int, column: int, end_line: int, end_column: int) -> str:
-        """What stands there (1-based, end exclusive), on one line."""
+        """Return the text of a range (1-based, end exclusive) on one line."""
         start, end = self.source.offset(line, column), self.source.offset(end_line, end_column)
         return " ".join(self.source.text[start:end].split())
 
     def locate(self, line: int, column: int, end_line: int, end_column: int) -> Located | None:
-        """The expression that stands exactly there (1-based, end exclusive), outermost first."""
+        """Return the expressions with exactly this range (1-based, end exclusive), outermost first."""
         piece = self.piece(line)
         if piece is None:
             return None
@@ -182,7 +181,7 @@ class Concrete:
         return Located(self.source, piece, node, self) if node is not None else None
 
     def expressions_at(self, line: int) -> Iterator[Located]:
-        """The expressions that begin on a 1-based line, outermost first."""
+        """Yield the expressions that begin on a 1-based line, outermost first."""
         piece = self.piece(line)
         if piece is None:
             return
@@ -210,7 +209,7 @@ class Concrete:
         ) - 1
 
     def comments_on(self, first: int, last: int) -> Iterator[tuple[int, str]]:
-        """The comments that stand on lines `first` to `last`."""
+        """Return the comments on lines `first` to `last`."""
         top, end = self._top(first)
         if top not in self._comments:
             text = "\n".join(self.source.lines[top - 1 : end]) + "\n"
@@ -218,7 +217,7 @@ class Concrete:
         return ((line, text) for line, text in self._comments[top] if first <= line <= last)
 
     def piece(self, line: int) -> Piece | None:
-        """The piece around a 1-based line; None if libcst does not read it."""
+        """Return the piece around a 1-based line; None if libcst does not read it."""
         first, last, depth = *self._top(line), 0
         around = whole = next((s for start, s in self._tops if start == first), None)
         while isinstance(around, ast.ClassDef):
@@ -233,7 +232,7 @@ class Concrete:
         return self._pieces[first]
 
     def _parse(self, first: int, last: int, depth: int) -> Piece | None:
-        """The piece of those lines, `depth` classes deep."""
+        """Return the piece of those lines, `depth` classes deep."""
         import libcst as cst
         from libcst.metadata import MetadataWrapper, PositionProvider
 
@@ -253,10 +252,10 @@ class Concrete:
 
 
 def name_of_torch(tree: ast.Module) -> str | None:
-    """What a file calls torch, if it imports it on its top level, be it only on a condition.
+    """Return the name of torch in a file that imports it at the top level, also under a condition.
 
-    An import for type checkers alone is none: the name is not bound when the code runs. Nor is one whose name the file
-    deletes.
+    An import for type checkers alone does not count: the name is not bound when the code runs. Nor does one if the file
+    deletes the name.
     """
     return _name_of_torch(tree, nodes_in(tree))
 
@@ -281,12 +280,12 @@ def _name_of_torch(tree: ast.Module, nodes: Iterable[ast.AST]) -> str | None:
 
 
 def torch_in(source: Source) -> str | None:
-    """What the file calls torch, for `Source.derive`."""
+    """Return the name of torch in the file, for `Source.derive`."""
     return _name_of_torch(source.tree, source.nodes)
 
 
 def names_in(source: Source) -> frozenset[str]:
-    """Every name that the file gives a value anywhere, by assignments, definitions, parameters and imports, for
+    """Return every name that the file gives a value anywhere, by assignments, definitions, parameters and imports, for
     `Source.derive`."""
     return frozenset(_given(source.nodes))
 
@@ -304,14 +303,14 @@ def _given(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def is_module(source: Source, name: str) -> bool:
-    """Whether a file gives a name nothing but the module of that name, if it gives it anything."""
+    """Return whether a file binds a name only to the module of that name, if at all."""
     modules = [alias for node in source.nodes if isinstance(node, ast.Import) for alias in node.names]
     plain = sum(each.asname is None and each.name.partition(".")[0] == name for each in modules)
     return plain == sum(each == name for each in _given(source.nodes))
 
 
 def _is_deep(node: ast.AST) -> bool:
-    """Whether a tree has more than DEEP levels."""
+    """Return whether a tree has more than DEEP levels."""
     level: list[ast.AST] = [node]
     for _ in range(DEEP):
         level = [child for parent in level for child in ast.iter_child_nodes(parent)]
@@ -321,7 +320,7 @@ def _is_deep(node: ast.AST) -> bool:
 
 
 def comments(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """The comments of a statement, by line; `first` is its first line."""
+    """Yield the comments of a statement, by line; `first` is its first line."""
     with contextlib.suppress(tokenize.TokenError, SyntaxError):  # what ast reads and tokenize does not
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
@@ -329,6 +328,6 @@ def comments(text: str, first: int) -> Iterator[tuple[int, str]]:
 
 
 def first_line(node: ast.stmt) -> int:
-    """Where a statement begins: with its first decorator, if it has some."""
+    """Return the line on which a statement begins: that of its first decorator, if it has some."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])

@@ -1,4 +1,4 @@
-"""What one process has seen of the disk: the contents of files, and where modules stand. Each is asked once."""
+"""The disk as seen by one process: the contents of files, and the locations of modules. Each is read once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcready.schema.words import Origin
 from tcready.static import locate
 
 SETTLED = 2_000_000_000
-"""Nanoseconds: a file changed later than so long ago may change again without another time; its contents tell."""
+"""Nanoseconds: a file changed more recently may change again with the same time; its contents decide."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stamp:
 
 
 def files_in(folder: Path) -> tuple[str, ...]:
-    """The names of the Python files in a folder, sorted; none if it cannot be listed."""
+    """Return the names of the Python files in a folder, sorted; none if it cannot be listed."""
     try:
         return tuple(sorted(name for name in os.listdir(folder) if name.endswith(".py")))
     except OSError:
@@ -43,7 +43,7 @@ class Disk:
     """Answers stay as they were first given: a run sees one state of each file."""
 
     unsaved: Mapping[Path, bytes] = field(default_factory=dict)
-    """What stands in the place of files, by their real paths: an editor's text. These files are not looked at."""
+    """Replacements for files, by their real paths: an editor's text. These files are not read."""
     before: Disk | None = None
     """An earlier state: what it read is not read again where neither time nor size of the file are others."""
     _texts: dict[Path, bytes] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Disk:
         return frozenset(path.name for path in self.unsaved)
 
     def text(self, path: Path) -> bytes:
-        """The bytes of a file; empty if it cannot be opened."""
+        """Return the bytes of a file; empty if it cannot be opened."""
         if path not in self._texts:
             self._stamps[path], self._texts[path] = self._look(path)
         return self._texts[path]
@@ -69,7 +69,7 @@ class Disk:
         if path in self.unsaved:
             data = self.unsaved[path]
             return Stamp(None, len(data), hashlib.sha256(data).hexdigest()), data
-        known = self._unmoved(path)
+        known = self._reuse_contents(path)
         if known is not None:
             return known
         now = time.time_ns()
@@ -81,8 +81,8 @@ class Disk:
         modified = stat.st_mtime_ns if stat.st_mtime_ns < now - SETTLED else None
         return Stamp(modified, stat.st_size, hashlib.sha256(data).hexdigest()), data
 
-    def _unmoved(self, path: Path) -> tuple[Stamp, bytes] | None:
-        """What an earlier state read of a file that has not been touched since."""
+    def _reuse_contents(self, path: Path) -> tuple[Stamp, bytes] | None:
+        """Return the contents that an earlier state read of a file that has not been touched since."""
         stamp = self.before._stamps.get(path) if self.before is not None else None
         if self.before is None or stamp is None or stamp.modified is None:
             return None
@@ -94,16 +94,16 @@ class Disk:
         return (stamp, self.before._texts[path]) if same else None
 
     def is_file(self, path: Path) -> bool:
-        """Whether a module may be read there."""
+        """Return whether a module may be read there."""
         if os.path.isfile(path):
             return True
-        # a link alone has another name than what it leads to: real paths are asked of the disk folder by folder
+        # a link alone has another name than what it leads to: real paths are resolved folder by folder
         if path.name not in self._unsaved_names and not os.path.islink(path):
             return False
         return Path(os.path.realpath(path)) in self.unsaved
 
-    def renewed(self, unsaved: Mapping[Path, bytes]) -> Disk:
-        """The disk as it is now, with other texts unsaved; of what is as it was, nothing is read again."""
+    def refreshed(self, unsaved: Mapping[Path, bytes]) -> Disk:
+        """Return the current state of the disk, with other unsaved texts; unchanged files are not read again."""
         known = dataclasses.replace(self, before=None)
         if self.before is not None:  # what this state did not ask for is still known from the one before
             for path in self.before._stamps.keys() - self._stamps.keys():
@@ -125,18 +125,18 @@ class Disk:
         return self._shown[key]
 
     def stamp(self, path: Path) -> Stamp | None:
-        """The stamp of a file; None if it cannot be opened."""
+        """Return the stamp of a file; None if it cannot be opened."""
         self.text(path)
         return self._stamps[path]
 
     def is_still(self, path: Path, stamp: Stamp) -> bool:
-        """Whether a file holds what it held: by its time and size, or if those differ by its contents."""
+        """Return whether a file is unchanged: by its time and size, or if those differ by its contents."""
         key = path, stamp
         if key not in self._same:
-            self._same[key] = self._compared(path, stamp)
+            self._same[key] = self._compare_contents(path, stamp)
         return self._same[key]
 
-    def _compared(self, path: Path, stamp: Stamp) -> bool:
+    def _compare_contents(self, path: Path, stamp: Stamp) -> bool:
         if path not in self.unsaved:
             try:
                 stat = path.stat()
@@ -160,7 +160,8 @@ class Disk:
         return None
 
     def _has(self, folder: Path, name: str) -> bool:
-        """Whether a folder has something of a name: most packages that are asked of a working folder are not there."""
+        """Return whether a folder has an entry of that name: most packages looked up in a working folder are not
+        there."""
         key = name, folder
         if key not in self._tops:
             self._tops[key] = os.path.exists(folder / name)

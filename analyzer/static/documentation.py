@@ -1,4 +1,4 @@
-"""What documentation says of the types of parameters, in the three styles that it is written in."""
+"""Types of parameters in documentation, in its three styles."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def types_in(text: str, names: frozenset[str]) -> dict[str, str]:
 
 
 def as_annotation(words: str) -> ast.expr | None:
-    """The words of a type as the annotation that they stand for; None if they are a sentence.
+    """Return the annotation for the words of a type; None if they are a sentence.
 
-    `int or str, optional` is `int | str`; what stands behind a comma outside of brackets is left out.
+    `int or str, optional` is `int | str`; text after a comma outside of brackets is left out.
     """
     if len(words) > MAX_LENGTH:
         return None

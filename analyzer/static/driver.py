@@ -23,7 +23,7 @@ from tcready.schema.static import RuleText, Skipped, StaticResult
 from tcready.schema.words import TcreadyError
 from tcready.static.cache import About, Cache, cache_key
 from tcready.static.disk import Disk
-from tcready.static.parts import Part, codes, combine, ignoring
+from tcready.static.parts import UnitResult, codes, combine, ignoring
 from tcready.static.process import SHARED
 from tcready.static.rule_texts import RuleTexts
 from tcready.static.units import Unit, units
@@ -49,23 +49,23 @@ MAX_JOBS = 8
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Where rules and edits come from. They are handed in: the static half imports neither. All can be pickled."""
+    """The sources of rules and edits. They are passed in: the static half imports neither. All can be pickled."""
 
     load: Callable[[], tuple[Rule, ...]]
     """Every rule, by code."""
     tool: Callable[[], Tool]
     suggest: Suggest | None = None
     suggesting: Callable[[Path | None], AbstractContextManager[Suggest]] | None = None
-    """What suggests the same in a process of its own, which loads what that takes before anything is read: given a file
+    """Returns the same suggestions from a separate process, which loads its modules before anything is read: given a file
     that will be read, if one is known."""
     packages: tuple[str, ...] = ()
-    """Packages whose code decides results: a change there makes every cache entry void. `a.b.*` is a package with all
-    that is below it."""
+    """Packages with code that decides results: a change there makes every cache entry invalid. `a.b.*` is a package with
+    all that is below it."""
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """What the sources say, the rules that were applied, and who applied them."""
+    """The static result, the rules that were applied, and the tool."""
 
     result: StaticResult
     rules: Mapping[str, RuleText]
@@ -85,7 +85,7 @@ def read(
     jobs: int | None = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReadResult:
-    """Reads files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
+    """Read files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
 
     With `cache`, results are kept in `.tcready_cache` below the root. `jobs` processes read, None for as many as pay;
     more than one needs a main module that can be imported. A file that cannot be read, or that is not there, and a name
@@ -95,30 +95,32 @@ def read(
     """
     report = report or ReportOptions()
     key = cache_key(options, rules.packages) if cache else None
-    kept = _open_cache(options, key)
-    known = kept.about() if kept is not None else None
+    store = _open_cache(options, key)
+    known = store.about() if store is not None else None
     about = known or About(tuple(rule.code for rule in rules.load()), (), rules.tool())
     texts = RuleTexts(about.codes, rules.load, about.texts)
-    asked = Question(texts, about.tool, report, options.root)
-    wanted, missing = _wanted(targets, options)
-    found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
+    question = Question(texts, about.tool, report, options.root)
+    wanted, missing = _resolve_targets(targets, options)
+    found = {unit: store.part(unit) if store is not None else None for unit in wanted}
     unknown = [unit for unit, part in found.items() if part is None]
-    shown = _Told(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
-    parts: dict[Unit, Part | TcreadyError | None] = {
+    shown = (
+        _ProgressCounter(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
+    )
+    parts: dict[Unit, UnitResult | TcreadyError | None] = {
         **found,
-        **dict(_examined(unknown, options, rules, key, jobs, shown)),
+        **dict(_read_units(unknown, options, rules, key, jobs, shown)),
     }
     missing |= {unit.target: part for unit, part in parts.items() if isinstance(part, TcreadyError)}
-    read = [part for part in parts.values() if isinstance(part, Part)]
+    read = [part for part in parts.values() if isinstance(part, UnitResult)]
     if missing and not read:
         raise next(iter(missing.values()))
-    found_there = asked.result(read)
-    if kept is not None:
+    found_there = question.result(read)
+    if store is not None:
         named = {finding.rule for finding in (*found_there.result.findings, *found_there.result.hidden)}
         named |= {text.code for text in about.texts}
         needed = tuple(texts[code] for code in texts if code in named)
         if known is None or len(needed) > len(about.texts):
-            kept.keep_about(replace(about, texts=needed))
+            store.keep_about(replace(about, texts=needed))
     skipped = (Skipped(target, _why_missing(target, error)) for target, error in missing.items())
     return replace(
         found_there,
@@ -127,8 +129,10 @@ def read(
     )
 
 
-def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], dict[str, TcreadyError]]:
-    """The units of all targets, and what is wrong with those that are not there."""
+def _resolve_targets(
+    targets: Sequence[str], options: ReadOptions
+) -> tuple[list[Unit], dict[str, TcreadyError]]:
+    """Return the units of all targets, and the errors of those that do not exist."""
     found: list[Unit] = []
     missing: dict[str, TcreadyError] = {}
     for target in targets:
@@ -140,13 +144,13 @@ def _wanted(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], d
 
 
 def _why_missing(target: str, error: TcreadyError) -> str:
-    """The message, without the name that stands in front of it: of the target, or of its file."""
+    """Return the message without the name of the target, or of its file, in front."""
     named = (f"{target}: ", f"{Target.parse(target).place}: ")
     return next((str(error).removeprefix(each) for each in named if str(error).startswith(each)), str(error))
 
 
-class _Told:
-    """How many units are read, told whenever that changes."""
+class _ProgressCounter:
+    """Counts the units that are read, and reports each change."""
 
     def __init__(self, progress: Callable[[Progress], None], of: int, done: int) -> None:
         self._progress, self._of, self._done = progress, of, done
@@ -157,7 +161,7 @@ class _Told:
 
 
 class Question:
-    """What is asked of the parts, worked out before anything is read: Raises TcreadyError for a code of no rule."""
+    """The report's options, resolved before anything is read. Raises TcreadyError for an unknown rule code."""
 
     def __init__(self, texts: Mapping[str, RuleText], tool: Tool, report: ReportOptions, root: Path) -> None:
         self._texts, self._tool = texts, tool
@@ -165,8 +169,8 @@ class Question:
         self._select, self._ignore = codes(report.select, self._there), codes(report.ignore, self._there)
         self._ignored = ignoring(report, self._there, root)
 
-    def result(self, parts: Sequence[Part]) -> ReadResult:
-        """The parts as one result."""
+    def result(self, parts: Sequence[UnitResult]) -> ReadResult:
+        """Return the parts as one result."""
         found = combine(parts, self._select, self._ignore, self._there, self._ignored)
         return ReadResult(found, self._texts, self._tool)
 
@@ -175,15 +179,15 @@ def _open_cache(options: ReadOptions, key: str | None) -> Cache | None:
     return Cache(options.root, key, Disk()) if key is not None else None
 
 
-def _examined(
+def _read_units(
     units: Sequence[Unit],
     options: ReadOptions,
     rules: RuleSet,
     key: str | None,
     jobs: int | None,
-    shown: _Told | None,
-) -> Iterator[tuple[Unit, Part | TcreadyError]]:
-    """Each unit with what was found in it, or why it is not there, in order."""
+    shown: _ProgressCounter | None,
+) -> Iterator[tuple[Unit, UnitResult | TcreadyError]]:
+    """Yield each unit with its result, or the error if it does not exist, in order."""
     sizes = [_size(unit) for unit in units]
     paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
     processes = min(jobs if jobs is not None else paying, len(units))
@@ -225,12 +229,13 @@ def _examined(
 
 
 def _processors() -> int:
-    """Those that this process may use, if the system tells."""
+    """Return the number of processors that this process may use, if the system reports it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _has_idle_processor() -> bool:
-    """Whether a second process would not take this one's time, as far as the system tells: Linux counts what runs."""
+    """Return whether a second process would not take this one's time, as far as the system reports it: Linux counts
+    running processes."""
     if _processors() < 2:
         return False
     try:
@@ -248,7 +253,7 @@ def _size(unit: Unit) -> int:
 
 
 def _chunks(units: Sequence[Unit], sizes: Sequence[int], processes: int) -> Iterator[tuple[Unit, ...]]:
-    """Runs of units, each of CHUNK bytes or of half a process's share of what is left if that is less, so that all
+    """Run of units, each of CHUNK bytes or of half a process's share of what is left if that is less, so that all
     processes end at about the same time."""
     chunk: list[Unit] = []
     size_so_far, left = 0, sum(sizes)
@@ -276,19 +281,19 @@ def _examine(
     key: str | None,
     *,
     last: bool = False,
-    shown: _Told | None = None,
-) -> list[Part | TcreadyError]:
-    """What is found in some units, over one reading of what they share; kept if there is a cache.
+    shown: _ProgressCounter | None = None,
+) -> list[UnitResult | TcreadyError]:
+    """Analyze some units, over one library of shared sources; store the results if there is a cache.
 
-    Garbage is collected once there is much of it, and not if these units are the last: all that is read is held to the
-    end, and walking it again and again took a third of the time.
+    Garbage is collected only if there is much of it, and not if these units are the last: all sources stay in memory to
+    the end, and traversing them repeatedly took a third of the time.
     """
     from tcready.static.index import Library
 
     library = Library()
     with SHARED.reading():
         try:
-            return _examined_here(units, options, rules, key, library, shown)
+            return _read_units_here(units, options, rules, key, library, shown)
         finally:
             if not last:
                 library.take_apart()
@@ -296,28 +301,28 @@ def _examine(
                     gc.collect()
 
 
-def _examined_here(
+def _read_units_here(
     units: Sequence[Unit],
     options: ReadOptions,
     rules: RuleSet,
     key: str | None,
     library: Library,
-    shown: _Told | None,
-) -> list[Part | TcreadyError]:
-    from tcready.static.examine import examine
+    shown: _ProgressCounter | None,
+) -> list[UnitResult | TcreadyError]:
+    from tcready.static.examine import analyze_unit
 
     all_rules = rules.load()
-    kept = _open_cache(options, key)
-    parts: list[Part | TcreadyError] = []
+    store = _open_cache(options, key)
+    parts: list[UnitResult | TcreadyError] = []
     for unit in units:
         try:
-            part, reading = examine(unit, all_rules, options, rules.suggest, library)
+            part, reading = analyze_unit(unit, all_rules, options, rules.suggest, library)
         except TcreadyError as error:  # what the unit names is not there
             parts.append(error)
         else:
             parts.append(part)
-            if kept is not None:
-                kept.keep(unit, part, reading, library.disk)
+            if store is not None:
+                store.keep(unit, part, reading, library.disk)
         if shown is not None:
             shown.add(1)
     return parts

@@ -20,7 +20,7 @@ from tcready.static.engine.again import Recorded
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
 from tcready.static.judge import Place, Suggest
-from tcready.static.parts import Part, in_both_modes
+from tcready.static.parts import UnitResult, in_both_modes
 from tcready.static.process import SHARED, deep
 from tcready.static.rule import Rule
 from tcready.static.tree import static_targets
@@ -32,33 +32,33 @@ Interpreted: TypeAlias = "tuple[Mode | None, int]"
 
 @dataclass(frozen=True)
 class Left:
-    """What the reading of a unit whose files are edited has left for the one after the next edit."""
+    """The state that the reading of an edited unit leaves for the one after the next edit."""
 
     recorded: dict[Interpreted, Recorded] = field(default_factory=dict)
-    judged: dict[tuple[Interpreted, Origin], judge.Judgements] = field(default_factory=dict)
+    judged: dict[tuple[Interpreted, Origin], judge.Diagnoses] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Edited:
-    """A unit whose files are edited: what the reading before the last edit left, and what this one leaves."""
+    """A unit with edited files: the state from before the last edit, and the new one."""
 
     before: Left = field(default_factory=Left)
     now: Left = field(default_factory=Left)
 
 
 @deep
-def examine(
+def analyze_unit(
     unit: Unit,
     rules: Sequence[Rule],
     options: ReadOptions,
     suggest: Suggest | None,
     library: Library,
     edited: Edited | None = None,
-) -> tuple[Part, Reading]:
-    """What is found in one unit, and what that depends on. With `edited` what an edit has not touched is not read anew.
+) -> tuple[UnitResult, Reading]:
+    """Return the result of one unit, and its inputs. With `edited`, code that an edit has not touched is not read anew.
 
     A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
-    StoppedError if the library's `stop` says so.
+    StoppedError if the library's `stop` requests it.
     """
     with SHARED.reading():
         return _Examination(unit, rules, options, suggest, library, edited).whole()
@@ -66,7 +66,7 @@ def examine(
 
 @dataclass(frozen=True)
 class _Examination:
-    """What is asked about one unit."""
+    """The analysis of one unit."""
 
     unit: Unit
     rules: Sequence[Rule]
@@ -75,8 +75,8 @@ class _Examination:
     library: Library
     edited: Edited | None = None
 
-    def whole(self) -> tuple[Part, Reading]:
-        """The part in the modes that are asked for."""
+    def whole(self) -> tuple[UnitResult, Reading]:
+        """Return the result in the requested modes."""
         unit, options = self.unit, self.options
         search_path = options.search_path or locate.default_search_path(options.root)
         packages = () if unit.path is not None else (unit.module.partition(".")[0],)
@@ -120,8 +120,8 @@ class _Examination:
         entries: Sequence[Entry],
         mode: Mode | None,
         skipped: Mapping[Path, str],
-    ) -> Part:
-        """What is found in one mode: by a reading of the user's code alone, and of what is installed."""
+    ) -> UnitResult:
+        """Return the result in one mode: by a reading of the user's code alone, and of installed packages."""
         unit, options = self.unit, self.options
         passes = [self.interpreted(each, entries, mode, number) for number, each in enumerate(programs)]
         own, last = passes[0], passes[-1]
@@ -163,7 +163,7 @@ class _Examination:
         apart = (
             f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
         )
-        part = Part(
+        part = UnitResult(
             findings=tuple(findings[place] for place in order),
             silenced=tuple(position for position, place in enumerate(order) if place in silenced),
             targets=tuple(static_targets(last, findings, sorted(codes), (mode or "infer",))),
@@ -181,7 +181,7 @@ class _Examination:
     def claims(
         self, interpretation: Interpretation, origin: Origin, interpreted: Interpreted
     ) -> judge.Claims:
-        """What rules claim; what they say of each fact is kept for the reading after an edit."""
+        """Return the claims of rules; their results for each fact are stored for the reading after an edit."""
         if self.edited is None:
             return judge.claims(interpretation, self.rules, origin)
         known = self.edited.before.judged.get((interpreted, origin))
@@ -206,30 +206,30 @@ class _Examination:
             before=edited.before.recorded.get((mode, number)) if edited is not None else None,
         )
         interpretation = Interpretation(interpreter, entries)
-        if edited is not None and interpreter.again is not None:
-            edited.now.recorded[mode, number] = interpreter.again.recorded()
+        if edited is not None and interpreter.replay is not None:
+            edited.now.recorded[mode, number] = interpreter.replay.recorded()
         return interpretation
 
     def shown(self, path: Path | None) -> str:
         return display_path(str(path), str(self.options.root))
 
     def is_left_out(self, path: Path) -> bool:
-        """Whether a file that cannot be parsed is no reason to fail: a template, a file of another Python. It was not
-        named itself, and holds no model since it does not name torch."""
+        """Return whether a file that cannot be parsed is no reason to fail: a template, a file of another Python. It was
+        not named itself, and has no model as it does not mention torch."""
         unit = self.unit
         was_named = unit.name is not None or (unit.folder is None and not self.options.lenient)
         return not was_named and not _names_torch(path, self.library)
 
 
 def _functions_read(interpreter: Interpreter) -> frozenset[tuple[str, str]]:
-    """The functions that compiled code was found to call, by file and symbol."""
+    """Return the functions that compiled code calls, by file and symbol."""
     return frozenset(
         (c.path, c.symbol) for c in interpreter.contexts if c.compiled and c.function is not None
     )
 
 
 def _names_torch(path: Path, library: Library) -> bool:
-    """Whether the word stands anywhere in the file; a file that cannot be opened may."""
+    """Return whether the word occurs anywhere in the file, or the file cannot be opened."""
     if library.disk.stamp(path) is None:
         return True
     return b"torch" in library.disk.text(path).replace(b"\0", b"")  # UTF-16 has them in between
@@ -246,7 +246,7 @@ def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceTe
 
 
 def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
-    """The fields of a Part that count what was reached."""
+    """Return the fields of a UnitResult that count reached code."""
 
     def show(path: str) -> str:
         return wide.program.library.disk.shown(path, root)

@@ -14,7 +14,7 @@ Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Definition: TypeAlias = "Function | ast.ClassDef"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
-KEPT = "_placed"
+PLACED = "_placed"
 """The attribute of a function's node that holds what has a place in it, once it was moved."""
 
 
@@ -27,11 +27,11 @@ class Text:
 
 
 def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
-    """Puts statements of `old`, which is of no use any more, in the place of those of `new` that are written like them.
+    """Replace statements of `new` by the equal ones of `old`, which is not needed any more.
 
-    Looks at what stands at the top, in classes, and in functions that were edited. Gives, for each class and function of
-    `new` as it now is, the one of `old` that it is or has come of; of what a function defines that was edited, functions
-    alone that are seen as they were.
+    Looks at statements at the top level, in classes, and in edited functions. Return, for each class and function of the
+    changed `new`, the one of `old` that it is or came from; of the definitions in an edited function, only functions with
+    an unchanged outline.
     """
     came_of: dict[ast.AST, ast.AST] = {}
     _graft_block(new.tree.body, old.tree.body, new.lines, old.lines, came_of)
@@ -39,25 +39,25 @@ def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
 
 
 def first_line(statement: ast.stmt) -> int:
-    """Of its decorators, if it has any."""
+    """Return its first line, that of its decorators if it has any."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
 def last_of_head(node: Definition, lines: Sequence[str]) -> int:
-    """The last line of what stands before the body of a definition, of a body too that begins on it."""
+    """Return the last line before the body of a definition, also if the body begins on it."""
     first = node.body[0]
     begins = lines[first_line(first) - 1][: first.col_offset]
     return max(first_line(first) - (0 if begins.strip() else 1), node.lineno)
 
 
-def written(statement: ast.stmt, lines: Sequence[str]) -> str:
-    """The lines that a statement stands on, whole."""
+def statement_text(statement: ast.stmt, lines: Sequence[str]) -> str:
+    """Return the whole lines of a statement."""
     return "\n".join(lines[first_line(statement) - 1 : statement.end_lineno])
 
 
 def seen(node: Function, lines: Sequence[str]) -> list[str]:
-    """The lines of what is seen of a function without its being called: decorators, signature, documentation."""
+    """Return the lines of a function that are visible without a call: decorators, signature, documentation."""
     first = node.body[0]
     last = last_of_head(node, lines)
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -79,12 +79,12 @@ def _graft_block(
 ) -> None:
     alike: dict[tuple[type, int, str], list[ast.stmt]] = {}
     for statement in reversed(old):
-        key = type(statement), statement.col_offset, written(statement, before)
+        key = type(statement), statement.col_offset, statement_text(statement, before)
         alike.setdefault(key, []).append(statement)
     changed = []
     taken: set[ast.stmt] = set()
     for index, statement in enumerate(new):
-        found = alike.get((type(statement), statement.col_offset, written(statement, lines)))
+        found = alike.get((type(statement), statement.col_offset, statement_text(statement, lines)))
         if not found:
             changed.append(statement)
             continue
@@ -110,7 +110,7 @@ def _graft_block(
 
 
 def _known_by(statement: ast.stmt, lines: Sequence[str], in_function: bool) -> object:
-    """What a statement has in common with the one that it has come of; None for one that is no other's."""
+    """Return the key that a statement shares with the one it came from; None if it has none."""
     if isinstance(statement, FUNCTIONS):
         return type(statement), statement.name, *(seen(statement, lines) if in_function else ())
     if isinstance(statement, ast.ClassDef):
@@ -144,18 +144,18 @@ def _move(statement: ast.stmt, by: int) -> None:
         placed = [statement]
         parameters = getattr(statement, "type_params", ())
         for part in (*statement.decorator_list, *statement.bases, *statement.keywords, *parameters):
-            placed += _placed(part)
+            placed += _placed_nodes(part)
     else:
-        placed = vars(statement).get(KEPT)
+        placed = vars(statement).get(PLACED)
         if placed is None:
-            placed = _placed(statement)
+            placed = _placed_nodes(statement)
             if isinstance(statement, DEFINITIONS):
-                setattr(statement, KEPT, placed)
+                setattr(statement, PLACED, placed)
     for node in placed:
         place = vars(node)
         place["lineno"] += by
         place["end_lineno"] += by
 
 
-def _placed(node: ast.AST) -> list[ast.AST]:
+def _placed_nodes(node: ast.AST) -> list[ast.AST]:
     return [each for each in ast.walk(node) if hasattr(each, "end_lineno")]

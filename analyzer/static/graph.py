@@ -12,8 +12,8 @@ from tcready.static.engine.interpreter import Interpreter
 
 
 @dataclass(frozen=True)
-class Way:
-    """How a context is reached: the symbols on the way, outermost first, and what must hold at the calls."""
+class CallPath:
+    """A call path to a context: the symbols on it, outermost first, and the conditions of the calls."""
 
     symbols: tuple[str, ...]
     conditions: tuple[Condition, ...]
@@ -34,10 +34,10 @@ class CallGraph:
             if context.module is not None:
                 self._methods.setdefault(context.module, []).append(context.number)
 
-    def ways(self, entry: int) -> dict[int, Way]:
+    def ways(self, entry: int) -> dict[int, CallPath]:
         """For every context reached from `entry` the way there on which the least must hold; a shortest one of these."""
-        found: dict[int, Way] = {}
-        pending = [(0, 0, 0, entry, Way(self._step((), entry), ()))]
+        found: dict[int, CallPath] = {}
+        pending = [(0, 0, 0, entry, CallPath(self._step((), entry), ()))]
         known = count(1)
         while pending:
             _, steps, _, caller, way = heappop(pending)
@@ -47,7 +47,7 @@ class CallGraph:
             for callee in self._calls.get(caller, ()):
                 if callee not in found:
                     conditions = (*way.conditions, *self._under.get((caller, callee), ()))
-                    on = Way(self._step(way.symbols, callee), conditions)
+                    on = CallPath(self._step(way.symbols, callee), conditions)
                     heappush(pending, (len(undecided(conditions)), steps + 1, next(known), callee, on))
         return found
 

@@ -1,4 +1,4 @@
-"""What somebody may have meant who named a target that is not there."""
+"""Suggestions for a target that does not exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PASSED_BY = frozenset({"__pycache__", "node_modules", "site-packages", "venv", 
 
 
 def for_place(text: str, place: str, root: Path) -> str:
-    """What to say behind `no such file or folder`; empty if nothing is near."""
+    """Return the text after `no such file or folder`; empty if nothing is near."""
     if (found := _FILE.fullmatch(text)) and (root / found["place"]).is_file():
         return f": did you mean {found['place']}::{found['name']}?"
     if (found := _MODULE.fullmatch(text)) and _holds_models(found["place"], root):
@@ -38,7 +38,7 @@ def for_place(text: str, place: str, root: Path) -> str:
 
 
 def for_module(module: str, name: str, root: Path) -> str:
-    """What to say of a module that is not on the search path."""
+    """Return the text for a module that is not on the search path."""
     there = _below(root, module)
     if there is not None:
         return (
@@ -60,8 +60,8 @@ def for_module(module: str, name: str, root: Path) -> str:
 
 
 def _near(word: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """What is written almost as `word`, the nearest first."""
-    from difflib import get_close_matches  # asked for once a name is not there
+    """Return the names spelled almost as `word`, the nearest first."""
+    from difflib import get_close_matches  # needed only for a missing name
 
     return get_close_matches(word, list(names), n=1, cutoff=cutoff)
 
@@ -75,14 +75,14 @@ def near_name(name: str, known: Iterable[str]) -> str:
 
 
 def _holds_models(module: str, root: Path) -> bool:
-    """Whether a module is there, and none of Python's own library, in which no model stands."""
+    """Return whether a module exists, and is not of Python's own library, which has no models."""
     file = locate.find_module(module, locate.default_search_path(root))
     of_python = module.partition(".")[0] in sys.stdlib_module_names
     return file is not None and not (of_python and not file.is_relative_to(root))
 
 
 def _readable(folder: Path) -> list[str]:
-    """What in a folder can be a target: Python files, notebooks, and folders but for links to one around it."""
+    """Return the possible targets in a folder: Python files, notebooks, and folders except links to one around it."""
     around = Path(os.path.realpath(folder))
 
     def can_be_read(name: str) -> bool:
@@ -102,7 +102,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _below(root: Path, module: str) -> str | None:
-    """The file of a module somewhere below the root, relative to it: the nearest one."""
+    """Return the file of a module somewhere below the root, relative to it: the nearest one."""
     tails = (Path(*module.split(".")).with_suffix(".py"), Path(*module.split("."), "__init__.py"))
     for folder in _folders(root):
         for tail in tails:

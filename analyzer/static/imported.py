@@ -1,4 +1,4 @@
-"""What a module imports, read off its text: nothing is parsed, and nothing imported."""
+"""The imports of a module, by its text: nothing is parsed, and nothing imported."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _LISTING = re.compile(rb"\b(?:iter_modules|walk_packages|listdir|scandir|i?glob)
 
 
 def with_packages(name: str) -> Iterator[str]:
-    """A dotted name behind those of the packages that are imported before it."""
+    """Yield the packages of a dotted name, which are imported first, then the name."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> Iterator[str]:
-    """The dotted names that a module of a package may import, wherever that stands: of `from x import y` also `x.y`, if
-    `x` is a package."""
+    """Return the dotted names that a module of a package may import, anywhere: of `from x import y` also `x.y`, if `x` is
+    a package."""
     text = text.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
     for modules in _IMPORT.findall(text):
         for each in modules.split(b","):
-            yield from with_packages(_dotted(each.partition(b" as ")[0]))
+            yield from with_packages(_strip_blanks(each.partition(b" as ")[0]))
     for name in _BY_TEXT.findall(text):
-        yield from with_packages(_dotted(name).lstrip("."))
+        yield from with_packages(_strip_blanks(name).lstrip("."))
     above = package.split(".")
     for module, names in _FROM.findall(text):
-        base = _dotted(module)
+        base = _strip_blanks(module)
         dots = len(base) - len(base.lstrip("."))
         if dots > len(above):
             continue
@@ -46,11 +46,11 @@ def imports_in(text: bytes, package: str, is_package: Callable[[str], bool]) -> 
                     yield f"{whole}.{each}"
 
 
-def _dotted(written: bytes) -> str:
-    """A name as it is written, without the blanks that may stand in it."""
+def _strip_blanks(written: bytes) -> str:
+    """Return a name without blanks."""
     return "".join(written.decode("utf-8", "replace").split())
 
 
 def imports_its_files(text: bytes) -> bool:
-    """Whether a package goes through its folder and imports what it finds."""
+    """Return whether a package iterates over its folder and imports what it finds."""
     return b"import_module" in text and _LISTING.search(text) is not None

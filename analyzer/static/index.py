@@ -1,4 +1,4 @@
-"""What is where: modules, classes, functions, imports, found without executing anything.
+"""Index of definitions: modules, classes, functions, imports, found without executing anything.
 
 A Program reads a module the first time something asks for it and never twice.
 """
@@ -31,57 +31,56 @@ _V = TypeVar("_V")
 
 
 IMPORTED, SPEAKS = "import", "speaks of "
-"""Questions about whole texts: no module has such a name."""
+"""Queries on whole texts: no module has such a name."""
 ALONG = 150
-"""Modules that are looked through for what they import."""
+"""The number of modules that are searched for imports."""
 ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import "
-"""Asked of a table: all that it has, or all that are so bound; imports of the package that is named behind."""
+"""Reads of a table: of everything, or of all bindings of a kind; imports of the package named after it."""
 
 
 class Table(dict[str, _V]):
-    """A table that remembers which names it was asked for: what nobody asked for can be another without anything else
-    becoming another."""
+    """A table that records which names are read: a change to an unread name affects no result."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: set[str] = set()
+        self.requested: set[str] = set()
 
     def __getitem__(self, name: str) -> _V:
-        self.asked.add(name)
+        self.requested.add(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        self.asked.add(name)
+        self.requested.add(name)
         return super().get(name, default)
 
     def __contains__(self, name: object) -> bool:
-        self.asked.add(str(name))
+        self.requested.add(str(name))
         return super().__contains__(name)
 
-    def unnoted(self) -> dict[str, _V]:
-        """What it has, without remembering that somebody asked."""
+    def untracked_items(self) -> dict[str, _V]:
+        """Return the items without recording the read."""
         return dict(super().items())
 
     def __iter__(self) -> Iterator[str]:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().__iter__()
 
     def keys(self) -> Any:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().keys()
 
     def values(self) -> Any:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().values()
 
     def items(self) -> Any:
-        self.asked.add(ANY)
+        self.requested.add(ANY)
         return super().items()
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionInfo:
-    """A function of a source; compared by identity. In a file that is edited it stays the same with another `node`."""
+    """A function of a source; compared by identity. In an edited file it stays the same object with another `node`."""
 
     name: str
     symbol: str
@@ -89,7 +88,7 @@ class FunctionInfo:
     node: AnyFunction
     owner: ClassInfo | None
     inner: dict[ast.AST, FunctionInfo | ClassInfo] = field(default_factory=dict)
-    """What is defined inside it, as far as anybody asked."""
+    """The definitions inside it, as far as they were requested."""
 
     @property
     def decorators(self) -> list[ast.expr]:
@@ -102,13 +101,13 @@ class FunctionInfo:
 
     @cached_property
     def mentions(self) -> frozenset[str]:
-        """The names and attributes that stand in it."""
-        return mentioned(self.nodes)
+        """The names and attributes in it."""
+        return mentioned_names(self.nodes)
 
     @cached_property
     def seen(self) -> str:
-        """What is seen of it without being called: its signature, documentation, and of a method what it assigns to
-        attributes."""
+        """The parts visible without calling it: its signature, documentation, and the attributes that a method
+        assigns."""
         lines, node = self.module.source.lines, self.node
         if isinstance(node, ast.Lambda):
             return ""
@@ -125,7 +124,7 @@ class FunctionInfo:
 
     @cached_property
     def rebound(self) -> frozenset[str]:
-        """The names that it gives a value, so that they need not be what it was called with."""
+        """The names that it assigns, so that they may differ from its arguments."""
         return frozenset(
             n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
         )
@@ -142,7 +141,7 @@ class FunctionInfo:
 
     @cached_property
     def only_looks(self) -> bool:
-        """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as its own body tells."""
+        """It has no `return` with a value, no `yield`, and assigns no attribute: by its own body, a check."""
         return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
             for node in self.nodes
@@ -150,7 +149,7 @@ class FunctionInfo:
 
     @cached_property
     def is_short(self) -> bool:
-        """It does nothing but return what one expression gives."""
+        """It only returns the value of one expression."""
         if isinstance(self.node, ast.Lambda):
             return True
         body = self.node.body[ast.get_docstring(self.node, clean=False) is not None :]
@@ -158,12 +157,12 @@ class FunctionInfo:
 
     @cached_property
     def is_setter(self) -> bool:
-        """`@name.setter`: it runs where the property is assigned."""
+        """`@name.setter`: it runs when the property is assigned."""
         return any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in self.decorators)
 
     @cached_property
     def documented(self) -> dict[str, str]:
-        """The types of parameters, in the words of its documentation; of `__init__` those of the class count too."""
+        """The documented types of parameters; for `__init__` including those of the class."""
         spec = self.node.args
         names = frozenset(arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs))
         places: list[ast.AST] = [] if isinstance(self.node, ast.Lambda) else [self.node]
@@ -174,7 +173,7 @@ class FunctionInfo:
 
     @cached_property
     def attributes(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The attributes that it assigns, and those that it names else, of whatever object."""
+        """The attributes that it assigns, and the others that it names, of any object."""
         stored: set[str] = set()
         named: set[str] = set()
         for node in self.nodes:
@@ -197,14 +196,14 @@ class ClassInfo:
     annotated: dict[str, ast.expr] = field(default_factory=dict)
     inner: dict[str, ClassInfo] = field(default_factory=dict)
     derives: tuple[object, ...] | None = None
-    """What the names of its bases are that are variables of the function that it is defined in; None if none is one."""
+    """The values of base names that are variables of the enclosing function; None if none is one."""
 
     def tables(self) -> tuple[dict[str, Any], ...]:
-        """All that it binds."""
+        """Return all its bindings."""
         return self.functions, self.assigned, self.annotated, self.inner
 
     def take_apart(self) -> None:
-        """Nothing more is asked: its methods, which know it, go at once."""
+        """Break the reference cycles with its methods, as it is not needed any more."""
         self.functions.clear()
         for cls in self.inner.values():
             cls.take_apart()
@@ -224,27 +223,27 @@ Binding: TypeAlias = "FunctionInfo | ClassInfo | Import | ast.expr"
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """What must hold for a statement of the top level to run."""
+    """A condition for a top-level statement to run."""
 
     test: ast.expr | None
-    """None: that what a `try` imports is there, or not."""
+    """None for a `try`: its import succeeds, or not."""
     holds: bool
     imports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleInfo:
-    """A module, and what its top level binds."""
+    """A module, and the bindings of its top level."""
 
     name: str
     source: Source
     is_package: bool
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    """Every top-level name with what may be bound to it, in source order."""
+    """Every top-level name with its possible bindings, in source order."""
     guards: dict[str, list[tuple[Guard, ...]]] = field(default_factory=dict)
-    """What must hold for each of `bindings`; of the last, which functions give, nothing is said."""
+    """The conditions for each of `bindings`; there are none for the last ones, bound by functions."""
     switched: dict[str, list[Binding]] = field(default_factory=dict)
-    """What a function that is there for whoever uses the module, and that nothing in it calls, gives a name."""
+    """The values that public functions which nothing in the module calls give to names."""
     stars: list[str] = field(default_factory=list)
     """Modules imported with `*`."""
     annotations: dict[str, ast.expr] = field(default_factory=dict)
@@ -254,14 +253,14 @@ class ModuleInfo:
         return self.source.path
 
     def exports(self, name: str) -> bool:
-        """Whether `from module import *` brings that name, if the module or one that it stars has it."""
+        """Return whether `from module import *` brings that name, if the module or one that it star-imports has it."""
         if self._exported is None:
             return not name.startswith("_")
         return name in self._exported
 
     @cached_property
     def _exported(self) -> frozenset[str] | None:
-        """What `__all__` lists; None if there is none, or not all of it stands there as text."""
+        """The names in `__all__`; None if there is none, or not all of it is literal."""
         found = self.bindings.get("__all__", [])
         if not found or "__all__." in self.source.text or "__all__[" in self.source.text:
             return None
@@ -276,8 +275,7 @@ class ModuleInfo:
 
     @cached_property
     def called(self) -> dict[str, list[int]]:
-        """Names with a bracket behind them, as in a call, and the lines they stand on. Where `class` stands before one
-        it is none."""
+        """The names followed by a bracket, as in a call, and their lines. A name after `class` does not count."""
         found: dict[str, list[int]] = {}
         for number, line in enumerate(self.source.lines, 1):
             if "(" in line:
@@ -297,20 +295,20 @@ class ModuleInfo:
         return found
 
     def classes(self) -> Iterator[ClassInfo]:
-        """The top-level classes in source order."""
+        """Yield the top-level classes in source order."""
         for found in self.bound(CLASSES).values():
             yield from (binding for binding in found if isinstance(binding, ClassInfo))
 
     def bound(self, *kinds: str) -> Mapping[str, list[Binding]]:
-        """The bindings, of which those alone count that are bound in such ways; in none, if they make no difference to
-        what is interpreted."""
+        """Return the bindings; only those of these kinds count as read. Without kinds, they make no difference to the
+        interpretation."""
         if not isinstance(self.bindings, Table):
             return self.bindings
-        self.bindings.asked.update(kinds)
-        return self.bindings.unnoted()
+        self.bindings.requested.update(kinds)
+        return self.bindings.untracked_items()
 
     def absolute(self, module: str | None, level: int) -> str:
-        """The absolute name of an import written with `level` dots."""
+        """Return the absolute name of an import written with `level` dots."""
         if not level:
             return module or ""
         parts = self.name.split(".")
@@ -320,23 +318,23 @@ class ModuleInfo:
         return ".".join([*parts, module] if module else parts)
 
 
-_Kept: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
-"""By the node as it is now, what was defined before an edit already."""
-_NONE_KEPT: _Kept = {}
+_Known: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
+"""Earlier definitions before an edit, by the current node."""
+_NONE_KNOWN: _Known = {}
 _GLOBAL = re.compile(r"(?:^|[;:])\s*global\b")
-"""Where a `global` statement may stand."""
+"""A position where a `global` statement is possible."""
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
 
-def mentioned(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """The names and attributes among nodes."""
+def mentioned_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names and attributes among nodes."""
     named = (each for each in nodes if isinstance(each, (ast.Name, ast.Attribute)))
     return frozenset(each.id if isinstance(each, ast.Name) else each.attr for each in named)
 
 
 def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
-    """What stands in the body of a function and of none inside it."""
+    """Return the nodes in the body of a function, without those of nested functions."""
     body = function.body
     pending: list[ast.AST] = list(body) if isinstance(body, list) else [body]
     while pending:
@@ -347,15 +345,15 @@ def own_nodes(function: AnyFunction) -> Iterator[ast.AST]:
 
 
 def build_module(source: Source, name: str) -> ModuleInfo:
-    """The index of one parsed file."""
+    """Return the index of one parsed file."""
     module = ModuleInfo(name, source, source.path.stem == "__init__")
     _bind(module, {})
     return module
 
 
 def build_edited(source: Source, name: str, before: ModuleInfo | None) -> ModuleInfo:
-    """The index of a file that is edited: that from `before` the edit, brought up to date. What was defined already stays
-    the same object, and as far as it is written as it was, its tree the same too."""
+    """Return the index of an edited file: that from `before` the edit, updated. Earlier definitions stay the same
+    objects, and unchanged ones keep their trees."""
     if before is None:
         module = ModuleInfo(name, source, source.path.stem == "__init__", Table())
         _bind(module, {})
@@ -368,8 +366,8 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
             known.update((each.node, each) for each in _defined_in(info))
     old = before.source
     came_of = graft.graft(graft.Text(source.tree, source.lines), graft.Text(old.tree, old.lines))
-    kept = {node: known[was] for node, was in came_of.items() if was in known}
-    for info in kept.values():
+    earlier = {node: known[was] for node, was in came_of.items() if was in known}
+    for info in earlier.values():
         if isinstance(info, ClassInfo):
             for table in info.tables():
                 table.clear()
@@ -379,12 +377,12 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
     before.annotations.clear()
     before.stars.clear()
     _become(before, source=source)
-    _bind(before, kept)
+    _bind(before, earlier)
     return before
 
 
 def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
-    """A definition, and for a class what it defines."""
+    """Return a definition, and for a class its members."""
     if isinstance(binding, FunctionInfo):
         yield binding
     elif isinstance(binding, ClassInfo):
@@ -396,7 +394,7 @@ def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
 
 
 def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
-    """The functions that are defined inside a function, at any depth."""
+    """Yield the functions that are defined inside a function, at any depth."""
     for each in info.inner.values():
         if isinstance(each, FunctionInfo):
             yield each
@@ -404,7 +402,7 @@ def _defined_in(info: FunctionInfo) -> Iterator[FunctionInfo]:
 
 
 def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> None:
-    """Gives it other fields, and forgets what it worked out of those that it had."""
+    """Replace its fields, and forget the values derived from the old ones."""
     fields = {each.name for each in dataclasses.fields(info)}
     for name in vars(info).keys() - fields:
         del vars(info)[name]
@@ -413,17 +411,17 @@ def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> N
 
 @dataclass(frozen=True)
 class Outline:
-    """Two texts of one file with equal outlines differ in nothing but what their functions do when they are called."""
+    """Two texts of one file with equal outlines differ only in what their functions do when called."""
 
     bound: Mapping[tuple[str, str], str]
-    """What the file binds, by the symbol of the class and the name; of functions all that is seen of them without being
-    called. What else stands there is under the name ""."""
+    """The bindings of the file, by the symbol of the class and the name; for functions their parts visible without a
+    call. The remaining code is under the name ""."""
     named: Mapping[FunctionInfo, frozenset[str]]
-    """The attributes that methods name: of those that are methods too, it is seen without being called."""
+    """The attributes that methods name: those that are methods too are visible without a call."""
 
 
 def outline(module: ModuleInfo) -> Outline:
-    """What is to be seen of a file."""
+    """Return the outline of a file."""
     found: dict[tuple[str, str], list[str]] = {}
     source = module.source
     infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
@@ -465,22 +463,22 @@ def _outline_block(
             names = [""] if "*" in names else names
         elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
             names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-            text = f"= {graft.written(node, lines)}"
+            text = f"= {graft.statement_text(node, lines)}"
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names = [node.target.id]
         for name in names:
-            found.setdefault((symbol, name), []).append(text or graft.written(node, lines))
+            found.setdefault((symbol, name), []).append(text or graft.statement_text(node, lines))
 
 
-def _bind(module: ModuleInfo, kept: _Kept) -> None:
+def _bind(module: ModuleInfo, earlier: _Known) -> None:
     source = module.source
-    _bind_block(module, source.tree.body, kept)
+    _bind_block(module, source.tree.body, earlier)
     for name, value, is_switch in _given_by_functions(source):
         (module.switched if is_switch else module.bindings).setdefault(name, []).append(value)
 
 
 def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, bool]]:
-    """Constants that functions give to names they declare `global`, a flag may be either; whether a switch does."""
+    """Return the constants that functions assign to `global` names, a flag may be either; whether a switch does."""
     if "global" not in source.text:
         return
     likely = ((number, line) for number, line in enumerate(source.lines, 1) if "global" in line)
@@ -499,7 +497,8 @@ def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, boo
 def _functions_around(
     body: list[ast.stmt], lines: list[int]
 ) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The outermost functions that hold one of the lines: walking whole files costs more than parsing them."""
+    """Return the outermost functions that contain one of the lines: traversing whole files costs more than parsing
+    them."""
     for node in body:
         if not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines):
             continue
@@ -513,7 +512,7 @@ def _functions_around(
 
 
 def _is_switch(function: ast.FunctionDef | ast.AsyncFunctionDef, source: Source) -> bool:
-    """Takes nothing and is named nowhere else in its file: until a user calls it, all is as the module has it."""
+    """Take nothing and is named nowhere else in its file: until a user calls it, all is as the module has it."""
     counts = any(isinstance(node, ast.AugAssign) for node in function.body)
     if counts or function.decorator_list or ast.unparse(function.args):
         return False
@@ -533,33 +532,33 @@ def _function(
     symbol: str,
     module: ModuleInfo,
     owner: ClassInfo | None,
-    kept: _Kept,
+    earlier: _Known,
 ) -> FunctionInfo:
-    known = kept.get(node)
+    known = earlier.get(node)
     if not isinstance(known, FunctionInfo):
         return FunctionInfo(node.name, symbol, module, node, owner)
     if known.node is not node:
-        _edit(known, node, kept)
+        _edit(known, node, earlier)
     return known
 
 
-def _edit(info: FunctionInfo, node: AnyFunction, kept: _Kept) -> None:
-    """Gives a function another tree. What it defines stays the same as far as it is a function that is there still; a
+def _edit(info: FunctionInfo, node: AnyFunction, earlier: _Known) -> None:
+    """Give a function another tree. Its nested functions stay the same objects if they still exist; a
     class does not: what it is made of may be a variable of the function."""
     before = info.inner
     functions = {each for each in before.values() if isinstance(each, FunctionInfo)}
     _become(info, node=node, inner={})
     for each in nodes_in(node) if functions else ():
-        known = before.get(each) or kept.get(each)
+        known = before.get(each) or earlier.get(each)
         if isinstance(known, FunctionInfo) and known in functions:
             info.inner[each] = known
-            _edit(known, each, kept)  # type: ignore[arg-type]
+            _edit(known, each, earlier)  # type: ignore[arg-type]
 
 
 def _bind_block(
-    module: ModuleInfo, body: list[ast.stmt], kept: _Kept, guards: tuple[Guard, ...] = ()
+    module: ModuleInfo, body: list[ast.stmt], earlier: _Known, guards: tuple[Guard, ...] = ()
 ) -> None:
-    """Binds the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
+    """Bind the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
 
     def bind(name: str, binding: Binding) -> None:
         module.bindings.setdefault(name, []).append(binding)
@@ -569,9 +568,9 @@ def _bind_block(
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _is_overload(node):
                 continue
-            bind(node.name, _function(node, node.name, module, None, kept))
+            bind(node.name, _function(node, node.name, module, None, earlier))
         elif isinstance(node, ast.ClassDef):
-            bind(node.name, build_class(module, node, node.name, kept))
+            bind(node.name, build_class(module, node, node.name, earlier))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for local, binding in imports_of(module, node):
                 if local == "*":
@@ -586,7 +585,7 @@ def _bind_block(
             bind(node.target.id, node.value)
         elif isinstance(node, ast.Match):
             for case in node.cases:
-                _bind_block(module, case.body, kept, guards)
+                _bind_block(module, case.body, earlier, guards)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             module.annotations[node.target.id] = node.annotation
             if node.value is not None:
@@ -595,11 +594,11 @@ def _bind_block(
             for block, holds in ((node.body, True), (node.orelse, False)):
                 # what is there for type checkers alone says what annotations mean
                 under = guards if _is_for_checkers(node.test) else (*guards, Guard(node.test, holds))
-                _bind_block(module, block, kept, under)
+                _bind_block(module, block, earlier, under)
         elif isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
-            _bind_try(module, cast(ast.Try, node), kept, guards)
+            _bind_try(module, cast(ast.Try, node), earlier, guards)
         elif isinstance(node, (ast.For, ast.While, ast.With)):
-            _bind_block(module, [*node.body, *getattr(node, "orelse", [])], kept, guards)
+            _bind_block(module, [*node.body, *getattr(node, "orelse", [])], earlier, guards)
 
 
 def _is_for_checkers(test: ast.expr) -> bool:
@@ -607,17 +606,21 @@ def _is_for_checkers(test: ast.expr) -> bool:
     return any(map(names_checkers, ast.walk(test)))
 
 
-def _bind_try(module: ModuleInfo, node: ast.Try, kept: _Kept, guards: tuple[Guard, ...]) -> None:
-    """A `try` whose body imports what may not be there: behind that import nothing of it runs then, but a handler."""
+def _bind_try(module: ModuleInfo, node: ast.Try, earlier: _Known, guards: tuple[Guard, ...]) -> None:
+    """Bind a `try` with the import of an optional module: if it is missing, only a handler runs after that import."""
     imports: tuple[str, ...] = ()
     for statement in node.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imports += tuple(binding.module for _, binding in imports_of(module, statement))
-        _bind_block(module, [statement], kept, (*guards, Guard(None, True, imports)) if imports else guards)
-    _bind_block(module, node.orelse, kept, (*guards, Guard(None, True, imports)) if imports else guards)
+        _bind_block(
+            module, [statement], earlier, (*guards, Guard(None, True, imports)) if imports else guards
+        )
+    _bind_block(module, node.orelse, earlier, (*guards, Guard(None, True, imports)) if imports else guards)
     for handler in node.handlers:
-        _bind_block(module, handler.body, kept, (*guards, Guard(None, False, imports)) if imports else guards)
-    _bind_block(module, node.finalbody, kept, guards)
+        _bind_block(
+            module, handler.body, earlier, (*guards, Guard(None, False, imports)) if imports else guards
+        )
+    _bind_block(module, node.finalbody, earlier, guards)
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -648,11 +651,11 @@ def build_class(
     module: ModuleInfo,
     node: ast.ClassDef,
     symbol: str,
-    kept: _Kept = _NONE_KEPT,
+    earlier: _Known = _NONE_KNOWN,
     derives: tuple[object, ...] | None = None,
 ) -> ClassInfo:
-    """The index of one class statement."""
-    known = kept.get(node)
+    """Return the index of one class statement."""
+    known = earlier.get(node)
     if isinstance(known, ClassInfo):
         info = known
         _become(info, node=node)
@@ -660,19 +663,19 @@ def build_class(
         info = ClassInfo(node.name, symbol, module, node, Table(), Table(), Table(), Table(), derives)
     else:
         info = ClassInfo(node.name, symbol, module, node, derives=derives)
-    _fill_class(info, node.body, kept)
+    _fill_class(info, node.body, earlier)
     return info
 
 
-def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
+def _fill_class(info: ClassInfo, body: list[ast.stmt], earlier: _Known) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _is_overload(node):
                 continue
-            function = _function(node, f"{info.symbol}.{node.name}", info.module, info, kept)
+            function = _function(node, f"{info.symbol}.{node.name}", info.module, info, earlier)
             info.functions.setdefault(node.name, []).append(function)
         elif isinstance(node, ast.ClassDef):
-            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}", kept)
+            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}", earlier)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 for local, value in _targets(target, node.value):
@@ -688,18 +691,18 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
                         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                             info.annotated[each.target.id] = each.annotation
                     continue
-                _fill_class(info, inner, kept)
+                _fill_class(info, inner, earlier)
 
 
 def _is_left_out(test: ast.expr, body: bool) -> bool:
-    """Whether no run comes to the body of `if TYPE_CHECKING`, or to the `else` of `if not TYPE_CHECKING`."""
+    """Return whether no run enters the body of `if TYPE_CHECKING`, or the `else` of `if not TYPE_CHECKING`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _is_left_out(test.operand, not body)
     return body and names_checkers(test)
 
 
 def _names_of_operator(source: Source, operator: str) -> Iterator[str]:
-    """What a file calls the operator `namespace::name` that it makes by `torch.library.custom_op`."""
+    """Return the names in a file of the operator `namespace::name` made by `torch.library.custom_op`."""
     if operator not in source.text or "custom_op" not in source.text:
         return
     for node in source.derive(_makers):
@@ -710,7 +713,8 @@ def _names_of_operator(source: Source, operator: str) -> Iterator[str]:
 
 
 def _makers(source: Source) -> tuple[ast.FunctionDef | ast.Assign, ...]:
-    """What may make an operator: assignments of what a call gives, and functions with decorators that are calls."""
+    """Return the statements that may make an operator: assignments of call results, and functions with decorators that
+    are calls."""
     return tuple(
         node
         for node in source.nodes
@@ -731,36 +735,35 @@ def _makes(call: ast.expr, operator: str) -> bool:
 
 @dataclass(eq=False)
 class Library:
-    """The modules that one reading of the disk has met; the Programs over it read no file twice."""
+    """The modules of one reading of the disk; the Programs over it read no file twice."""
 
     disk: Disk = field(default_factory=Disk)
     stop: Stop = never
     _modules: dict[tuple[Path, str], tuple[str, ModuleInfo | str]] = field(default_factory=dict)
-    """By file and the name it is imported as, with the digest of what the file held; the reason if that cannot be
-    read."""
+    """By file and its import name, with the digest of the file's contents; the reason if it cannot be read."""
     _tables: dict[Version | None, torch_tables.Tables] = field(default_factory=dict)
     edited: bool = False
-    """Whether its files are edited: the index of one is then brought up to date, not made anew."""
+    """Whether its files are edited: the index of a file is then updated, not rebuilt."""
     _before: dict[tuple[Path, str], ModuleInfo] = field(default_factory=dict)
     """The last index of each file that could be read, if they are edited."""
 
     def tables(self, torch: Version | None) -> torch_tables.Tables:
-        """What that version of torch does with each name; the newest if None."""
+        """Return the tables of that version of torch; the newest if None."""
         if torch not in self._tables:
             self._tables[torch] = torch_tables.load(torch)
         return self._tables[torch]
 
     def over(self, disk: Disk, stop: Stop) -> Library:
-        """The library for another state of the disk: of the files that are as they were, nothing is read again."""
+        """Return the library for another state of the disk: unchanged files are not read again."""
         return dataclasses.replace(self, disk=disk, stop=stop)
 
     def go_on(self) -> None:
-        """Raises StoppedError if nobody waits for this reading any more."""
+        """Raise StoppedError if nobody waits for this reading any more."""
         if self.stop():
             raise StoppedError
 
     def take_apart(self) -> None:
-        """Nothing more is asked: the modules go at once, which else refer to what they bind and that to them."""
+        """Break the reference cycles of the modules, as nothing more is read."""
         for _, module in self._modules.values():
             if isinstance(module, ModuleInfo):
                 for binding in [b for found in module.bindings.values() for b in found]:
@@ -770,7 +773,7 @@ class Library:
         self._modules.clear()
 
     def module(self, path: Path, name: str) -> ModuleInfo:
-        """The index of a file that is imported as `name`. Raises UnreadableError."""
+        """Return the index of a file that is imported as `name`. Raises UnreadableError."""
         self.go_on()
         key = path, name
         stamp = self.disk.stamp(path)
@@ -796,14 +799,14 @@ class Library:
 
 
 LAZY = "attach_stub"
-"""By what of `lazy_loader` a package hands on what the stub beside it imports."""
+"""The functions of `lazy_loader` by which a package exports the imports of the stub next to it."""
 
 
 class Program:
-    """The modules that one unit reads, and the way to the others.
+    """The modules that one unit reads, and access to the others.
 
-    `third_party` False leaves every package that is not the user's own opaque, so that what is told of own
-    code does not depend on what is installed. What lies below `folder`, which the user named, is his own.
+    `third_party` False leaves every package that is not the user's own opaque, so that findings in own code do not depend
+    on the installed packages. Files below `folder`, which the user named, are own code.
     """
 
     def __init__(
@@ -824,16 +827,16 @@ class Program:
         self.library = library or Library()
         self.skipped: dict[Path, str] = {}
         self.named: set[Path] = set()
-        """Files the user named: his own, wherever they lie."""
+        """Files that the user named: own code, wherever they are."""
         self.opened: dict[Path, None] = {}
         """Every file that was read, or only searched."""
         self.lookups: dict[str, Path | None] = {}
-        """Every module that was looked for on the search path, and where it stands."""
+        """Every module that was looked up on the search path, and its file."""
         self.answers: dict[tuple[str, str], bool | tuple[str, ...]] = {}
-        """What was asked of whole texts: whether a module mentions a word, with "" whether any registers an operator,
-        with IMPORTED what a module imports."""
+        """Results of queries on whole texts: whether a module mentions a word, with "" whether any registers an operator,
+        with IMPORTED the modules that a module imports."""
         self.folders: dict[Path, tuple[str, ...]] = {}
-        """The folders that were gone through, and the names of their Python files."""
+        """The folders that were listed, and the names of their Python files."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._stubs: dict[ModuleInfo, ModuleInfo | None] = {}
@@ -841,7 +844,7 @@ class Program:
         self._native: dict[str, bool] = {}
 
     def widened(self) -> Program:
-        """The same program with third-party packages in sight; what has been read is not read again."""
+        """Return the same program with third-party packages; nothing is read again."""
         wide = Program(
             self.root,
             self.search_path,
@@ -855,7 +858,7 @@ class Program:
         return wide
 
     def shown(self, path: Path) -> str:
-        """How a file is named in every output."""
+        """Return the path of a file as shown in every output."""
         return self.library.disk.shown(str(path), self.root)
 
     def is_own(self, path: Path) -> bool:
@@ -865,7 +868,7 @@ class Program:
         return self.folder is not None and holds(self.folder, path)
 
     def file(self, path: Path) -> ModuleInfo:
-        """The module of a file the user named. Raises UnreadableError."""
+        """Return the module of a file the user named. Raises UnreadableError."""
         path = Path(os.path.realpath(path))  # unlike `resolve`, it takes a link to itself
         self.named.add(path)
         if path not in self._by_path:
@@ -880,35 +883,36 @@ class Program:
         return self._by_path[path]
 
     def look_beside(self, module: ModuleInfo) -> None:
-        """Looks for modules in the folder of that one too, after all others: it may be run as a script, or put
+        """Look for modules in the folder of that one too, after all others: it may be run as a script, or put
         its folder on Python's path."""
         folder = module.path.parent
         if folder not in self.search_path:
             self.search_path = (*self.search_path, folder)
 
     def module(self, name: str) -> ModuleInfo | None:
-        """The module of that dotted name, or None if its source is not read or not found."""
+        """Return the module of that dotted name, or None if its source is not read or not found."""
         if name not in self._by_name:
             self._by_name[name] = self._load(name)
         return self._by_name[name]
 
     def reads(self, name: str) -> bool:
-        """Whether a module of that name would be read, found without reading it."""
+        """Return whether a module of that name would be read, without reading it."""
         return self._place(name) is not None
 
     def files_in(self, folder: Path) -> list[Path]:
-        """The Python files in a folder."""
+        """Return the Python files in a folder."""
         if folder not in self.folders:
             self.folders[folder] = files_in(folder)
         return [folder / name for name in self.folders[folder]]
 
     def is_package(self, name: str) -> bool:
-        """Whether a dotted name is that of a package that may be read."""
+        """Return whether a dotted name is a package that may be read."""
         path = self._place(name)
         return path is not None and path.name == "__init__.py"
 
     def imports(self, name: str) -> tuple[str, ...]:
-        """What module `name` may import, by its text; of a package that imports what lies in its folder all of that."""
+        """Return the modules that module `name` may import, by its text; for a package that imports modules of its
+        folder, all of those."""
         text = self.text(name)
         if text is None:
             return ()
@@ -921,8 +925,8 @@ class Program:
         return imported
 
     def come_along(self, *starts: str) -> list[str]:
-        """The modules that are imported with `starts`, and the packages around them, but for those of installed packages
-        that no start is of. No more than ALONG are looked through."""
+        """Return the modules imported with `starts`, and the packages around them, except those of installed packages
+        without a start. At most ALONG are searched."""
         tops = {each.partition(".")[0] for each in starts}
         found: dict[str, None] = {}
         pending = deque(each for start in starts for each in with_packages(start))
@@ -941,7 +945,7 @@ class Program:
         return path is not None and not is_installed(str(path))
 
     def text(self, name: str) -> bytes | None:
-        """The text of a module, which is not parsed for that; None if it may not be read."""
+        """Return the text of a module without parsing it; None if it may not be read."""
         path = self._place(name)
         if path is None:
             return None
@@ -949,7 +953,7 @@ class Program:
         return self.library.disk.text(path)
 
     def mentions(self, name: str, identifier: str) -> bool:
-        """Whether module `name` may bind `identifier`: its text holds the word, or passes names on with a star.
+        """Return whether module `name` may bind `identifier`: its text has the word, or passes names on with a star.
 
         Cheap against parsing: a lazy package stars hundreds of files.
         """
@@ -961,13 +965,13 @@ class Program:
         return found
 
     def speaks_of(self, name: str, word: str) -> bool:
-        """Whether a word stands in the text of module `name`."""
+        """Return whether a word occurs in the text of module `name`."""
         found = re.search(rb"\b%s\b" % re.escape(word.encode()), self.text(name) or b"") is not None
         self.answers[SPEAKS + name, word] = found
         return found
 
     def stub(self, module: ModuleInfo) -> ModuleInfo | None:
-        """The stub beside a package by which `lazy_loader` imports what is asked for: it holds imports alone."""
+        """Return the stub next to a package by which `lazy_loader` imports on demand: it has only imports."""
         if module not in self._stubs:  # asked for each name that a module does not bind, builtins among them
             self._stubs[module] = self._load_stub(module) if LAZY in module.source.text else None
         return self._stubs[module]
@@ -985,18 +989,18 @@ class Program:
         return self._by_path.get(path)
 
     def find(self, name: str) -> Path | None:
-        """The file of a module on the search path, whosoever it is; None if it is not found."""
+        """Return the file of a module on the search path, own code or not; None if it is not found."""
         if name not in self.lookups:
             self.lookups[name] = self.library.disk.find(name, self.search_path)
         return self.lookups[name]
 
     def package_of(self, name: str) -> Path | None:
-        """The file of the outermost package that a module is in; of a namespace package, which has no file, that of the
-        module itself. None if neither is found."""
+        """Return the file of the outermost package that a module is in; of a namespace package, which has no file, that
+        of the module itself. None if neither is found."""
         return self.find(name.partition(".")[0]) or self.find(name)
 
     def is_native(self, name: str) -> bool:
-        """Whether a dotted name stands in a compiled extension module of a package that may be read."""
+        """Return whether a dotted name belongs to a compiled extension module of a package that may be read."""
         if name not in self._native:
             self._native[name] = not locate.is_opaque(name) and self._is_compiled(name.split("."))
         return self._native[name]
@@ -1009,7 +1013,7 @@ class Program:
         return False
 
     def _place(self, name: str) -> Path | None:
-        """The file of a module that may be read, or None."""
+        """Return the file of a module that may be read, or None."""
         if name not in self._places:
             path = None if not name or locate.is_opaque(name) else self.find(name)
             self._places[name] = path if path is None or self.third_party or self.is_own(path) else None
@@ -1031,16 +1035,16 @@ class Program:
         return module
 
     def registers_fake(self, operator: str) -> bool:
-        """Whether a module read so far registers a fake kernel of `namespace::name`."""
-        told = re.compile(
+        """Return whether a module read so far registers a fake kernel of `namespace::name`."""
+        registration = re.compile(
             r"(?:register_fake|impl_abstract|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
         )
         texts = [module.source.text for module in self.modules()]
-        found = any(map(told.search, texts))
+        found = any(map(registration.search, texts))
         names = (
             [] if found else [name for m in self.modules() for name in _names_of_operator(m.source, operator)]
         )
-        if names:  # what `custom_op` makes is told of by the name of the function
+        if names:  # the name of the function identifies the result of `custom_op`
             any_name = rf"(?:{'|'.join(names)})\b"
             by_object = re.compile(
                 rf"\b{any_name}\.register_fake\b|\bregister_fake\(\s*(?:[\w.]+\.)?{any_name}"
@@ -1050,7 +1054,7 @@ class Program:
         return found
 
     def answer(self, name: str, wanted: str) -> bool | tuple[str, ...]:
-        """What `answers` has for these, asked now."""
+        """Return the current value of such an entry of `answers`."""
         if name == IMPORTED:
             return self.imports(wanted)
         if name.startswith(SPEAKS):
@@ -1058,10 +1062,10 @@ class Program:
         return self.mentions(name, wanted) if name else self.registers_fake(wanted)
 
     def modules(self) -> list[ModuleInfo]:
-        """Every module read so far."""
+        """Return every module read so far."""
         return list(self._by_path.values())
 
     def entries(self) -> list[ModuleInfo]:
-        """The modules that are read for their own sake: of files that were named, else the first."""
+        """Return the modules that are read for their own sake: those of named files, else the first."""
         named = [module for path, module in self._by_path.items() if path in self.named]
         return named or self.modules()[:1]

@@ -1,4 +1,4 @@
-"""Facts and rules to claims, claims to findings. How sure a finding is, is decided here alone."""
+"""From facts and rules to claims, and from claims to findings. The confidence of a finding is decided only here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at, is_apart
 from tcready.static.engine.facts import (
     LEAKED_FLAG,
-    About,
     Alone,
     Call,
     Condition,
     Consumed,
+    DecidedBy,
     Fact,
     InArguments,
     Loop,
@@ -49,10 +49,10 @@ from tcready.static.engine.values import (
     options,
     tensor_of,
 )
-from tcready.static.graph import Way
+from tcready.static.graph import CallPath
 from tcready.static.index import FunctionInfo, own_nodes
 from tcready.static.parts import CONFIDENCES
-from tcready.static.rule import Claim, Rule, Span, Suspect
+from tcready.static.rule import Claim, FixCandidate, Rule, Span
 from tcready.static.settings import Settings
 from tcready.static.source import Source
 from tcready.static.torch_tables import Tables
@@ -61,13 +61,13 @@ from tcready.static.unmet import Site
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Suggest: TypeAlias = "Callable[[Sequence[Suspect]], Iterable[tuple[Edit, ...]]]"
-"""The edits of the change that each suspect's rule suggests, none if it suggests none that is safe; in their order."""
+Suggest: TypeAlias = "Callable[[Sequence[FixCandidate]], Iterable[tuple[Edit, ...]]]"
+"""Returns the edits of the change suggested by each candidate's rule, none if there is no safe one; in their order."""
 Place: TypeAlias = "tuple[str, int, int, str]"
-"""Where a rule claims something: (file, line, byte column, rule code)."""
+"""The position of a rule's claim: (file, line, byte column, rule code)."""
 MAX_CONDITIONS = 3
-"""Of what must hold for a place to be reached, so many are told: those nearest to it."""
-DECIDED_BY: Mapping[About, str] = MappingProxyType(
+"""The number of conditions shown for a place: those nearest to it."""
+DECIDED_BY: Mapping[DecidedBy, str] = MappingProxyType(
     {
         "argument": "how it is called decides",
         "configuration": "its configuration decides",
@@ -77,18 +77,18 @@ DECIDED_BY: Mapping[About, str] = MappingProxyType(
     }
 )
 _OF_ONE_SIZE = re.compile(r"^match |^[^<>]*[!=]=[^<>]*$")
-"""A test whether a size is this or that (a case of a `match` too), and no other test of sizes."""
+"""A test for a certain size (a case of a `match` too), and no other test of sizes."""
 MADE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 APART = (Alone, Consumed, InArguments, OfNew)
-"""Facts of what breaks as another break does, and stands in no constructor."""
+"""Facts that break if another break makes Python run their code, and that are in no constructor."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
-"""Effects that leave regions around them: what cannot be compiled at all leaves none."""
+"""Effects that leave regions around the break: code that cannot be compiled at all leaves none."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a rule claims at one place, as the surest fact has it."""
+class Diagnosis:
+    """The claim of a rule at one place, from the fact with the highest confidence."""
 
     rule: Rule
     claim: Claim
@@ -97,7 +97,7 @@ class Judged:
     hidden: bool = False
     """An earlier break ends the trace before this one is met."""
     types: tuple[FloatType, ...] = ()
-    """It is improbable only because the model does not compute in one of these types."""
+    """It is unlikely only because the model does not compute in one of these types."""
 
     @property
     def effect(self) -> Effect:
@@ -110,16 +110,16 @@ class Judged:
 
     @property
     def lines(self) -> tuple[int, int]:
-        """First and last line of what the finding spans: of a class or function the header alone, never a body."""
+        """The first and last line of the finding: of a class or function the header alone, never a body."""
         begins, ends = extent(self.fact)
         header = isinstance(ends, DEFINITIONS)
         return begins.lineno, ends.lineno if header else ends.end_lineno or ends.lineno
 
 
 @dataclass(frozen=True)
-class Judgements:
-    """What rules say of each fact by itself. A fact that is found again after an edit, the same object, is judged as it
-    was: what a rule may ask of it has not changed."""
+class Diagnoses:
+    """The claims of rules on each single fact. A fact that is found again after an edit, as the same object, keeps its
+    result: what a rule can query of it has not changed."""
 
     settings: Settings = dataclasses.field(default_factory=Settings)
     of: dict[int, tuple[Fact, list[tuple[Rule, Claim, Confidence]]]] = dataclasses.field(default_factory=dict)
@@ -128,12 +128,12 @@ class Judgements:
 
 @dataclass(frozen=True)
 class Claims:
-    """What rules claim of one interpretation."""
+    """The claims of rules on one interpretation."""
 
-    by_place: dict[Place, Judged] = dataclasses.field(default_factory=dict)
+    by_place: dict[Place, Diagnosis] = dataclasses.field(default_factory=dict)
     contexts: dict[Place, dict[int, Cause]] = dataclasses.field(default_factory=dict)
-    """In which contexts each is claimed, with what makes the whole function eager there."""
-    judgements: Judgements = dataclasses.field(default_factory=Judgements)
+    """The contexts of each claim, with the reason why the whole function runs eagerly there."""
+    judgements: Diagnoses = dataclasses.field(default_factory=Diagnoses)
     """For the reading after the next edit."""
 
 
@@ -141,10 +141,10 @@ def claims(
     interpretation: Interpretation,
     rules: Sequence[Rule],
     wanted: Origin,
-    before: Judgements | None = None,
+    before: Diagnoses | None = None,
 ) -> Claims:
-    """What rules claim of the facts in code of the wanted origin; `before` is what they said of each before the last
-    edit."""
+    """Return the claims of rules on the facts in code of the wanted origin; `before` are their results for each before
+    the last edit."""
     interpreter = interpretation.interpreter
     listening: dict[type, list[Rule]] = {}
     for rule in rules:
@@ -161,20 +161,20 @@ def claims(
     settings = interpretation.settings if facts else Settings()
     tables = interpreter.operations.tables
     known_of = before.of if before is not None and before.settings == settings else {}
-    found = Claims(judgements=Judgements(settings))
-    judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
+    found = Claims(judgements=Diagnoses(settings))
+    diagnosis: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
     question = _Question()
     reach = _Reach(interpretation)
     for fact in facts:
         judgement = known_of.get(id(fact))
         if judgement is None:
             same = question(fact)
-            if same not in judged:
-                judged[same] = [
+            if same not in diagnosis:
+                diagnosis[same] = [
                     (rule, claim, confidence_of(fact, claim, rule))
-                    for rule, claim in _claimed(listening[type(fact)], fact, settings, tables)
+                    for rule, claim in _claims_of_fact(listening[type(fact)], fact, settings, tables)
                 ]
-            judgement = fact, judged[same]
+            judgement = fact, diagnosis[same]
         found.judgements.of[id(fact)] = judgement
         reached = reach(fact.where) if judgement[1] else "high"
         for rule, claim, sure in judgement[1]:
@@ -193,15 +193,15 @@ def claims(
                 or (types and known.confidence == "low" and not known.types)
             ):
                 interpreter.program.library.go_on()
-                found.by_place[place] = Judged(rule, claim, fact, confidence, types=types)
-    taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
-    for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
+                found.by_place[place] = Diagnosis(rule, claim, fact, confidence, types=types)
+    taken = {place[:3] for place, diagnosis in found.by_place.items() if _claims_a_break(diagnosis)}
+    for place in [p for p, diagnosis in found.by_place.items() if diagnosis.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
     _raise_what_every_way_meets(interpretation, reach, found)
     _lower_what_is_not_met(interpretation, found)
     _raise_what_leaves_the_graph(interpretation, found)
     _keep_what_follows(interpretation, found)
-    if any(isinstance(judged.fact, OfNew) for judged in found.by_place.values()):
+    if any(isinstance(diagnosis.fact, OfNew) for diagnosis in found.by_place.values()):
         _lower_what_is_not_met(interpretation, found, following=True)
     return found
 
@@ -223,28 +223,28 @@ def _types_of(reach: _Reach, fact: Fact, claim: Claim, rule: Rule) -> tuple[Floa
 
 
 def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims:
-    """The claims that stand in other functions than these, which are given by file and symbol."""
-    kept = {
-        place: judged
-        for place, judged in claims.by_place.items()
-        if (judged.fact.where.path, judged.fact.where.symbol) not in functions
+    """Return the claims outside of these functions, which are given by file and symbol."""
+    others = {
+        place: diagnosis
+        for place, diagnosis in claims.by_place.items()
+        if (diagnosis.fact.where.path, diagnosis.fact.where.symbol) not in functions
     }
-    return Claims(kept, {place: claims.contexts[place] for place in kept})
+    return Claims(others, {place: claims.contexts[place] for place in others})
 
 
 def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, found: Claims) -> None:
-    """If each way through the tests of a function that nothing tells comes by a break, one of these is met: none is
-    improbable because the others may be met in its place, if its function is reached."""
+    """Raise the confidence if every path through the undecided tests of a function reaches a break: one of these runs, so
+    none is unlikely only because another may run instead, provided its function is reached."""
     by_context: dict[int, dict[Place, tuple[tuple[str, bool], ...]]] = {}
-    for place, judged in found.by_place.items():
-        conditions = judged.fact.where.conditions
+    for place, diagnosis in found.by_place.items():
+        conditions = diagnosis.fact.where.conditions
         if (
-            judged.effect in SPLITTING
-            and not judged.rule.follows
+            diagnosis.effect in SPLITTING
+            and not diagnosis.rule.follows
             and all(c.usual is not False for c in conditions)
         ):
             way = tuple((c.test, c.holds) for c in conditions if c.usual is None)
-            by_context.setdefault(judged.fact.where.context, {})[place] = way
+            by_context.setdefault(diagnosis.fact.where.context, {})[place] = way
     raised: list[Place] = []
     for ways in by_context.values():
         lowered = [place for place, way in ways.items() if way and found.by_place[place].confidence == "low"]
@@ -255,21 +255,21 @@ def _raise_what_every_way_meets(interpretation: Interpretation, reach: _Reach, f
         known = entered.get(fact.where.context, "low")
         entered[fact.where.context] = max(known, fact.where.confidence, key=CONFIDENCES.index)
     for place in raised:
-        judged = found.by_place[place]
-        sure = entered[judged.fact.where.context]
-        where = dataclasses.replace(judged.fact.where, confidence=sure, conditional=False)
-        alike = dataclasses.replace(judged.fact, where=where)
+        diagnosis = found.by_place[place]
+        sure = entered[diagnosis.fact.where.context]
+        where = dataclasses.replace(diagnosis.fact.where, confidence=sure, conditional=False)
+        alike = dataclasses.replace(diagnosis.fact, where=where)
         reached = reach(dataclasses.replace(where, conditions=()))
-        own = confidence_of(alike, judged.claim, judged.rule)
+        own = confidence_of(alike, diagnosis.claim, diagnosis.rule)
         sure = min("medium", reached, own, key=CONFIDENCES.index)
-        found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+        found.by_place[place] = dataclasses.replace(diagnosis, confidence=sure)
 
 
 def _tested_on_every_way(
     ways: frozenset[tuple[tuple[str, bool], ...]], before: tuple[tuple[str, bool], ...] = ()
 ) -> frozenset[str]:
-    """Of these places, each given by the tests before it and how they come out, the first tests behind `before` of which
-    either outcome leads to one; nothing if no test does."""
+    """Return the first tests behind `before` of which both outcomes lead to one of these places, each given by its tests
+    and their outcomes; nothing if no test does."""
     here = len(before)
     tests = {way[here][0] for way in ways if len(way) > here and way[:here] == before}
 
@@ -280,13 +280,13 @@ def _tested_on_every_way(
 
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, following: bool = False) -> None:
-    """A break that an earlier one hides in every function it stands in is told with low confidence; `following`: so is
-    what stands behind a method of a new object that cannot be handed over."""
+    """Lower the confidence of a break that an earlier one hides in every function containing it; `following`: also of
+    code after a method of a new object that cannot be handed over."""
     splitting = {
-        place: judged
-        for place, judged in found.by_place.items()
-        if judged.effect in SPLITTING
-        and (not judged.rule.follows or (following and isinstance(judged.fact, OfNew)))
+        place: diagnosis
+        for place, diagnosis in found.by_place.items()
+        if diagnosis.effect in SPLITTING
+        and (not diagnosis.rule.follows or (following and isinstance(diagnosis.fact, OfNew)))
     }
     targets: dict[FunctionInfo | None, dict[ast.AST, int]] = {}
 
@@ -301,42 +301,42 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
             Site(
                 context,
                 (place[1], 0) if last is None else (last, 1),
-                frozenset(judged.fact.where.conditions),
-                judged.confidence == "high",
-                judged.effect == "frame_skip"
-                and judged.confidence != "low"
-                and judged.fact.where.confidence == "high",
-                len(judged.fact.where.enclosing),
+                frozenset(diagnosis.fact.where.conditions),
+                diagnosis.confidence == "high",
+                diagnosis.effect == "frame_skip"
+                and diagnosis.confidence != "low"
+                and diagnosis.fact.where.confidence == "high",
+                len(diagnosis.fact.where.enclosing),
                 read,
                 comprehension=inner,
-                compiled="function" in judged.fact.where.enclosing,
+                compiled="function" in diagnosis.fact.where.enclosing,
             )
-            for read in (_attributes(judged.fact),)
-            for inner in (_comprehension(interpretation, judged.fact),)
-            for last in (assigned(judged.fact),)
+            for read in (_attributes(diagnosis.fact),)
+            for inner in (_comprehension(interpretation, diagnosis.fact),)
+            for last in (assigned(diagnosis.fact),)
             for context in found.contexts[place]
         ]
-        for place, judged in splitting.items()
+        for place, diagnosis in splitting.items()
     }
-    unmet = interpretation.unmet(site for each in sites.values() for site in each)
-    for place, judged in splitting.items():
-        if not judged.rule.follows and all(map(unmet, sites[place])):
-            found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
+    shadowed = interpretation.shadowed(site for each in sites.values() for site in each)
+    for place, diagnosis in splitting.items():
+        if not diagnosis.rule.follows and all(map(shadowed, sites[place])):
+            found.by_place[place] = dataclasses.replace(diagnosis, confidence="low", hidden=True)
 
 
 def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) -> None:
-    """A tensor that was given the flag breaks where it leaves the graph: at a break behind which its name is read."""
+    """Raise the confidence for a tensor with the flag that leaves the graph: at a break after which its name is read."""
     flagged = {
-        place: judged
-        for place, judged in found.by_place.items()
-        if isinstance(judged.fact, Call) and judged.fact.gb_id == LEAKED_FLAG and not judged.hidden
+        place: diagnosis
+        for place, diagnosis in found.by_place.items()
+        if isinstance(diagnosis.fact, Call) and diagnosis.fact.gb_id == LEAKED_FLAG and not diagnosis.hidden
     }
-    for place, judged in flagged.items():
-        function = interpretation.interpreter.contexts[judged.fact.where.context].function
-        kept = _kept_as(judged.fact.node, function) if function is not None else None
-        if kept is None:
+    for place, diagnosis in flagged.items():
+        function = interpretation.interpreter.contexts[diagnosis.fact.where.context].function
+        lifetime = _lifetime(diagnosis.fact.node, function) if function is not None else None
+        if lifetime is None:
             continue
-        made, reads = kept
+        made, reads = lifetime
         sure: Confidence = "low"
         for other, breaking in found.by_place.items():
             end = breaking.fact.node.end_lineno or other[1]
@@ -349,15 +349,15 @@ def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) 
             ):
                 sure = max(sure, breaking.confidence, key=CONFIDENCES.index)
         sure = min("medium", sure, key=CONFIDENCES.index)
-        if CONFIDENCES.index(sure) > CONFIDENCES.index(judged.confidence):
-            found.by_place[place] = dataclasses.replace(judged, confidence=sure)
+        if CONFIDENCES.index(sure) > CONFIDENCES.index(diagnosis.confidence):
+            found.by_place[place] = dataclasses.replace(diagnosis, confidence=sure)
 
 
-def _kept_as(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | None:
+def _lifetime(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | None:
     """On which line a function gives a name what a call makes, and on which it reads that, up to where the name is given
     something else; moving it to a device leaves it what it is."""
     assigned = [n for n in own_nodes(function.node) if isinstance(n, ast.Assign) and len(n.targets) == 1]
-    first = next((n for n in assigned if any(part is node for part in _moved(n.value))), None)
+    first = next((n for n in assigned if any(part is node for part in _moved_values(n.value))), None)
     if first is None or not isinstance(first.targets[0], ast.Name):
         return None
     name = first.targets[0].id
@@ -367,7 +367,7 @@ def _kept_as(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | N
         if n.lineno > first.lineno
         and isinstance(n.targets[0], ast.Name)
         and n.targets[0].id == name
-        and not any(isinstance(part, ast.Name) and part.id == name for part in _moved(n.value))
+        and not any(isinstance(part, ast.Name) and part.id == name for part in _moved_values(n.value))
     ]
     last = min(again, default=function.node.end_lineno or first.lineno)
     named = (n for n in own_nodes(function.node) if isinstance(n, ast.Name) and n.id == name)
@@ -375,8 +375,8 @@ def _kept_as(node: ast.AST, function: FunctionInfo) -> tuple[int, list[int]] | N
     return first.end_lineno or first.lineno, reads
 
 
-def _moved(value: ast.AST) -> Iterator[ast.AST]:
-    """An expression, and what it moves to a device or gives another type."""
+def _moved_values(value: ast.AST) -> Iterator[ast.AST]:
+    """Yield an expression, and the values that it moves to a device or casts."""
     yield value
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         if value.func.attr not in ("to", "cuda", "cpu", "type_as"):
@@ -386,32 +386,32 @@ def _moved(value: ast.AST) -> Iterator[ast.AST]:
 
 
 def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
-    """What breaks where Python runs it alone, a constructor, a generator or a comprehension, breaks as surely as another
-    break makes Python do so, and else not."""
-    following = {place: judged for place, judged in found.by_place.items() if judged.rule.follows}
+    """Give code that breaks only if Python runs it alone (a constructor, a generator or a comprehension) the confidence
+    of the break that causes this; drop it if there is none."""
+    following = {place: diagnosis for place, diagnosis in found.by_place.items() if diagnosis.rule.follows}
     if not following:
         return
     surest: dict[tuple[Place, int], Confidence] = {}
     for least in ("medium", "high"):
         standing: dict[int, Cause] = {}
         points: dict[int, list[tuple[int, Cause]]] = {}
-        for place, judged in found.by_place.items():
-            sure = CONFIDENCES.index(judged.confidence) >= CONFIDENCES.index(least)
-            if sure and judged.effect in SPLITTING and place not in following:
+        for place, diagnosis in found.by_place.items():
+            sure = CONFIDENCES.index(diagnosis.confidence) >= CONFIDENCES.index(least)
+            if sure and diagnosis.effect in SPLITTING and place not in following:
                 # of a package nobody uses most, and much would follow from one break that is not met
-                met = not (is_installed(place[0]) and undecided(judged.fact.where.conditions))
+                met = not (is_installed(place[0]) and undecided(diagnosis.fact.where.conditions))
                 for context, cause in found.contexts[place].items():
                     standing[context] = standing.get(context) or cause
                     if met:
                         points.setdefault(context, []).append((place[1], cause))
         run = _run_by_python(interpretation, found, following, standing, points)
         surest.update(dict.fromkeys(run, least))
-    for place, judged in following.items():
+    for place, diagnosis in following.items():
         contexts = {c: cause for c, cause in found.contexts[place].items() if (place, c) in surest}
         if contexts:
             strongest = max((surest[place, c] for c in contexts), key=CONFIDENCES.index)
-            confidence = min(judged.confidence, strongest, key=CONFIDENCES.index)
-            found.by_place[place] = dataclasses.replace(judged, confidence=confidence)
+            confidence = min(diagnosis.confidence, strongest, key=CONFIDENCES.index)
+            found.by_place[place] = dataclasses.replace(diagnosis, confidence=confidence)
             found.contexts[place] = contexts
         else:
             del found.by_place[place], found.contexts[place]
@@ -420,14 +420,14 @@ def _keep_what_follows(interpretation: Interpretation, found: Claims) -> None:
 def _run_by_python(
     interpretation: Interpretation,
     found: Claims,
-    following: Mapping[Place, Judged],
+    following: Mapping[Place, Diagnosis],
     standing: Mapping[int, Cause],
     points: Mapping[int, Sequence[tuple[int, Cause]]],
 ) -> set[tuple[Place, int]]:
-    """In which contexts Python runs what stands at these places itself, if breaks stand in some: `points` are those that
-    are met for certain, with their lines."""
+    """Return the contexts in which Python runs these places itself, if breaks are in some: `points` are those that are
+    certainly reached, with their lines."""
     effects = interpretation.break_effects
-    alone = {place for place, judged in following.items() if isinstance(judged.fact, APART)}
+    alone = {place for place, diagnosis in following.items() if isinstance(diagnosis.fact, APART)}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
     run = effects.run_by_python(standing, constructors)
     made = {
@@ -462,13 +462,13 @@ def _run_by_python(
 
 
 def _attributes(fact: Fact) -> frozenset[str]:
-    """The attributes that are read for what a fact tells, in its own expression: what is read first."""
+    """Return the attributes read for a fact in its own expression, the first read first."""
     nodes = (node for node in ast.walk(fact.node) if node is not fact.node)
     return frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute))
 
 
 def _comprehension(interpretation: Interpretation, fact: Fact) -> tuple[int, int] | None:
-    """Where the innermost comprehension begins that runs a fact's expression as a function of its own."""
+    """Return the start of the innermost comprehension that runs a fact's expression as a function of its own."""
     function = interpretation.interpreter.contexts[fact.where.context].function
     if function is None or not is_apart(fact.where.enclosing):
         return None
@@ -483,8 +483,8 @@ def _comprehension(interpretation: Interpretation, fact: Fact) -> tuple[int, int
 
 
 def _targets(function: FunctionInfo | None) -> dict[ast.AST, int]:
-    """What stands in the places that a function assigns to, with the line on which the assigned value ends, if that is
-    another: a place is worked out once the value is."""
+    """Return the nodes in the targets that a function assigns to, with the last line of the assigned value if it is
+    another: a target is evaluated after the value."""
     return {
         part: node.value.end_lineno
         for node in (own_nodes(function.node) if function is not None else ())
@@ -498,8 +498,8 @@ def _holds(whole: ast.expr, part: ast.AST) -> bool:
     return any(node is part for node in ast.walk(whole))
 
 
-def _claims_a_break(judged: Judged) -> bool:
-    return not judged.rule.fallback and judged.effect in BREAKING
+def _claims_a_break(diagnosis: Diagnosis) -> bool:
+    return not diagnosis.rule.fallback and diagnosis.effect in BREAKING
 
 
 def findings(
@@ -509,25 +509,25 @@ def findings(
     origin: Origin,
     suggest: Suggest | None,
 ) -> dict[Place, Finding]:
-    """The findings of what is claimed in code of that origin."""
-    told = [place for place in sorted(claims.by_place) if _is_told(claims.by_place[place], options)]
-    spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in told}
+    """Return the findings of claims in code of that origin."""
+    reported = [place for place in sorted(claims.by_place) if _is_reported(claims.by_place[place], options)]
+    spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in reported}
     suspects = {}
     if suggest is not None and origin == "own":
         for place, spot in spots.items():
             rule = claims.by_place[place].rule
-            if rule.often_safe and not spot.source.cells:
-                suspects[place] = Suspect(spot.shown, rule, spot.source, spot.span)
+            if rule.may_autofix and not spot.source.cells:
+                suspects[place] = FixCandidate(spot.shown, rule, spot.source, spot.span)
     suggested = suggest(tuple(suspects.values())) if suggest is not None and suspects else ()
     made: dict[Place, Finding] = {}
     repeats: dict[str, int] = {}
     reach = _Reach(interpretation)
     for place, spot in spots.items():
         interpretation.interpreter.program.library.go_on()
-        judged = claims.by_place[place]
+        diagnosis = claims.by_place[place]
         contexts = claims.contexts[place]
-        way = _way(reach, judged, contexts)
-        finding = _finding(judged, spot, way.conditions, origin)
+        way = _way(reach, diagnosis, contexts)
+        finding = _finding(diagnosis, spot, way.conditions, origin)
         finding = dataclasses.replace(
             finding,
             reached_by=way.symbols,
@@ -544,26 +544,26 @@ def findings(
         fix = made[place].fix
         if edits and fix is not None:
             diff = patch({suspect.path: suspect.source.text}, edits) or None
-            # it was asked for what is safe by construction alone
+            # only edits that are safe by construction were requested
             fix = dataclasses.replace(fix, safe=True, diff=diff, edits=edits)
             made[place] = dataclasses.replace(made[place], fix=fix)
     return made
 
 
-def _is_told(judged: Judged, options: ReadOptions) -> bool:
-    return judged.confidence != "low" or options.low or bool(judged.types and not judged.hidden)
+def _is_reported(diagnosis: Diagnosis, options: ReadOptions) -> bool:
+    return diagnosis.confidence != "low" or options.low or bool(diagnosis.types and not diagnosis.hidden)
 
 
-def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
-    """How the place of a claim is reached; of the context that the claim is made in, if that is reached at all."""
-    where = judged.fact.where
+def _way(reach: _Reach, diagnosis: Diagnosis, contexts: Iterable[int]) -> CallPath:
+    """Return the call path to the place of a claim; by the context of the claim itself if that is reached at all."""
+    where = diagnosis.fact.where
     ways = (reach.way(c, where) for c in (where.context, *sorted(contexts)))
-    return next((way for way in ways if way is not None), Way((), ()))
+    return next((way for way in ways if way is not None), CallPath((), ()))
 
 
 @dataclass(frozen=True)
 class _Spot:
-    """What a claim is shown at."""
+    """The position at which a claim is shown."""
 
     shown: str
     """The path of the file."""
@@ -572,11 +572,11 @@ class _Spot:
     written: str
 
 
-def _spot(interpretation: Interpretation, judged: Judged, root: Path) -> _Spot:
-    fact, node = judged.fact, judged.fact.node
+def _spot(interpretation: Interpretation, diagnosis: Diagnosis, root: Path) -> _Spot:
+    fact, node = diagnosis.fact, diagnosis.fact.node
     concrete = interpretation.concrete(fact.where.path)
     source = concrete.source
-    first, last = judged.lines
+    first, last = diagnosis.lines
     begins, ends = extent(fact)
     end = ends.end_col_offset or 0
     if isinstance(node, DEFINITIONS):
@@ -586,18 +586,18 @@ def _spot(interpretation: Interpretation, judged: Judged, root: Path) -> _Spot:
     return _Spot(display_path(fact.where.path, str(root)), source, span, written)
 
 
-def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], origin: Origin) -> Finding:
-    """The finding of a claim, but for how it is reached, what its break does and what its change is; `conditions` of the
-    calls on the way."""
-    rule, fact = judged.rule, judged.fact
+def _finding(diagnosis: Diagnosis, spot: _Spot, conditions: tuple[Condition, ...], origin: Origin) -> Finding:
+    """Return the finding of a claim, but for how it is reached, what its break does and what its change is; `conditions`
+    of the calls on the way."""
+    rule, fact = diagnosis.rule, diagnosis.fact
     line, column, end_line, end_column = spot.span
     return Finding(
         rule=rule.code,
         name=rule.name,
-        effect=judged.effect,
-        level=judged.level,
-        confidence=judged.confidence,
-        message=judged.claim.message,
+        effect=diagnosis.effect,
+        level=diagnosis.level,
+        confidence=diagnosis.confidence,
+        message=diagnosis.claim.message,
         path=spot.shown,
         line=line,
         column=column,
@@ -615,15 +615,18 @@ def _finding(judged: Judged, spot: _Spot, conditions: tuple[Condition, ...], ori
             diff=None,
             verified=None,
             edits=(),
-            settings={judged.claim.unless: True} if judged.claim.unless else {},
+            settings={diagnosis.claim.suppressed_by_config: True}
+            if diagnosis.claim.suppressed_by_config
+            else {},
         ),
-        evidence=tuple(Evidence("static", text) for text in _evidence(judged, spot.written, conditions)),
-        dtypes=() if judged.hidden or judged.confidence != "low" else judged.types,
+        evidence=tuple(Evidence("static", text) for text in _evidence(diagnosis, spot.written, conditions)),
+        dtypes=() if diagnosis.hidden or diagnosis.confidence != "low" else diagnosis.types,
     )
 
 
 class _Question:
-    """What rules may ask of a fact: all but the number of its context. Half of all facts differ in that alone."""
+    """The fields of a fact that rules may query: all but the number of its context. Half of all facts differ in that
+    alone."""
 
     def __init__(self) -> None:
         self._names: dict[type, tuple[str, ...]] = {}
@@ -639,11 +642,11 @@ class _Question:
 
 
 class _Reach:
-    """How sure it is that a usual call comes by a place: the less, the more must hold that nothing in sight decides.
+    """The confidence that a usual call reaches a place: lower the more conditions nothing decides.
 
     Measured on 401 models of packages (fixtures/accuracy/unseen-sixteenth to -eighteenth, both halves), read by class: of
-    the claims behind three or four such tests in installed code a run bore out 8 and came by none of the others; of those
-    behind more it came by one, which did not break. A project's own options are there to be used, those of an installed
+    the claims below three or four such tests in installed code a run confirmed 8 and reached none of the others; of those
+    below more it reached one, which did not break. A project's own options are meant to be used; those of an installed
     package mostly are not."""
 
     def __init__(self, interpretation: Interpretation) -> None:
@@ -656,13 +659,13 @@ class _Reach:
             self._known[key] = self._on(self.way(where.context, where), where)
         return self._known[key]
 
-    def way(self, context: int, where: Where) -> Way | None:
-        """How a context is reached for what stands there as `where` does: of the ways from several models the first that
-        is surest; None if it is not reached."""
+    def way(self, context: int, where: Where) -> CallPath | None:
+        """Return the call path to a context for code at `where`: of the paths from several models the first with the
+        highest confidence; None if it is not reached."""
         ways = [ways[context] for ways in self._ways if context in ways]
         return max(ways, key=lambda way: CONFIDENCES.index(self._on(way, where)), default=None)
 
-    def _on(self, way: Way | None, where: Where) -> Confidence:
+    def _on(self, way: CallPath | None, where: Where) -> Confidence:
         open_ones = undecided((*(way.conditions if way else ()), *where.conditions))
         return self._of(len(open_ones), where.path)
 
@@ -672,10 +675,11 @@ class _Reach:
         return "low" if tests > 4 and is_installed(path) else "medium"
 
 
-def _claimed(
+def _claims_of_fact(
     rules: Iterable[Rule], fact: Fact, settings: Settings, tables: Tables
 ) -> Iterator[tuple[Rule, Claim]]:
-    """The claims of each rule about a fact that hold under the version of torch and the files' settings of Dynamo."""
+    """Yield the claims of each rule about a fact that hold under the version of torch and the files' settings of
+    Dynamo."""
     for rule in rules:
         found = rule.check(fact)
         if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
@@ -683,10 +687,10 @@ def _claimed(
         for claim in (found,) if isinstance(found, Claim) else found:
             if not tables.holds(rule.code, claim.form):
                 continue
-            if claim.unless in settings.unsure:
+            if claim.suppressed_by_config in settings.unsure:
                 sure = min(claim.confidence or "high", "medium", key=CONFIDENCES.index)
                 yield rule, dataclasses.replace(claim, confidence=sure)
-            elif claim.unless not in settings.flags:
+            elif claim.suppressed_by_config not in settings.flags:
                 yield rule, claim
 
 
@@ -694,9 +698,9 @@ def _claimed(
 
 
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
-    """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
+    """Return the lowest confidence of: the code runs, the values are tensors, the rule is right."""
     levels: list[Confidence] = [fact.where.confidence]
-    if rule.incidental and not claim.computes and _is_of_some_calls(fact.where):
+    if rule.side_output_only and not claim.computes and _is_of_some_calls(fact.where):
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
@@ -706,10 +710,10 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
 
 
 def _is_of_some_calls(where: Where) -> bool:
-    """Whether a test that the source does not decide stands above, or one whether a size is this or that: who is told
-    that it is not has given another than the usual one."""
-    asked = (condition.test for condition in where.conditions if condition.about == "size")
-    return where.conditional or any(map(_OF_ONE_SIZE.search, asked))
+    """Return whether the place is below a test that the source does not decide, or below one for a certain size: a user
+    for whom that is false has passed another than the usual one."""
+    tests = (condition.test for condition in where.conditions if condition.decided_by == "size")
+    return where.conditional or any(map(_OF_ONE_SIZE.search, tests))
 
 
 def _sureness(value: Any) -> Iterator[Confidence]:
@@ -736,9 +740,9 @@ def _sureness(value: Any) -> Iterator[Confidence]:
 # in words
 
 
-def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -> Iterator[str]:
+def _evidence(diagnosis: Diagnosis, written: str, conditions: tuple[Condition, ...]) -> Iterator[str]:
     """Why the static pass says so, in plain words, and what must hold for the place to be reached."""
-    fact = judged.fact
+    fact = diagnosis.fact
     values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     shown = written if len(written) <= 80 else written[:77] + "..."
@@ -750,12 +754,12 @@ def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -
         yield f"`{shown}` is given a tensor{unsure}"
     else:
         yield f"`{shown}` is reached by code that gets compiled"
-    if judged.hidden:
+    if diagnosis.hidden:
         yield "an earlier break hides it: no tensor is in sight here, so Dynamo does not look at the rest"
     open_ones = [c for c in (*conditions, *fact.where.conditions) if c.usual is not True]
     for condition in list(dict.fromkeys(open_ones))[-MAX_CONDITIONS:]:
         word = "only if" if condition.holds else "unless"
-        why = "not so by default" if condition.usual is False else DECIDED_BY[condition.about]
+        why = "not so by default" if condition.usual is False else DECIDED_BY[condition.decided_by]
         why = f"only in {in_words(condition.types)}" if condition.types else why
         yield f"reached {word} `{condition.test}`" + (f" ({why})" if why else "")
 

@@ -1,4 +1,4 @@
-"""Where the source of a dotted module name stands, found without importing anything.
+"""Finds the source of a dotted module name without importing anything.
 
 `importlib.util.find_spec` would import parents; this walks path segments, `.pth` files and the mappings of
 editable installs.
@@ -19,7 +19,7 @@ OPAQUE = frozenset(
     "torch functorch torchgen packaging numpy scipy sympy pandas mpmath sklearn triton einops einx "
     "hypothesis networkx onnx onnxruntime tabulate tensorflow tensorrt tqdm tree tvm xarray".split()
 )
-"""Packages whose source is never read: what they do to Dynamo is known by name, or it never goes into them."""
+"""Packages that are never read: their effect on Dynamo is known by name, or it never enters them."""
 
 
 def is_opaque(name: str) -> bool:
@@ -52,13 +52,13 @@ def additions(folder: Path) -> Additions:
                 folders.append(folder / line)
     for finder in sorted(folder.glob("__editable__*_finder.py")):
         with contextlib.suppress(OSError):
-            mapping += _mapped(finder.read_bytes())
+            mapping += _mapped_packages(finder.read_bytes())
     return tuple(folders), tuple(mapping)
 
 
 @functools.lru_cache(maxsize=64)
-def _mapped(finder: bytes) -> tuple[tuple[str, Path], ...]:
-    """The packages that an editable finder maps; who reads again and again asks for the same few."""
+def _mapped_packages(finder: bytes) -> tuple[tuple[str, Path], ...]:
+    """Return the packages that an editable finder maps (cached, as repeated readings use the same few)."""
     mapping: list[tuple[str, Path]] = []
     try:
         tree = ast.parse(finder)
@@ -90,7 +90,7 @@ def find_module(
     is_file: Callable[[Path], bool] = Path.is_file,
     has: Callable[[Path, str], bool] = lambda folder, name: (folder / name).exists(),
 ) -> Path | None:
-    """The file of module `name` (`__init__.py` for a package), or None.
+    """Return the file of module `name` (`__init__.py` for a package), or None.
 
     A namespace package has no file: None, though its members are found. `additions`, and `has` (whether a folder has
     something of a name), may remember their answers, and `is_file` may know of files that are yet to be saved.
@@ -138,7 +138,7 @@ def _file(base: Path, is_file: Callable[[Path], bool]) -> Path | None:
 
 
 def is_native(folder: Path, parts: list[str]) -> bool:
-    """Whether what is so named below a package's folder stands in a compiled extension module."""
+    """Return whether a name below a package's folder is in a compiled extension module."""
     for part in parts:
         if any(found.suffix in (".so", ".pyd") for found in folder.glob(f"{part}.*")):
             return True

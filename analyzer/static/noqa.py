@@ -27,20 +27,22 @@ NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*
 
 
 def hidden(interpretation: Interpretation, claims: Claims, root: Path) -> Iterator[tuple[Place, Noqa]]:
-    """What comments hide of the claims, whatever their confidence, each with the comment."""
+    """Return the claims that comments hide, whatever their confidence, each with the comment."""
     for place, judged in claims.by_place.items():
-        for line, code in _hiding(interpretation.concrete(place[0]), judged.rule.code, *judged.lines):
+        for line, code in _hiding_comments(
+            interpretation.concrete(place[0]), judged.rule.code, *judged.lines
+        ):
             yield place, Noqa(display_path(place[0], str(root)), line, code)
 
 
 def unused(
     program: Program, entry: Entry, rules: Sequence[Rule], options: ReadOptions, hiding: Sequence[Noqa]
 ) -> tuple[Noqa, ...]:
-    """What a `# noqa` of a whole file names though no way to read the file finds it; `hiding` is known to hide.
+    """Return the codes in each `# noqa` of a file that no way to read the file finds; `hiding` is known to hide.
 
-    The file is read again for that: in both modes at once, with all that is improbable, called with its targets and
-    without, for every torch that is known, and each function around such a comment as somebody else might call it.
-    Nothing is said of code that the file's models do not reach by default: another caller may.
+    The file is read again for that: in both modes at once, with all unlikely code, called with its targets and without,
+    for every known torch, and each function around such a comment as another caller might call it. Code that the file's
+    models do not reach by default is ignored: another caller may reach it.
     """
     source = entry.module.source
     if "noqa" not in source.text.lower():
@@ -70,24 +72,24 @@ def unused(
 
 
 def hiding_edit(source: Source, path: str, first: int, last: int, code: str) -> Edit | None:
-    """What makes a comment on one of the lines `first` to `last` hide a rule: a `# noqa` that names others gets its code
-    as well, else a new one ends a line. `path` is how the file is named in the edit.
+    """Return the edit by which a comment on one of the lines `first` to `last` hides a rule: a `# noqa` with other codes
+    gets its code as well, else a new one ends a line. `path` is the file's name in the edit.
 
-    None if no line can end in a comment: each is inside of a text, or goes on behind a backslash.
+    None if no line can end in a comment: each is inside of a string, or continues after a backslash.
     """
-    for line in range(first, _joined(Concrete(source), last) + 1):
+    for line in range(first, _last_joined_line(Concrete(source), last) + 1):
         for edit in _edits_of_line(source.lines[line - 1], path, line, code):
             try:
                 after = of_text(source.path, applied(source.text, (edit,)))
             except UnreadableError:
                 continue
-            if any(_hiding(Concrete(after), code, line, line)):
+            if any(_hiding_comments(Concrete(after), code, line, line)):
                 return edit
     return None
 
 
 def _edits_of_line(text: str, path: str, line: int, code: str) -> Iterator[Edit]:
-    """What may do, as far as the text of the line tells; what looks like a comment may stand in quotes."""
+    """Return possible edits, by the text of the line; an apparent comment may be in quotes."""
     for there in NOQA.finditer(text):
         if there["codes"]:
             column = there.end("codes") + 1
@@ -95,20 +97,20 @@ def _edits_of_line(text: str, path: str, line: int, code: str) -> Iterator[Edit]
     yield Edit(path, line, len(text.rstrip()) + 1, line, len(text) + 1, f"  # noqa: {code}")
 
 
-def _hiding(concrete: Concrete, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:
-    """Each `# noqa` on the lines, or behind those that they go on with after a backslash, that hides a rule: where it
-    stands, and the prefix of the rule's code that it names; empty if it names none."""
-    last = _joined(concrete, last)
+def _hiding_comments(concrete: Concrete, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:
+    """Return the position of each `# noqa` that hides a rule, on the lines or on those that continue them after a
+    backslash, and its prefix of the rule's code; empty if it has none."""
+    last = _last_joined_line(concrete, last)
     if not any("noqa" in text.lower() for text in concrete.source.lines[first - 1 : last]):
         return
     for line, comment in concrete.comments_on(first, last):
-        for prefix in _named(comment):
+        for prefix in _codes_in(comment):
             if code.startswith(prefix):
                 yield line, prefix
 
 
-def _joined(concrete: Concrete, line: int) -> int:
-    """The last of the lines that a backslash makes one with this one: only there a comment can stand."""
+def _last_joined_line(concrete: Concrete, line: int) -> int:
+    """Return the last of the lines that backslashes join with this one: only that one can have a comment."""
     lines = concrete.source.lines
     while line < len(lines) and lines[line - 1].endswith("\\") and not any(concrete.comments_on(line, line)):
         line += 1
@@ -116,14 +118,14 @@ def _joined(concrete: Concrete, line: int) -> int:
 
 
 def _codes_named(text: str, family: str) -> Iterator[tuple[int, str]]:
-    """Every code of a family that a `# noqa` of the file names, with its line."""
+    """Yield every code of a family that a `# noqa` of the file names, with its line."""
     if "noqa" in text.lower() and family.lower() in text.lower():
         for line, comment in comments(text, 1):
-            yield from ((line, code) for code in _named(comment) if re.fullmatch(rf"{family}\d*", code))
+            yield from ((line, code) for code in _codes_in(comment) if re.fullmatch(rf"{family}\d*", code))
 
 
-def _named(comment: str) -> tuple[str, ...]:
-    """What a `# noqa` names, upper-case; the empty code if it names nothing; nothing if it is none."""
+def _codes_in(comment: str) -> tuple[str, ...]:
+    """Return the codes of a `# noqa`, upper-case; the empty code if it has none; nothing if it is none."""
     match = NOQA.search(comment)
     if match is None:
         return ()

@@ -1,4 +1,4 @@
-"""A notebook as one program: its code cells in order, with what only IPython understands left out.
+"""A notebook as one program: its code cells in order, without the parts that only IPython understands.
 
 Lines stay where they are: what is left out becomes `pass`, or an empty line. Columns are those of the code that runs:
 the indent of a whole cell and prompts are no part of it.
@@ -20,7 +20,7 @@ EXTRA = "reading notebooks needs nbformat: pip install 'tcready[notebook]'"
 PYTHON_CELLS = frozenset(
     {"capture", "debug", "prun", "pypy", "python", "python3", "tcready", "time", "timeit"}
 )
-"""Cell magics whose cell holds Python, as ruff has them."""
+"""Cell magics with Python in the cell, as in ruff."""
 
 _SCANNED = re.compile(
     r"""(?P<comment>\#.*)|(?P<open>[rbfut]*(?:'''|\"\"\"))|(?P<text>'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?)"""
@@ -33,7 +33,7 @@ _PROMPTS = (
     (re.compile(r">>>(?: |$)"), re.compile(r"(?:>>>|\.\.\.)(?: |$)")),
     (re.compile(r"In \[\d+\]: ?"), re.compile(r"(?:In \[\d+\]:|\s*\.{3,}:) ?")),
 )
-"""What the first line of a session that was pasted begins with, and what any line of it does."""
+"""The prefixes of the first line, and of any line, of a pasted session."""
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
@@ -45,19 +45,19 @@ class NotebookError(Exception):
         self.cell = cell
         """The cell that is no Python, over cells of every kind; None if the reason is another."""
         self.error = error
-        """What Python says of that cell."""
+        """Python's error for that cell."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a notebook's code cells hold, one after the other."""
+    """The contents of a notebook's code cells, one after the other."""
 
     text: str
     cells: tuple[Cell, ...]
 
 
 def read(data: bytes) -> Program:
-    """The program of an .ipynb file that holds `data`.
+    """Return the program of an .ipynb file that holds `data`.
 
     Raises NotebookError if nbformat is not installed, the file is no notebook or one of another language, or a cell
     cannot be parsed.
@@ -100,7 +100,7 @@ def read(data: bytes) -> Program:
 
 
 def _language(metadata: Any) -> str:
-    """What the cells are written in; Python where the notebook does not say."""
+    """Return the language of the cells; Python if the notebook does not say."""
     for about, name in (("language_info", "name"), ("kernelspec", "language")):
         known = metadata.get(about) if isinstance(metadata, dict) else None
         if isinstance(known, dict) and known.get(name):
@@ -109,7 +109,7 @@ def _language(metadata: Any) -> str:
 
 
 def _refuse_unparsable(lines: list[str], number: int) -> None:
-    """Raises NotebookError if a cell is no Python."""
+    """Raise NotebookError if a cell is no Python."""
     try:
         ast.parse("\n".join(lines))
     except SyntaxError as error:
@@ -122,8 +122,8 @@ def _refuse_unparsable(lines: list[str], number: int) -> None:
 
 
 def _python(lines: list[str]) -> list[str]:
-    """The lines of a cell with prompts, the indent of the first line, magics and shell lines left out."""
-    lines = _dedented(_without_prompts(lines))
+    """Return the lines of a cell with prompts, the indent of the first line, magics and shell lines left out."""
+    lines = _dedent(_without_prompts(lines))
     first = next((line for line in lines if line.strip()), "")
     kind = re.match(r"%%([\w!.]*)", first)
     if kind is not None and kind[1] not in PYTHON_CELLS:
@@ -151,7 +151,8 @@ def _python(lines: list[str]) -> list[str]:
 
 
 def _without_prompts(lines: list[str]) -> list[str]:
-    """The lines without `>>> ` and `... `, or `In [1]: ` and `...: `, if the first that holds something has one."""
+    """Return the lines without `>>> ` and `... `, or `In [1]: ` and `...: `, if the first that holds something has
+    one."""
     first = next((line for line in lines if line.strip()), "")
     for begins, prompt in _PROMPTS:
         if begins.match(first):
@@ -159,15 +160,15 @@ def _without_prompts(lines: list[str]) -> list[str]:
     return lines
 
 
-def _dedented(lines: list[str]) -> list[str]:
-    """The lines without the indent of the first that holds something, as IPython runs them."""
+def _dedent(lines: list[str]) -> list[str]:
+    """Return the lines without the indent of the first that holds something, as IPython runs them."""
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
     return [line.removeprefix(indent) for line in lines]
 
 
 class _Inside:
-    """Whether the next line goes on with a statement: in brackets, in a long string, behind a backslash."""
+    """Tracks whether the next line continues a statement: in brackets, in a long string, after a backslash."""
 
     def __init__(self) -> None:
         self._quotes = ""
@@ -198,7 +199,7 @@ class _Inside:
 
 
 def _file_lines(text: str) -> dict[int, tuple[int, ...]]:
-    """For each cell, from 1, the line of the file that each line of its source stands on: nbformat does not tell."""
+    """Return, for each cell, from 1, the line in the file of each line of its source: nbformat does not record it."""
     found: dict[int, list[int]] = {}
     begun: dict[int, bool] = {}
     for keys, string, file_line in _strings(text):
@@ -218,7 +219,7 @@ def _file_lines(text: str) -> dict[int, tuple[int, ...]]:
 
 
 def _strings(text: str) -> Iterator[tuple[list[str | int | None], str, int]]:
-    """Each string of a JSON text with the keys and positions that lead to it, and the line it stands on."""
+    """Return each string of a JSON text with the keys and positions that lead to it, and its line."""
     line, counted = 1, 0
     keys: list[str | int | None] = []
     for match in _JSON.finditer(text):

@@ -1,4 +1,4 @@
-"""What was found in each unit, and how the parts make one StaticResult. Plain values, no syntax."""
+"""Results of single units, and how they combine to one StaticResult. Plain values, no syntax."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Key = tuple[str, int, int, str]
 
 
 @dataclass(frozen=True)
-class Part:
-    """What was found in one unit. `select` and `ignore` have not been asked yet."""
+class UnitResult:
+    """The result of one unit, before `select` and `ignore` are applied."""
 
     findings: tuple[Finding, ...]
     """In order of place; fingerprints of equals are numbered in that order."""
@@ -44,13 +44,13 @@ class Part:
     """Positions of findings that a comment hides; what they say of regions holds all the same."""
     targets: tuple[StaticTarget, ...]
     sources: tuple[SourceText, ...]
-    """Of the files with findings, and of the unit's own."""
+    """The texts of the files with findings, and of the unit's own."""
     named: str
     """The unit's own file, as it is shown."""
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     files: tuple[str, ...]
-    """What was read."""
+    """The files that were read."""
     reached: tuple[str, ...]
     """`path::symbol` of every function that is compiled."""
     calls: Mapping[str, Any]
@@ -60,9 +60,9 @@ class Part:
     gaps: Mapping[str, Any] = field(default_factory=dict)
     """For each file the places, `line:column`, of what else was not understood, in words."""
     idle: tuple[Noqa, ...] = ()
-    """Of the unit's own file, if all of it was judged: what hides nothing that this unit finds."""
+    """Comments in the unit's own file, if all of it was judged, that hide nothing this unit finds."""
     hiding: tuple[Noqa, ...] = ()
-    """Of the user's files: what stands where a rule claims something, whatever its confidence."""
+    """Comments in the user's files at places with a claim, whatever its confidence."""
 
 
 def key_of(finding: Finding) -> Key:
@@ -79,25 +79,25 @@ def codes(prefixes: Iterable[str], rules: Collection[str]) -> tuple[str, ...]:
 
 
 def ignoring(options: ReportOptions, rules: Collection[str], root: Path) -> Callable[[str], tuple[str, ...]]:
-    """What `per_file_ignores` of the options says of a file, for `combine`. Raises TcreadyError as `codes`."""
+    """Return the `per_file_ignores` of the options for a file, for `combine`. Raises TcreadyError as `codes`."""
     per_file = [(glob, codes(prefixes, rules)) for glob, prefixes in options.per_file_ignores]
-    ignored_in("", per_file, root)  # a glob that cannot be read is told though nothing is found
+    ignored_in("", per_file, root)  # report an unreadable glob even if there are no findings
     return lambda path: ignored_in(path, per_file, root)
 
 
 def combine(
-    parts: Sequence[Part],
+    parts: Sequence[UnitResult],
     select: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
     rules: Collection[str] = (),
     ignored: Callable[[str], tuple[str, ...]] = lambda _path: (),
 ) -> StaticResult:
-    """One result of several parts: what several of them found is told once, as the surest of them says.
+    """Combine the results of several units: a finding of several is reported once, with the highest confidence.
 
-    `rules` are the codes there are; `ignored` gives the codes, or prefixes, that are not asked of a file.
+    `rules` are all codes; `ignored` returns the codes, or prefixes, that are ignored in a file.
     """
 
-    def is_asked(path: str, code: str) -> bool:
+    def is_requested(path: str, code: str) -> bool:
         return (not select or code.startswith(select)) and not code.startswith((*ignore, *ignored(path)))
 
     found: dict[Key, Finding] = {}
@@ -108,36 +108,38 @@ def combine(
             known = found.get(key)
             found[key] = finding if known is None else _one(known, finding)
         hidden.update(key_of(part.findings[position]) for position in part.silenced)
-    hidden.update(key for key in found if not is_asked(key[0], key[3]))
-    numbered = _numbered(found)
-    reported = tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key not in hidden)
+    hidden.update(key for key in found if not is_requested(key[0], key[3]))
+    numbered = _number_fingerprints(found)
+    reported = tuple(_set_mode(numbered[key]) for key in sorted(numbered) if key not in hidden)
     shown = {finding.path for finding in reported} | {part.named for part in parts}
     sources = {source.path: source for part in parts for source in part.sources if source.path in shown}
     skipped = {item.path: item for part in parts for item in part.skipped}
     return StaticResult(
         findings=reported,
-        targets=tuple(dict.fromkeys(target for part in parts for target in _renumbered(part, numbered))),
+        targets=tuple(dict.fromkeys(target for part in parts for target in _renumber_breaks(part, numbered))),
         sources=tuple(sources[path] for path in sorted(sources)),
         skipped=tuple(skipped[path] for path in sorted(skipped)),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         statistics=_statistics(parts),
-        hidden=tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key in hidden),
+        hidden=tuple(_set_mode(numbered[key]) for key in sorted(numbered) if key in hidden),
         unused=tuple(
             noqa
             for noqa in _idle(parts)
-            if any(is_asked(noqa.path, code) for code in _meant(noqa.code, rules) or (noqa.code,))
+            if any(
+                is_requested(noqa.path, code) for code in _matching_codes(noqa.code, rules) or (noqa.code,)
+            )
         ),
     )
 
 
-def _idle(parts: Sequence[Part]) -> list[Noqa]:
-    """What hides nothing in its own file, nor for another that reaches it; in order of place."""
+def _idle(parts: Sequence[UnitResult]) -> list[Noqa]:
+    """Return the comments that hide nothing in their own file, nor for another that reaches it; in order of place."""
     hiding = {noqa for part in parts for noqa in part.hiding}
     found = {noqa for part in parts for noqa in part.idle} - hiding
     return sorted(found, key=lambda noqa: (noqa.path, noqa.line, noqa.code))
 
 
-def _meant(prefix: str, rules: Collection[str]) -> list[str]:
+def _matching_codes(prefix: str, rules: Collection[str]) -> list[str]:
     return [code for code in rules if code.startswith(prefix)]
 
 
@@ -153,7 +155,7 @@ def _one(first: Finding, second: Finding) -> Finding:
 
 
 def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakEffect | None:
-    """The shape over the ways of two; ways that both tell, function by function, count once."""
+    """Return the combined effect over the call paths of two; a path that both have, function by function, counts once."""
     if first is None or second is None or first == second:
         return first or second
     fates = worst_fates((*first.above, first.frame, *second.above, second.frame))
@@ -168,16 +170,16 @@ def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakE
     )
 
 
-def _with_mode(finding: Finding) -> Finding:
-    """The finding, with the one mode it is found in if it was asked about both."""
+def _set_mode(finding: Finding) -> Finding:
+    """Return the finding, with the only mode it is found in if both were requested."""
     if len(finding.modes) != 1:
         return finding
     only = Evidence("static", f"only in {MODE_WORD[finding.modes[0]]} mode")
     return dataclasses.replace(finding, evidence=(*finding.evidence, only))
 
 
-def in_both_modes(infer: Part, train: Part) -> Part:
-    """What was found in a unit in inference mode and in training mode as one, each finding with its modes."""
+def in_both_modes(infer: UnitResult, train: UnitResult) -> UnitResult:
+    """Combine the results of a unit in inference mode and in training mode, each finding with its modes."""
     found: dict[Key, Finding] = {}
     known = [{key_of(finding): finding for finding in part.findings} for part in (infer, train)]
     for key in known[0] | known[1]:
@@ -186,13 +188,13 @@ def in_both_modes(infer: Part, train: Part) -> Part:
             found[key] = dataclasses.replace(_one(*both), modes=BOTH)
         else:
             found[key] = dataclasses.replace(both[0], modes=(BOTH[key not in known[0]],))
-    numbered = _numbered(found)
+    numbered = _number_fingerprints(found)
     order = sorted(numbered)
     hidden = {key_of(part.findings[position]) for part in (infer, train) for position in part.silenced}
     targets: dict[str, StaticTarget] = {}
-    for target in (*_renumbered(infer, numbered), *_renumbered(train, numbered)):
+    for target in (*_renumber_breaks(infer, numbered), *_renumber_breaks(train, numbered)):
         known_target = targets.get(target.target, target)
-        modules = _joined((*known_target.modules, *target.modules))
+        modules = _join_modules((*known_target.modules, *target.modules))
         targets[target.target] = dataclasses.replace(target, modules=modules, modes=BOTH)
     return dataclasses.replace(
         infer,
@@ -210,7 +212,7 @@ def in_both_modes(infer: Part, train: Part) -> Part:
     )
 
 
-def _joined(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
+def _join_modules(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
     """One module for each name, with the breaks of all of that name."""
     joined: dict[str, StaticModule] = {}
     for module in modules:
@@ -228,8 +230,8 @@ def _weight(finding: Finding) -> tuple[bool, int]:
     return finding.origin == "own", CONFIDENCES.index(finding.confidence)
 
 
-def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
-    """The findings with their fingerprints numbered if several would have one."""
+def _number_fingerprints(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
+    """Return the findings with their fingerprints numbered if several would have one."""
     repeats: dict[str, int] = {}
     numbered: dict[Key, Finding] = {}
     for key in sorted(found):
@@ -243,8 +245,8 @@ def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
     return numbered
 
 
-def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
-    """The targets of a part, breaks named by the fingerprints that the findings have together."""
+def _renumber_breaks(part: UnitResult, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
+    """Return the targets of a unit, with the breaks named by the combined fingerprints of the findings."""
     new = {f.fingerprint: numbered[key_of(f)].fingerprint for f in part.findings}
     if all(old == now for old, now in new.items()):
         return part.targets
@@ -260,8 +262,9 @@ def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarg
     )
 
 
-def _statistics(parts: Sequence[Part]) -> dict[str, Any]:
-    """A function or a call that several units reach counts once; it is resolved if each of them says so."""
+def _statistics(parts: Sequence[UnitResult]) -> dict[str, Any]:
+    """Combine the statistics: a function or a call that several units reach counts once; it is resolved if it is in
+    each."""
     reached = sorted({name for part in parts for name in part.reached})
     calls = _places(part.calls for part in parts)
     gaps = _places(part.gaps for part in parts)
@@ -293,7 +296,7 @@ def _places(each: Iterable[Mapping[str, Mapping[str, str]]]) -> dict[str, dict[s
 
 
 def _constructs(*places: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
-    """What was not understood, most frequent first, and where it stands first."""
+    """Return the constructs that were not understood, most frequent first, and the first place of each."""
     found: dict[str, list[tuple[str, int, int]]] = {}
     for files in places:
         for path, sites in files.items():

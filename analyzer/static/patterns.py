@@ -1,7 +1,7 @@
-"""Globs of files, read as ruff reads them.
+"""File globs with ruff's syntax.
 
-`*` and `?` match across folders, `**/` stands for any number of folders, `{a,b}` for either, `[ab]` for one of a
-set. A glob is relative to the working folder; one without a slash is the name of a file or folder anywhere.
+`*` and `?` match across folders, `**/` matches any number of folders, `{a,b}` either, `[ab]` one of a set. A glob is
+relative to the working folder; one without a slash is the name of a file or folder anywhere.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _PART = re.compile(r"\*\*/|\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def matches(pattern: str, path: Path, root: Path) -> bool:
-    """Whether an absolute path, or its last part, is what `pattern` says."""
-    whole = _compiled(pattern, str(root))
-    return bool(whole.fullmatch(path.as_posix()) or _compiled(pattern, "").fullmatch(path.name))
+    """Return whether an absolute path, or its last part, matches `pattern`."""
+    whole = _compile(pattern, str(root))
+    return bool(whole.fullmatch(path.as_posix()) or _compile(pattern, "").fullmatch(path.name))
 
 
 def is_excluded(path: Path, exclude: Sequence[str], root: Path) -> bool:
-    """Whether an absolute path, or a folder around it below `root`, matches one of the globs."""
+    """Return whether an absolute path, or a folder around it below `root`, matches one of the globs."""
     if not exclude:
         return False
     around = [folder for folder in path.parents if folder != root and folder.is_relative_to(root)]
@@ -32,7 +32,7 @@ def is_excluded(path: Path, exclude: Sequence[str], root: Path) -> bool:
 
 
 def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root: Path) -> tuple[str, ...]:
-    """The rule codes, or prefixes, that are not asked of a file; a glob after `!` speaks of all others."""
+    """Return the rule codes, or prefixes, ignored in a file; a glob after `!` is for all others."""
     place = root / path
     return tuple(
         code
@@ -43,8 +43,8 @@ def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root:
 
 
 @functools.cache
-def _compiled(pattern: str, base: str) -> re.Pattern[str]:
-    """The glob below the folder `base`; of a name alone if that is empty.
+def _compile(pattern: str, base: str) -> re.Pattern[str]:
+    """Return the glob below the folder `base`; of a name alone if that is empty.
 
     Raises TcreadyError for one that cannot be read.
     """
@@ -54,13 +54,13 @@ def _compiled(pattern: str, base: str) -> re.Pattern[str]:
     absolute = not base or os.path.isabs(pattern)
     prefix = "" if absolute else re.escape(Path(base).as_posix().rstrip("/") + "/")
     try:
-        return re.compile(prefix + _translated(written), re.DOTALL)
+        return re.compile(prefix + _translate(written), re.DOTALL)
     except re.error as error:
         raise TcreadyError(f"the glob {pattern!r} cannot be read: {error}") from None
 
 
-def _translated(glob: str) -> str:
-    """The glob as a regular expression; a brace that is not closed stands for itself."""
+def _translate(glob: str) -> str:
+    """Return the glob as a regular expression; an unclosed brace is literal."""
     braces = glob.count("{") == glob.count("}")
     depth, made = 0, []
     for part in _PART.findall(glob):

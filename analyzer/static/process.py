@@ -1,7 +1,7 @@
-"""What reading asks of Python itself: its settings, which all threads of a process share, and room for its frames.
+"""Settings of Python that reading needs, which all threads of a process share, and memory for its frames.
 
-The settings are the process's, not ours, so who changes them has to be counted for the whole process: the first reading
-sets them, the last one puts them back, and none takes them away from another.
+The settings belong to the process, so concurrent readings are counted for the whole process: the first one changes them,
+and the last one restores them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 STACK = 6000
-"""Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
+"""Python frames that may be nested in reading: long chains of `elif` and of operators recurse."""
 SLOTS = 300_000
 """Values that the frame of a deep call asks room for: CPython gives it 4 MiB, of which it leaves 1.7 to the frames behind
 it, some 6,000. None of it is touched before it is used."""
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 
 def deep(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose calls may nest deeply and go up and down often.
+    """Return a function that may be called deeply nested, and up and down often.
 
     CPython keeps the frames of calls in chunks of 16 KB, and gives a chunk back to the system as soon as its first frame
-    ends. Who calls up and down around the end of one asks for memory and gives it back each time: 50,000 times while 35
-    modeling files were read, a tenth of the time (3.11). A frame that asks for more gets a larger chunk, and what it does
-    not use is there for the frames behind it.
+    ends. Calls that go up and down around the end of a chunk allocate and free memory each time: 50,000 times while 35
+    modeling files were read, a tenth of the time (3.11). A frame that needs more gets a larger chunk, and later frames
+    use the rest.
     """
 
     def call(*args: P.args, **keywords: P.kwargs) -> T:
@@ -72,7 +72,7 @@ class _Shared:
 
     @contextmanager
     def without_warnings(self) -> Iterator[None]:
-        """Inside, Python warns of nothing: what it finds odd in somebody's source is not ours to tell."""
+        """Ignore warnings in this context: those of Python about a user's source are not ours to report."""
         with self._warnings, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield

@@ -19,25 +19,25 @@ from tcready.static.rule_page import RulePage, Sample, read_page
 from tcready.static.source import Source
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
-"""Stands above every sample's source when it is linted and when it is run."""
+"""Prepended to every sample's source for linting and running."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a rule says of one fact. `confidence` None: as sure as the values are."""
+    """The claim of a rule on one fact. `confidence` None: as certain as the values are."""
 
     message: str
     confidence: Confidence | None = None
     effect: Effect | None = None
     level: Level | None = None
-    unless: str | None = None
+    suppressed_by_config: str | None = None
     """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
     computes: bool = False
-    """What an incidental rule claims here works something out all the same, so that it is no likelier to be left out than
-    other code below a branch."""
+    """The code claimed by a rule for side output computes something all the same, so that it is no likelier to be left out
+    than other code below a branch."""
     form: str = ""
-    """What kind of code the claim is about, if claims of the rule hold under different versions of torch:
-    `tables/claims.json` lists the versions by rule and form."""
+    """The kind of code, if claims of the rule hold under different versions of torch: `tables/claims.json` lists the
+    versions by rule and form."""
     regardless: bool = False
     """A call breaks whatever it is given, so that it is as sure as that it is made."""
 
@@ -50,7 +50,7 @@ class Change:
     old: tuple[Any, ...]
     new: tuple[Any, ...]
     piece: Any = None
-    """The `concrete.Piece` that `old` stands in, if it is not the one of the place."""
+    """The `concrete.Piece` with `old`, if it is not the one of the place."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Rewrite:
     how: str
     """One sentence: what is done."""
     changes: tuple[Change, ...]
-    """None stands in another."""
+    """No change is inside another."""
     unsafe: str | None
     """Why it might not do what the code did, as the end of "not safe: ..."; None if it does so by construction."""
     imports: tuple[str, ...] = ()
@@ -68,9 +68,9 @@ class Rewrite:
     settings: tuple[str, ...] = ()
     """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
     silences: bool = False
-    """Whether what is printed, logged or warned of is not where it is compiled."""
+    """Whether prints, logs and warnings are left out of compiled code."""
     asserts: bool = False
-    """Whether a check of the user's becomes an assertion where it is compiled: it raises RuntimeError there."""
+    """Whether a check of the user's becomes an assertion in compiled code: it raises RuntimeError there."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Declined:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a rule looks at, and what it claims."""
+    """The facts that a rule checks, and its claims."""
 
     code: str
     name: str
@@ -91,10 +91,10 @@ class Rule:
     gb_ids: tuple[str, ...]
     facts: tuple[type[Fact], ...]
     check: Callable[[Any], Claim | Iterable[Claim] | None] = field(compare=False)
-    """Called with every fact whose type is in `facts`."""
+    """Called with every fact of a type in `facts`."""
     module: str
     """The rule's module, as its `__name__` has it. The Markdown file beside it is read when it is first needed."""
-    incidental: bool = False
+    side_output_only: bool = False
     """Says something rather than computes something (printing, logging, warnings): if configuration decides
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
     fallback: bool = False
@@ -107,8 +107,8 @@ class Rule:
     `concrete.Located`, which may be any expression."""
     no_rewrite: str | None = None
     """Why there is no way to write it anew, as a sentence; nothing is said if None."""
-    often_safe: bool = False
-    """Whether its rewrite is often safe by construction: `check`, which shows no other, asks for it."""
+    may_autofix: bool = False
+    """Whether its rewrite is often safe by construction: required by `check`, which shows no other."""
     settings: tuple[str, ...] = ()
     """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None
@@ -161,14 +161,14 @@ class Rule:
         return f"{claim}\n\n{self.page.strip()}\n\n{example}"
 
     def shown(self, sample: Sample) -> str:
-        """A sample as a page shows it: what it needs above it, and the rule's code at each line it is told at."""
+        """Return a sample as shown on a page: with the imports it needs, and the rule's code at each claimed line."""
         source = re.sub(
             r"# BAD\b.*", f"# {self.code}", re.sub(r"[ ]*# (FOLLOWS|CAUSE)\b.*", "", sample.source)
         )
         return "\n\n\n".join(part.strip("\n") for part in (sample.setup, source) if part.strip())
 
     def section(self, title: str) -> str:
-        """The text below a heading of the page. Raises KeyError if the page has no such heading."""
+        """Return the text below a heading of the page. Raises KeyError if the page has no such heading."""
         match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.page, re.M | re.S)
         if match is None:
             raise KeyError(f"{self.code}: the page has no section {title!r}")
@@ -187,7 +187,7 @@ Span: TypeAlias = "tuple[int, int, int, int]"
 
 
 @dataclass(frozen=True)
-class Suspect:
+class FixCandidate:
     """An expression that a rule would write anew."""
 
     path: str

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.options import ReadOptions, ReportOptions
-from tcready.static.cache import Ground
+from tcready.static.cache import CacheInputs
 from tcready.static.driver import Question, ReadResult, RuleSet
-from tcready.static.examine import Edited, Left, examine
+from tcready.static.examine import Edited, Left, analyze_unit
 from tcready.static.index import Library
-from tcready.static.parts import Part
+from tcready.static.parts import UnitResult
 from tcready.static.rule_texts import RuleTexts
 from tcready.static.source import encoded
 from tcready.static.stop import Stop, never
@@ -31,10 +31,10 @@ EDITED = 4
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found in a unit, and what that rests on."""
+    """The result of a unit, and its inputs."""
 
-    part: Part
-    ground: Ground
+    part: UnitResult
+    inputs: CacheInputs
 
 
 class Session:
@@ -51,7 +51,7 @@ class Session:
         self._library = Library(edited=True)
         self._known: dict[Unit, _Known] = {}
         self._edited: dict[Unit, Left] = {}
-        """What the interpretations of the units that were read last have left for the next."""
+        """The state that the last interpretations of units leave for the next."""
         self._asking = threading.Lock()
 
     def check(
@@ -61,17 +61,17 @@ class Session:
         stop: Stop = never,
         report: ReportOptions | None = None,
     ) -> ReadResult:
-        """What `driver.read` would give if `texts` were saved: the files that they are of need not exist yet.
+        """Return the result of `driver.read` if `texts` were saved: their files need not exist yet.
 
-        Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` says so: the session can be
-        asked again, and what had been read whole by then is kept. A Unit names what no text of a target does: a file
-        of any name.
+        Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` requests it: the session can be
+        used again, and files read completely by then are stored. A Unit can name what no target text can: a file of any
+        name.
         """
         options = self._options
-        asked = Question(self._texts, self._tool, report or ReportOptions(), options.root)
+        question = Question(self._texts, self._tool, report or ReportOptions(), options.root)
         unsaved = {Path(os.path.realpath(path)): encoded(text) for path, text in (texts or {}).items()}
         with self._asking:
-            library = self._library.over(self._library.disk.renewed(unsaved), stop)
+            library = self._library.over(self._library.disk.refreshed(unsaved), stop)
             self._library = library
             wanted = units(
                 [target for target in targets if isinstance(target, str)],
@@ -80,20 +80,20 @@ class Session:
                 unsaved,
             )
             wanted += [target for target in targets if isinstance(target, Unit)]
-            return asked.result([self._part(unit, library) for unit in wanted])
+            return question.result([self._part(unit, library) for unit in wanted])
 
-    def _part(self, unit: Unit, library: Library) -> Part:
+    def _part(self, unit: Unit, library: Library) -> UnitResult:
         library.go_on()
         known = self._known.get(unit)
-        if known is not None and known.ground.holds(unit, library.disk):
+        if known is not None and known.inputs.holds(unit, library.disk):
             return known.part
         edited = Edited()
-        if known is not None and known.ground.holds(unit, library.disk, but=unit.path):
+        if known is not None and known.inputs.holds(unit, library.disk, but=unit.path):
             edited = Edited(self._edited.get(unit, Left()))
-        part, reading = examine(unit, self._rules, self._options, self._suggest, library, edited)
-        ground = Ground.of(unit, reading, library.disk)
-        if ground is not None:
-            self._known[unit] = _Known(part, ground)
+        part, reading = analyze_unit(unit, self._rules, self._options, self._suggest, library, edited)
+        inputs = CacheInputs.of(unit, reading, library.disk)
+        if inputs is not None:
+            self._known[unit] = _Known(part, inputs)
             self._edited.pop(unit, None)
             self._edited[unit] = edited.now  # behind the others
             while len(self._edited) > EDITED:
@@ -101,6 +101,6 @@ class Session:
         return part
 
     def forget(self) -> None:
-        """Drops everything that was kept: the next check reads as the first did."""
+        """Drop everything that was kept: the next check reads as the first did."""
         with self._asking:
             self._library, self._known, self._edited = Library(edited=True), {}, {}

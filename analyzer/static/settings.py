@@ -1,7 +1,7 @@
-"""What the files that are read set of Dynamo: `torch._dynamo.config.capture_scalar_outputs = True` and its kind.
+"""Dynamo settings in the files that are read: `torch._dynamo.config.capture_scalar_outputs = True` and similar.
 
-What runs before the model is compiled counts: statements of a module, the functions that these call, and the constructors
-of the model and its parts. Each setting holds for the whole process, so one file of those that are read decides for all.
+Code that runs before the model is compiled counts: statements of a module, the functions that these call, and the
+constructors of the model and its parts. Each setting applies to the whole process, so one of the files decides for all.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from tcready.static.index import Import, ModuleInfo
 
 CONFIG = "torch._dynamo.config"
 NESTED = "nested_graph_breaks"
-"""The setting under which a break splits what it stands in and the callers of that as one. Off by default up to 2.15."""
+"""The setting under which a break splits its function together with the callers. Off by default up to 2.15."""
 LEFT_OUT = ("ignore_logging_functions", "reorderable_logging_functions")
-"""Sets of functions whose calls Dynamo drops, or makes after the graph."""
+"""Sets of functions that Dynamo does not call, or calls after the graph."""
 VARIABLE = "TORCHDYNAMO_"
-"""What stands before a setting's name, in capitals, in that of the variable it is read from as torch is imported."""
+"""The prefix of a setting's name, in capitals, in the environment variable it is read from as torch is imported."""
 DEEP = 4
 """Calls inside one another that are followed."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`flags`: names of `torch._dynamo.config` that are true; `unsure`: those of which it is not sure what they are;
-    `left_out`: functions that Dynamo is told to drop or to call after the graph."""
+    """`flags`: names of `torch._dynamo.config` that are true; `unsure`: those of unknown value; `left_out`: functions
+    configured to be dropped or called after the graph."""
 
     flags: frozenset[str] = frozenset()
     unsure: frozenset[str] = frozenset()
@@ -49,10 +49,11 @@ class Settings:
 
 
 def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> Settings:
-    """What the modules set that have been read, then the models' constructors, and what this torch has by default."""
+    """Return the settings of the modules that have been read, then of the models' constructors, with the defaults of this
+    torch."""
     reader = _Reader(interpreter)
     models = list(roots)
-    with interpreter.quietly():
+    with interpreter.outside_trace():
         for module in list(interpreter.program.modules()):
             if _speaks(module) or reader.calls_out(module):
                 reader.read(module.source.tree.body, interpreter.module_frame(module))
@@ -106,7 +107,7 @@ class _Reader:
                 answer = self.interpreter.answer(self.interpreter.eval(node.test, frame))
                 # a file asks as it is imported whether torch has a setting; what a function asks is anybody's choice
                 certain = sure and (answer.decided is not None or frame.function is None)
-                if _asks_for_script(node.test):
+                if _is_main_guard(node.test):
                     answer, certain = Answer(None, None), False
                 for taken, block in ((True, node.body), (False, node.orelse)):
                     if answer.likely in (None, taken):
@@ -144,7 +145,7 @@ class _Reader:
                     self._set(name, Const(True), False)
 
     def _ask(self, node: ast.Call, frame: Frame, sure: bool, depth: int) -> None:
-        """A call that stands alone: it may set something itself, or run a function that does."""
+        """Evaluate a call statement: it may set something itself, or run a function that does."""
         if not self._concerns(node.func, frame.module):
             return
         function = self.interpreter.eval(node.func, frame)
@@ -160,7 +161,7 @@ class _Reader:
             self._call(function, node, frame, sure, depth + 1)
 
     def calls_out(self, module: ModuleInfo) -> bool:
-        """Whether a file of the user's calls, as it is imported, a function of another that speaks of Dynamo."""
+        """Return whether a user's file calls at import a function of another that mentions Dynamo."""
         calls = (
             n.value.func
             for n in module.source.tree.body
@@ -169,7 +170,7 @@ class _Reader:
         return self.interpreter.program.is_own(module.path) and any(self._concerns(f, module) for f in calls)
 
     def _concerns(self, function: ast.expr, module: ModuleInfo) -> bool:
-        """Whether a call may run what speaks of Dynamo."""
+        """Return whether a call may run code that mentions Dynamo."""
         if _speaks(module):
             return True
         bound = module.bindings.get(function.id, ()) if isinstance(function, ast.Name) else ()
@@ -197,7 +198,7 @@ class _Reader:
         self.read(info.node.body, Frame(info.module, info, -1, "high", env), sure, depth)
 
     def _names(self, node: ast.expr, frame: Frame) -> str:
-        """The name of a package's that an expression stands for; empty for anything else."""
+        """Return the package name that an expression refers to; empty for anything else."""
         value = self.interpreter.eval(node, frame)
         return value.name if isinstance(value, External) else ""
 
@@ -210,7 +211,7 @@ class _Reader:
 
 
 def _imports_torch(module: ModuleInfo) -> float:
-    """The line of a file on which it first imports torch."""
+    """Return the line of a file on which it first imports torch."""
     return min(
         (
             node.lineno
@@ -222,7 +223,7 @@ def _imports_torch(module: ModuleInfo) -> float:
     )
 
 
-def _asks_for_script(test: ast.expr) -> bool:
+def _is_main_guard(test: ast.expr) -> bool:
     """`__name__ == "__main__"`: whether the model is compiled there or by who imports the file is not known."""
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 

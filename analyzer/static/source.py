@@ -23,7 +23,7 @@ from tcready.target import NOTEBOOK
 _T = TypeVar("_T")
 
 _STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
-"""What statements stand in: no class is defined within an expression."""
+"""The kinds of nodes that contain statements: no class is defined within an expression."""
 
 
 class UnreadableError(Exception):
@@ -34,19 +34,20 @@ class UnreadableError(Exception):
     ) -> None:
         super().__init__(reason)
         self.cell = cell
-        """The cell of a notebook whose lines `span` counts, over cells of every kind; None if it is about no cell."""
+        """The cell of a notebook in which `span` counts lines, over cells of every kind; None if there is none."""
         self.span = span
-        """Where Python could not go on: first line and column, last line and the column one past the end, 1-based; None
-        if the reason is none of the syntax."""
+        """The range where Python could not go on: first line and column, last line and the column one past the end,
+        1-based; None if it is no syntax error."""
 
 
 def names_checkers(node: ast.AST) -> bool:
-    """Whether a node is `TYPE_CHECKING`, which no run finds true."""
+    """Return whether a node is `TYPE_CHECKING`, which is false in every run."""
     return bool(getattr(node, "id", getattr(node, "attr", "")) == "TYPE_CHECKING")
 
 
 def nodes_in(node: ast.AST) -> list[ast.AST]:
-    """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
+    """Return the nodes of `ast.walk`, in its order, except contexts and most operators, which have no children:
+    faster."""
     found, tree = [node], ast.AST
     for each in found:
         kind = type(each)
@@ -64,7 +65,7 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
 
 
 def holds_chain(node: ast.expr) -> bool:
-    """Whether `node` is a chain of `and` or `or`, negated or not, of which a part is one as well."""
+    """Return whether `node` is a chain of `and` or `or`, negated or not, with such a chain as a part."""
     chain = _not_negated(node)
     return isinstance(chain, ast.BoolOp) and any(
         isinstance(_not_negated(v), ast.BoolOp) for v in chain.values
@@ -86,7 +87,7 @@ class Source:
     tree: ast.Module = field(repr=False)
     sha256: str
     cells: tuple[Cell, ...] = ()
-    """Of a notebook, whose `text` is what its code cells hold."""
+    """The cells of a notebook, which has the contents of its code cells as `text`."""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -102,19 +103,19 @@ class Source:
         return {}
 
     def derive(self, work: Callable[[Source], _T]) -> _T:
-        """What a function makes of the source, worked out once."""
+        """Return the result of a function for this source, computed once."""
         if work not in self._derived:
             self._derived[work] = work(self)
         return cast("_T", self._derived[work])
 
     @cached_property
     def has_yield(self) -> bool:
-        """Whether a generator may stand in it."""
+        """Return whether it may contain a generator."""
         return "yield" in self.text
 
     @cached_property
     def has_walrus(self) -> bool:
-        """Whether `:=` may stand in it."""
+        """Return whether it may contain `:=`."""
         return ":=" in self.text
 
     @cached_property
@@ -131,7 +132,7 @@ class Source:
 
     @cached_property
     def tried(self) -> frozenset[str]:
-        """What is called below a `try` or a `suppress`, by its last name."""
+        """The last names of the functions called below a `try` or a `suppress`."""
         found: set[str] = set()
         for node in self.nodes:
             if isinstance(node, ast.With):
@@ -146,16 +147,16 @@ class Source:
         return frozenset(found)
 
     def column(self, line: int, offset: int) -> int:
-        """The 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
+        """Return the 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
         text = self.lines[line - 1]
         return offset + 1 if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")) + 1
 
     def offset(self, line: int, column: int) -> int:
-        """The character index in `text` of a 1-based line and column."""
+        """Return the character index in `text` of a 1-based line and column."""
         return self._starts[line - 1] + column - 1
 
     def line_end(self, line: int) -> str:
-        """What ends a 1-based line; of the last one, what ends the line before it."""
+        """Return the line ending of a 1-based line; for the last one, that of the line before it."""
         after = self._starts[min(line, len(self._starts) - 1)]
         before = self.text[max(after - 2, 0) : after]
         return "\r\n" if before == "\r\n" else "\r" if before.endswith("\r") else "\n"
@@ -166,7 +167,7 @@ class Source:
 
 
 def encoded(text: str) -> bytes:
-    """What an editor writes that saves `text`: in the encoding that it declares, else in UTF-8."""
+    """Return the bytes that an editor writes when it saves `text`: in its declared encoding, else in UTF-8."""
     try:
         return text.encode(declared(text))
     except (LookupError, UnicodeError):
@@ -174,7 +175,7 @@ def encoded(text: str) -> bytes:
 
 
 def declared(text: str) -> str:
-    """The encoding that the text of a source declares, else UTF-8."""
+    """Return the encoding that the text of a source declares, else UTF-8."""
     try:
         data = text.encode("utf-8", "surrogatepass")
         return tokenize.detect_encoding(io.BytesIO(data).readline)[0].removesuffix("-sig")
@@ -183,7 +184,7 @@ def declared(text: str) -> str:
 
 
 def read(path: Path) -> Source:
-    """Reads and parses one file.
+    """Read and parses one file.
 
     Raises UnreadableError if it cannot be read, decoded as it declares, or parsed by this Python.
     """
@@ -195,12 +196,13 @@ def read(path: Path) -> Source:
 
 
 def of_text(path: Path, text: str) -> Source:
-    """The source of a file if it held `text`; of a notebook the file's. Raises UnreadableError if that does not parse."""
+    """Return the source of a file if it held `text`; of a notebook the file's. Raises UnreadableError if that does not
+    parse."""
     return parse(path, encoded(text), "")
 
 
 def parse(path: Path, data: bytes, sha256: str) -> Source:
-    """The source of a file that holds `data`. Raises UnreadableError as `read` does."""
+    """Return the source of a file that holds `data`. Raises UnreadableError as `read` does."""
     cells: tuple[Cell, ...] = ()
     if path.suffix == NOTEBOOK:
         from tcready.static import notebook
@@ -213,7 +215,7 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
             raise UnreadableError(str(error), span, error.cell) from None
         text, cells = program.text, program.cells
     else:
-        text = _decoded(data)
+        text = _decode(data)
     try:
         with SHARED.reading(), SHARED.without_warnings():  # as deep as a reading takes it, whoever asks
             tree = ast.parse(text)
@@ -228,7 +230,7 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
 
 
 def check_compiles(source: Source) -> None:
-    """Raises UnreadableError if Python refuses to compile what it parses, as a `return` outside of a function."""
+    """Raise UnreadableError if Python refuses to compile what it parses, as a `return` outside of a function."""
     if source.cells:  # IPython takes more than Python does
         return
     try:
@@ -246,13 +248,13 @@ def check_compiles(source: Source) -> None:
 
 
 def _span(error: SyntaxError) -> tuple[int, int, int, int]:
-    """What Python marks; one character if it marks no end."""
+    """Return the range that Python marks; one character if it marks no end."""
     begin = error.lineno or 1, max(error.offset or 1, 1)
     end = error.end_lineno or 0, error.end_offset or 0
     return (*begin, *(end if end > begin else (begin[0], begin[1] + 1)))
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)

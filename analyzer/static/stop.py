@@ -1,4 +1,4 @@
-"""How a reading that nobody waits for any more comes to an end before it is done."""
+"""Stops a reading that is not needed any more before it is done."""
 
 from __future__ import annotations
 

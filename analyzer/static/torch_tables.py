@@ -1,7 +1,7 @@
-"""What a version of torch does with each name, read from the tables that `benchmarks/torch_tables.py` derived from it.
+"""How a version of torch handles each name, read from the tables that `benchmarks/torch_tables.py` derived from it.
 
-`load` gives the tables of one version as a value; whoever asks often keeps it. A table is unpacked when it is first
-asked. A name that no table has is answered with None: nothing is known of it.
+`load` returns the tables of one version as a value, to be stored by frequent callers. A table is unpacked on first use.
+The result for a name that no table has is None: nothing is known of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Body: TypeAlias = Literal["traced", "opaque", "compiled", "eager"]
 
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
 ANYTHING = "a"
-"""The kind of a parameter of which no schema tells what it takes."""
+"""The kind of a parameter that no schema describes."""
 FITS: Mapping[str, str] = MappingProxyType(
     {
         "T": "T?",
@@ -38,12 +38,12 @@ FITS: Mapping[str, str] = MappingProxyType(
         "d": "d?",
     }
 )
-"""Which kinds of arguments a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
+"""The kinds of arguments that a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
 SAME = frozenset({("n", "i"), ("n", "f"), ("n", "b"), ("f", "i"), ("I", "i")})
-"""Kinds that are as good as what a parameter asks for."""
+"""Kinds that a parameter accepts as well as its own."""
 Fit: TypeAlias = Literal["exact", "converted", "unknown"]
 FIT: tuple[Fit, ...] = ("exact", "converted", "unknown")
-"""Arguments are what a form asks for; one is converted, as a tensor given for a number; one is not known."""
+"""The arguments have the kinds of a form; one is converted, as a tensor for a number; one is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What Dynamo does with a call.
+    """How Dynamo handles a call.
 
-    `rule` is the word of its rules: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
-    `builtin`, `method` (of an object of the standard library). `breaks` is what a trial showed with the first arguments
-    that fit, None if there were none or if it depends on the form of the call: then `gb_id` is there, and `results_of`
-    tells the forms apart.
+    `rule` is the name of Dynamo's own rule: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its
+    own), `builtin`, `method` (of an object of the standard library). `breaks` is the result of a trial with the first
+    arguments that fit, None if there were none or if it depends on the form of the call: then `gb_id` is set, and
+    `results_of` distinguishes the forms.
     """
 
     rule: str
@@ -85,7 +85,7 @@ class Member:
     rank: str = "?"
 
     def dtype(self, given: DType | None = None, *, without_tensor: bool = False) -> DType | None:
-        """The data type for that of the tensor that decides, None if it is not known.
+        """Return the data type for that of the tensor that decides, None if it is not known.
 
         Of an unknown one it is what all data types that are taken give, complex ones left out: who has these says so.
         """
@@ -99,7 +99,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one form of an operation gives."""
+    """The result of one form of an operation."""
 
     container: str
     """`tuple`, `list`, or nothing for one value."""
@@ -112,7 +112,7 @@ class Result:
     """It does so for some arguments."""
     inplace: bool
     needs_data: bool
-    """The values of a tensor are needed, which a stand-in has not."""
+    """It needs the values of a tensor, which a fake tensor does not have."""
     dynamic_shape: bool
     """The size of the result depends on values."""
     no_stand_in: bool
@@ -121,7 +121,7 @@ class Result:
     promotes: bool
     """Another tensor's data type counts too."""
     leading: int
-    """Which of the tensors given decides the data type."""
+    """The index of the tensor argument that decides the data type."""
     unless: tuple[str, ...]
     """Arguments that, given as a number, make it independent of values."""
     gb_id: str
@@ -130,9 +130,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What Dynamo makes of `with`: the break on entering (nothing if it is traced), and what a break inside does.
+    """How Dynamo handles `with`: the break on entering (none if it is traced), and the effect of a break inside.
 
-    `split`: the function is compiled up to the break and behind it. `around`: it is compiled before the block and behind
+    `split`: the function is compiled up to the break and after it. `around`: it is compiled before the block and after
     it. `before`: it is compiled up to the block, and the rest runs eagerly. `whole`: none of it is compiled.
     """
 
@@ -144,8 +144,8 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Decorator:
-    """What Dynamo makes of a call of a function that is so decorated: the break (nothing if there is none), and the
-    function's body.
+    """How Dynamo handles a call of a function with this decorator: the break (none if there is none), and the function's
+    body.
 
     `traced`: it goes into the graph. `opaque`: the whole call is one operation of the graph. Behind a break it is
     `compiled` by itself, or runs `eager`.
@@ -157,8 +157,8 @@ class Decorator:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What Dynamo makes of calling a module of torch.nn: ids of breaks in evaluation and training, with torch's first
-    sample and with any other; the structure of its result."""
+    """How Dynamo handles a call of a torch.nn module: ids of breaks in evaluation and training, with torch's first sample
+    and with any other; the structure of its result."""
 
     evaluation: str
     training: str
@@ -168,7 +168,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class ModuleArgument:
-    """An optional argument of a module's call that ends the graph: its name, its place behind the module, the break, and
+    """An optional argument of a module's call that ends the graph: its name, its place after the module, the break, and
     the flags of which each, given as False, spares it."""
 
     name: str
@@ -194,8 +194,8 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
-    """How a module of torch.nn is made: its parameters with their defaults (`?`: none, or no literal), those of which
-    nothing is known once they are given, and the attributes."""
+    """How a torch.nn module is constructed: its parameters with their defaults (`?`: none, or no literal), those that
+    make it unknown if given, and the attributes."""
 
     parameters: Mapping[str, str]
     untold: frozenset[str]
@@ -209,7 +209,7 @@ class Form:
     parameters: tuple[tuple[str, str, bool], ...]
     """(kind, name, whether it may be left out)"""
     positional: int
-    """How many of them may be given by position."""
+    """The number of parameters that may be given by position."""
     flags: tuple[str, ...]
     result: Result
 
@@ -223,17 +223,17 @@ class Tables:
     claims: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     """The versions under which a claim holds, by rule and form; a claim that holds under all is not listed."""
     results: dict[object, tuple[Result, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """What was asked of `results_of` before: who reads a file again asks the same."""
+    """The cache of `results_of`: reading a file again repeats the queries."""
     numbers: dict[object, tuple[int | str, ...]] = field(default_factory=dict, compare=False, repr=False)
     """The same of `read_as_numbers`."""
 
     def holds(self, rule: str, form: str) -> bool:
-        """Whether a claim of a rule holds under this version."""
+        """Return whether a claim of a rule holds under this version."""
         versions = self.claims.get(rule, {}).get(form)
         return versions is None or "{}.{}".format(*self.version) in versions
 
     def call_of(self, name: str) -> Call | None:
-        """What Dynamo does with a call of a dotted name."""
+        """Return how Dynamo handles a call of a dotted name."""
         text = self._calls.get(name)
         if text is None:
             return None
@@ -241,7 +241,7 @@ class Tables:
         return Call(rule, {"break": True, "traced": False}.get(outcome), gb_id)
 
     def forms_of(self, operation: str) -> tuple[Form, ...]:
-        """All forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
+        """Return all forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
         if operation not in self._forms:
             text = self._operators.get(operation) or self._operators.get(_same(operation), "")
             self._forms[operation] = tuple(_form(part) for part in text.split("; ")) if text else ()
@@ -250,14 +250,14 @@ class Tables:
     def results_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
     ) -> tuple[Result, ...]:
-        """What a call may give: the results of the forms that its arguments fit, the most likely first.
+        """Return the possible results of a call: those of the forms that its arguments fit, the most likely first.
 
         More than one if an unknown argument decides, none if nothing is known of such a call.
         """
         forms = self.forms_of(operation)
         keywords = _switched_on(forms, keywords)
         fitting = [
-            (_fits(form, positional, keywords), _as_asked(form, positional, keywords)) for form in forms
+            (_fits(form, positional, keywords), _select_result(form, positional, keywords)) for form in forms
         ]
         exact = next((result for fit, result in fitting if fit == "exact"), None)
         if exact is not None:
@@ -275,7 +275,7 @@ class Tables:
         """
         forms = self.forms_of(operation)
         if all(kind == ANYTHING for form in forms for kind, _, _ in form.parameters):
-            # written in Python over that of torch of the same name, which tells what it takes
+            # written in Python over that of torch of the same name, which has the kinds of its arguments
             forms = self.forms_of(_same(operation)) or forms
         keywords = _switched_on(forms, keywords)
         fitting = [(_fits(form, positional, keywords), form) for form in forms]
@@ -290,29 +290,29 @@ class Tables:
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
     ) -> Result | None:
-        """The one result that a call can have; None if there are several or none."""
+        """Return the one result that a call can have; None if there are several or none."""
         found = self.results_of(operation, positional, keywords)
         return found[0] if len(found) == 1 else None
 
     def needs_data(self, operation: str) -> bool:
-        """Whether some form of it needs the values of a tensor."""
+        """Return whether some form of it needs the values of a tensor."""
         return any(form.result.needs_data for form in self.forms_of(operation))
 
     def dynamic_shape(self, operation: str) -> bool:
-        """Whether the size of what some form of it gives depends on values."""
+        """Return whether the result size of some form of it depends on values."""
         return any(form.result.dynamic_shape for form in self.forms_of(operation))
 
     def is_view(self, operation: str) -> bool:
-        """Whether every form of it gives a view of its first tensor."""
+        """Return whether every form of it returns a view of its first tensor."""
         forms = self.forms_of(operation)
         return bool(forms) and all(form.result.view for form in forms)
 
     def is_inplace(self, operation: str) -> bool:
-        """Whether it writes to its first tensor."""
+        """Return whether it writes to its first tensor."""
         return any(form.result.inplace for form in self.forms_of(operation))
 
     def context_of(self, name: str) -> Context | None:
-        """What Dynamo makes of `with name(...)`."""
+        """Return how Dynamo handles `with name(...)`."""
         text = self._contexts.get(name, "raises")
         if text.startswith("raises"):
             return None
@@ -322,7 +322,7 @@ class Tables:
         return Context(_gb(entering), fates.get(inside, "raises"), known)
 
     def decorator_of(self, name: str) -> Decorator | None:
-        """What Dynamo makes of a function that `name` decorates."""
+        """Return how Dynamo handles a function that `name` decorates."""
         outcome, _, body = self._decorators.get(name, "raises").partition("|")
         if outcome == "raises":
             return None
@@ -331,14 +331,14 @@ class Tables:
         return Decorator("", "opaque" if outcome == "opaque" else "traced")
 
     def names_in(self, module: str) -> list[str]:
-        """The names that a module of torch has, as far as the tables tell of them; in alphabetical order."""
+        """Return the names of a module of torch that the tables have; in alphabetical order."""
         known = {*self._modules, *self._operators, *self._calls}
         under = f"{module}."
         found = (name.removeprefix(under) for name in known if name.startswith(under))
         return sorted(name for name in found if "." not in name)
 
     def module_of(self, name: str) -> Module | None:
-        """What Dynamo makes of calls of a module of torch.nn, by the name of its class."""
+        """Return how Dynamo handles calls of a torch.nn module, by the name of its class."""
         text = self._modules.get(name)
         if text is None:
             return None
@@ -348,21 +348,22 @@ class Tables:
         return Module(first[0], first[1], tuple(sorted(others)), result)
 
     def arguments_of(self, name: str) -> tuple[ModuleArgument, ...]:
-        """The optional arguments with which a call of a module of torch.nn breaks. None are known of a version whose
-        table has none: torch 2.11 and 2.14 were not asked."""
+        """Return the optional arguments with which a call of a torch.nn module breaks. None are known of a version
+        without such a table: torch 2.11 and 2.14 were not measured."""
         text = self._arguments.get(name)
         return tuple(map(_argument, text.split("|"))) if text else ()
 
     def constructor_of(self, name: str) -> Constructor | None:
-        """What the constructor of a module of torch.nn sets. None is known of a version whose table has none."""
+        """Return the attributes that the constructor of a torch.nn module sets. None are known of a version without such
+        a table."""
         if name not in self._read:
             text = self._constructors.get(name)
             self._read[name] = _constructor(text.split("|")) if text else None
         return self._read[name]
 
     def distribution_of(self, name: str, method: str, validated: bool) -> str | None:
-        """The break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in compiled
-        code: its id, nothing if it is traced, None if it has no such method or was not made."""
+        """Return the break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in
+        compiled code: its id, nothing if it is traced, None if it has no such method or was not made."""
         text = self._distributions.get(name)
         ways = ("sample", "rsample", "log_prob", "entropy")
         if text is None or method not in ways:
@@ -371,24 +372,26 @@ class Tables:
         return None if outcome in ("-", "raises") else _gb(outcome)
 
     def tensor_attribute(self, name: str) -> str | None:
-        """What an attribute of a tensor is: `T` a tensor, `Tf` one of floats, or the names of types with `|`."""
+        """Return the type of an attribute of a tensor: `T` a tensor, `Tf` one of floats, or the names of types with
+        `|`."""
         text = self._attributes.get(f"torch.Tensor.{name}")
         return text.split()[0] if text else None
 
     def config(self, name: str) -> object:
-        """The default of a setting of torch._dynamo.config. Raises KeyError if there is none of that name."""
+        """Return the default of a setting of torch._dynamo.config. Raises KeyError if there is none of that name."""
         return self.data["config"][name]
 
     def while_tracing(self, name: str) -> object:
-        """The one answer that a function has while Dynamo traces. Raises KeyError for any other function."""
+        """Return the constant result of a function while Dynamo traces. Raises KeyError for any other function."""
         return self.data["while_tracing"][name]
 
     def member(self, use: str) -> str:
-        """What comes of a use of a member of an enum: a break's id, `raises` or `differs`; empty: what Python does."""
+        """Return the effect of a use of an enum member: a break's id, `raises` or `differs`; empty: as in Python."""
         return str(self.data["members"].get(use, ""))
 
     def file_of(self, module: str) -> str | None:
-        """What Dynamo does with Python functions of a module's file if called: `skip`, `inline`, or None: not listed."""
+        """Return how Dynamo handles calls of Python functions of a module's file: `skip`, `inline`, or None: not
+        listed."""
         files = self.data["files"]
         if _under(module, files["force_skipped"]):
             return "skip"
@@ -407,7 +410,7 @@ class Tables:
 
     @cached_property
     def _forms(self) -> dict[str, tuple[Form, ...]]:
-        """Those that have been asked for: their text takes long to take apart."""
+        """Those used so far: parsing their text takes long."""
         return {}
 
     @cached_property
@@ -440,7 +443,7 @@ class Tables:
 
     @cached_property
     def _read(self) -> dict[str, Constructor | None]:
-        """Constructors that have been asked for."""
+        """Return the constructors used so far."""
         return {}
 
     @cached_property
@@ -453,14 +456,15 @@ class Tables:
 
 
 def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
-    """The tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is none."""
+    """Return the tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is
+    none."""
     chosen = predicted_by(version, with_tables(folder))
     text = (folder / f"torch-{chosen[0]}.{chosen[1]}.json").read_text("utf-8")
     return Tables(chosen, MappingProxyType(json.loads(text)), claims_by_version(folder))
 
 
 def claims_by_version(folder: Path = FOLDER) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """The versions under which a claim holds, by rule and form; a claim that holds under all is not listed.
+    """Return the versions under which a claim holds, by rule and form; a claim that holds under all is not listed.
 
     `benchmarks/claims.py` derives them from what each version did with the samples of the rules.
     """
@@ -469,7 +473,7 @@ def claims_by_version(folder: Path = FOLDER) -> Mapping[str, Mapping[str, Sequen
 
 
 def unclaimed(folder: Path = FOLDER) -> Mapping[str, str]:
-    """The graph breaks that no rule predicts, each with the reason."""
+    """Return the graph breaks that no rule predicts, each with the reason."""
     return MappingProxyType(json.loads((folder / "unclaimed.json").read_text("utf-8")))
 
 
@@ -516,12 +520,13 @@ def _under(module: str, prefixes: Sequence[str]) -> bool:
 
 
 def _same(operation: str) -> str:
-    """What a function of `torch.nn.functional` is that has no form of its own: that of torch, the same object."""
+    """Return the torch function that is the same object as a function of `torch.nn.functional` without a form of its
+    own."""
     return operation.replace("torch.nn.functional.", "torch.", 1)
 
 
 def _form(text: str) -> Form:
-    """A form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
+    """Return a form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
     left, _, right = text.partition(" -> ")
     left, _, flags = left.partition(" if ")
     parameters: list[tuple[str, str, bool]] = []
@@ -599,7 +604,7 @@ def _switched_on(forms: Iterable[Form], keywords: Mapping[str, Argument]) -> dic
 
 
 def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Fit | None:
-    """How well a call has this form; None if it has not."""
+    """Return how well a call fits this form; None if it does not."""
     fit: Fit = "exact"
     given = dict(keywords)
     if ("*", "", True) in form.parameters:
@@ -639,7 +644,7 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
 def _read_by(
     form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
 ) -> tuple[int | str, ...]:
-    """The arguments of a call that a form takes numbers for, and that are tensors, or hold some."""
+    """Return the tensors, or containers of them, in a call for which a form takes numbers."""
     if not form.positional and positional:
         return ()
     # sizes may be given one by one: what is left over goes to the last parameter that takes a place
@@ -657,8 +662,9 @@ def _read_by(
     )
 
 
-def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
-    """What a form gives; an argument that tells what the values would have told makes it independent of them."""
+def _select_result(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
+    """Return the result of a form; an argument that specifies what otherwise depends on values makes it independent of
+    them."""
     if not form.result.unless:
         return form.result
     given = {name: argument for (_, name, _), argument in zip(form.parameters, positional, strict=False)}
@@ -669,7 +675,7 @@ def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str,
 
 
 def _takes(kind: str, name: str, argument: Argument) -> Fit | None:
-    """How well a parameter takes an argument; None if it does not."""
+    """Return how well a parameter takes an argument; None if it does not."""
     if argument.kind == "?":
         return "unknown"
     if kind == ANYTHING:

@@ -1,4 +1,4 @@
-"""The module hierarchy below an entry, as the source tells it."""
+"""The module hierarchy below an entry, according to the source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcready.static.engine.knowledge import CONTAINERS, is_module_class
 from tcready.static.engine.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
 from tcready.static.engine.values import Mapping as Dict
 from tcready.static.engine.values import Sequence as Items
-from tcready.static.graph import Way
+from tcready.static.graph import CallPath
 from tcready.static.index import FunctionInfo
 from tcready.static.judge import Place
 
@@ -32,12 +32,12 @@ class TreeNode:
     name: str
     values: tuple[Instance | ExternalInstance, ...]
     sure: bool
-    """Whether there is such a module, whatever the configuration says."""
+    """Whether there is such a module under every configuration."""
 
 
 @dataclass(frozen=True)
 class _Child:
-    """What one object holds under a name of its own."""
+    """A module that an object holds under one name."""
 
     name: str
     modules: tuple[Instance | ExternalInstance, ...]
@@ -50,7 +50,7 @@ def static_targets(
     codes: Sequence[str],
     modes: tuple[Mode, ...],
 ) -> Iterator[StaticTarget]:
-    """The module hierarchy of every analysed root, with the breaking findings each module runs.
+    """Yield the module hierarchy of every analysed root, with the breaking findings each module runs.
 
     `codes` are those of the rules that claim anything.
     """
@@ -79,10 +79,9 @@ class _Breaking:
     """Fingerprints of breaking findings."""
 
     contexts: Mapping[int, set[str]]
-    """By the context in which the code stands."""
+    """By the context of the code."""
     called: Mapping[int, Mapping[int, set[str]]]
-    """By the module, whose code is not read, that a call breaks at, and the context of the call: that is what no graph
-    can hold."""
+    """By the module without source that breaks when called, and the context of the call: no graph can contain it."""
 
 
 def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]) -> _Breaking:
@@ -108,12 +107,12 @@ def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes
 
 
 def _own_forward(interpreter: Interpreter, value: Instance | ExternalInstance) -> list[FunctionInfo]:
-    """The definitions of a module's forward whose source is read; none if it is torch's."""
+    """Return the definitions of a module's forward with source; none if it is torch's."""
     return interpreter.mro(value.cls).functions("forward") if isinstance(value, Instance) else []
 
 
 def _idents_below(nodes: Sequence[TreeNode]) -> dict[str, set[int]]:
-    """The modules that stand below each name."""
+    """Return the modules below each name."""
     below: dict[str, set[int]] = {node.name: set() for node in nodes}
     for node in reversed(nodes):  # children before their parents
         if node.name:
@@ -126,11 +125,11 @@ def _static_module(
     interpretation: Interpretation,
     node: TreeNode,
     below: set[int],
-    reached: Mapping[int, Way],
+    reached: Mapping[int, CallPath],
     breaking: _Breaking,
 ) -> StaticModule:
-    """A node of the hierarchy; `below` are the modules under it, which answer for themselves. Of its contexts those count
-    that the model reaches: another may hold the same module."""
+    """Return a node of the hierarchy; `below` are the modules under it, which answer for themselves. Of its contexts
+    those count that the model reaches: another may hold the same module."""
     interpreter = interpretation.interpreter
     found: set[str] = set()
     unknown: dict[str, None] = {}
@@ -157,9 +156,9 @@ def _static_module(
 
 
 def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.expr) -> bool:
-    """Whether code calls a member of its module that a helper made which could not be followed, `self.backbone` after
-    `self.backbone = load(config)`: any code may stand there. What a parameter or a table gives, an activation or the
-    class of a norm, is small and says less."""
+    """Return whether code calls a member of its module that was made by a helper which could not be followed,
+    `self.backbone` after `self.backbone = load(config)`: it may be any code. A value from a parameter or a table, an
+    activation or the class of a norm, is small and says less."""
     owner = context.arguments[0] if context.arguments else None
     if context.function is None or not isinstance(owner, Instance) or not interpreter.is_module(owner):
         return False
@@ -176,15 +175,17 @@ def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.e
     return bool(mro.functions(name)) or any(
         _is_a_helpers(interpreter, value, info)
         for info in methods
-        for value in _assigned(info, lambda target: isinstance(target, ast.Attribute) and target.attr == name)
+        for value in _assigned_values(
+            info, lambda target: isinstance(target, ast.Attribute) and target.attr == name
+        )
     )
 
 
 def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo) -> bool:
-    """Whether a call of what no parameter gives makes the value, directly or by way of a variable."""
+    """Return whether a call that no parameter supplies makes the value, directly or by way of a variable."""
 
     def variable(name: str) -> list[ast.expr]:
-        return [*_assigned(info, lambda target: isinstance(target, ast.Name) and target.id == name)]
+        return [*_assigned_values(info, lambda target: isinstance(target, ast.Name) and target.id == name)]
 
     if isinstance(value, ast.IfExp):
         return any(_is_a_helpers(interpreter, each, info) for each in (value.body, value.orelse))
@@ -206,8 +207,8 @@ def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo)
     return not (isinstance(named_globally, Class) and isinstance(value.func, ast.Name))
 
 
-def _assigned(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
-    """What a function assigns to the targets that are wanted."""
+def _assigned_values(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
+    """Return the values that a function assigns to the wanted targets."""
     for node in info.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -221,7 +222,7 @@ def _parameters(info: FunctionInfo) -> list[str]:
 
 
 def module_tree(interpreter: Interpreter, root: Instance) -> Iterator[TreeNode]:
-    """The modules below `root`, parents first; one held at two names is told at both (two modules may be one
+    """Return the modules below `root`, parents first; one held at two names is listed at both (two modules may be one
     object to the interpreter). Ends after MAX_NODES."""
     yield from itertools.islice(_walk(interpreter, TreeNode("", (root,), True), (), 0), MAX_NODES)
 
@@ -234,7 +235,7 @@ def _walk(interpreter: Interpreter, node: TreeNode, above: tuple[int, ...], dept
     for value in node.values:
         for child in _children(interpreter, value) if value.ident not in above else ():
             found.setdefault(child.name, []).append((value.ident, child))
-    if "*" in found:  # of one list it is not known which members it has, so positions in another tell no more
+    if "*" in found:  # the members of one list are unknown, so positions in another say no more
         for name in [name for name in found if name.isdigit()]:
             found["*"] += found.pop(name)
     everyone = {value.ident for value in node.values}
@@ -281,7 +282,7 @@ def _member(interpreter: Interpreter, name: str, item: Value) -> _Child:
 
 
 def _is_module_whatever(modules: Sequence[Value], value: Value) -> bool:
-    """Whether a value is a module, and one that does something, whatever the configuration says."""
+    """Return whether a value is a module, other than an identity, under every configuration."""
     named = (module.name for module in modules if isinstance(module, ExternalInstance))
     return len(modules) == len(options(value)) and (len(modules) == 1 or "torch.nn.Identity" not in named)
 

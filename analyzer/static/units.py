@@ -1,7 +1,6 @@
-"""What the user names, parted into units: each file, and each name in a file or module, is judged by itself.
+"""Targets split into units: each file, and each name in a file or module, is judged by itself.
 
-What is told of a unit does not depend on the units beside it, so that it can be worked out in any process and
-kept in the cache.
+The result of a unit does not depend on other units, so that any process can compute it, and the cache can store it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Unit:
     """One file, or one name in a file or module."""
 
     target: str
-    """How it is called in every output."""
+    """Its name in every output."""
     path: Path | None
     """The file; None for `pkg.mod::Name`."""
     name: str | None
@@ -41,8 +40,8 @@ class Unit:
 def units(
     targets: Sequence[str], root: Path, exclude: Sequence[str] = (), unsaved: Collection[Path] = ()
 ) -> list[Unit]:
-    """What `targets` name, in their order; a folder's files by name, without those that `exclude` matches. Files that
-    are `unsaved` need not exist.
+    """Return the units of `targets`, in their order; a folder's files by name, without those that `exclude` matches.
+    Files that are `unsaved` need not exist.
 
     Raises TcreadyError for a target that does not exist, and a glob that cannot be read.
     """
@@ -52,14 +51,14 @@ def units(
 
 
 def is_wanted(target: str, root: Path, exclude: Sequence[str]) -> bool:
-    """Whether a target that was named outright is not a file or folder that `exclude` matches."""
+    """Return whether a target that was named outright is not a file or folder that `exclude` matches."""
     named = Target.parse(target)
     place = Path(os.path.realpath(root / named.place))
     return named.kind == "module" or not is_excluded(place, exclude, root)
 
 
 def holds(folder: Path, path: Path) -> bool:
-    """Whether a file lies below a folder the user named, in no part of it that is not read."""
+    """Return whether a file is below a folder the user named, in no ignored part of it."""
     if not path.is_relative_to(folder):
         return False
     return not any(_is_ignored(part) for part in path.relative_to(folder).parts[:-1])
@@ -92,7 +91,7 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
 
 
 def links_out(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> Iterator[Path]:
-    """The links to Python files, in folders that `targets` name, that are not read: what they name is somebody else's."""
+    """Yield the unread links to Python files in folders that `targets` name: they lead to somebody else's code."""
     for text in targets:
         place = Path(os.path.realpath(root / Target.parse(text).place))
         if Target.parse(text).kind != "module" and _is_folder(place):
@@ -102,12 +101,12 @@ def links_out(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -
 
 
 def _leads_out_of_all(path: Path, folder: Path, root: Path) -> bool:
-    """Whether a link ends in a file that is neither below the folder that was named nor below the root."""
+    """Return whether a link ends in a file that is neither below the named folder nor below the root."""
     return leads_out(path, Path(os.path.realpath(folder))) and leads_out(path, Path(os.path.realpath(root)))
 
 
 def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[Path]:
-    """The files below a folder, and links to files."""
+    """Yield the files below a folder, and links to files."""
     try:
         inside = sorted(folder.iterdir())
     except OSError:  # a folder that may not be read holds nothing of ours
@@ -123,7 +122,7 @@ def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[
 
 
 def leads_out(path: Path, top: Path) -> bool:
-    """Whether a link ends outside of a folder, at a file that is there."""
+    """Return whether a link ends outside of a folder, at an existing file."""
     end = Path(os.path.realpath(path))
     return _exists(end) and not end.is_relative_to(top)
 

@@ -1,15 +1,15 @@
-"""Claims that Dynamo does not come by, as an earlier break has ended its trace.
+"""Claims that Dynamo does not reach, as an earlier break has ended its trace.
 
-A break that sends the function it stands in to eager (a recurrent module is called) ends the trace of all that follows
-in that function; what it calls from there is compiled by itself.
+A break that makes its whole function run eagerly (a recurrent module is called) ends the trace of all later code in that
+function; functions called from there are compiled by themselves.
 
-What a function calls once it runs eagerly is compiled by itself only if it holds a tensor: what is given to it, or what
-its code names. So is what is called by a property that breaks: Dynamo goes on behind a call, not behind an attribute.
+A function that is called from eager code is compiled by itself only if it holds a tensor, as an argument or by a name in
+its code. The same applies to callees of a property that breaks: Dynamo resumes after a call, not after an attribute read.
 
-A function that holds no tensor is compiled as part of its caller alone. The first break in it ends that: the rest of the
-function, and what it calls from there, runs eagerly and is never looked at (measured: a function of the standard library
-that Dynamo skips, called by a helper that then opens files under a lock). With nested graph breaks the rest of the
-function goes on as a part of its caller.
+A function that holds no tensor is only compiled as part of its caller. The first break in it ends that: the rest of the
+function, and its callees from there, run eagerly and are never traced (measured: a function of the standard library that
+Dynamo skips, called by a helper that then opens files under a lock). With nested graph breaks the rest of the function is
+compiled as part of its caller.
 """
 
 from __future__ import annotations
@@ -26,30 +26,29 @@ from tcready.static.engine.interpreter import Interpreter
 
 @dataclass(frozen=True)
 class Site:
-    """A break that is claimed: where it stands, what must hold in its function for it to be met, and whether it is sure
-    that it is one."""
+    """A claimed break: its position, its conditions within the function, and whether it is certain."""
 
     context: int
     line: tuple[int, int]
-    """That on which it runs: of a place that is assigned to, (last line of the value, 1); of any other, (its own, 0)."""
+    """The line on which it runs: for an assignment target, (last line of the value, 1); for any other, (its own, 0)."""
     conditions: frozenset[Condition]
     sure: bool
     skips: bool = False
     """The rest of its function runs eagerly, whatever that is."""
     around: int = 0
-    """So many loops, comprehensions and the like stand around it."""
+    """The number of loops, comprehensions and similar around it."""
     reads: frozenset[str] = frozenset()
     """Attributes that are read for it: on its line, and before it."""
     read: str = ""
-    """Of a property that breaks, its name; `__getattr__`, which finds attributes of many names."""
+    """The name of a property that breaks; `__getattr__`, which finds attributes of many names."""
     comprehension: tuple[int, int] | None = None
     """Line and column of the innermost comprehension around it, if that is a function of its own."""
     compiled: bool = False
     """Dynamo compiles that comprehension by itself, too."""
 
     def is_behind(self, end: Site) -> bool:
-        """Whether it comes after another place of its function: the first `for` of a comprehension is walked before what
-        the comprehension makes of its members."""
+        """Return whether it comes after another place of its function: the first iterable of a comprehension is evaluated
+        before its elements."""
         if self.line != end.line:
             return self.line > end.line
         if self.around > end.around or end.read in self.reads:
@@ -57,8 +56,8 @@ class Site:
         return end.read == FINDS_ATTRIBUTES and bool(self.reads)
 
 
-class Unmet:
-    """Which of the claimed breaks are not met, by context."""
+class ShadowedBreaks:
+    """Finds the claimed breaks that are not met, by context."""
 
     def __init__(
         self,
@@ -87,21 +86,21 @@ class Unmet:
         self._reached = self._walk(entries)
 
     def __call__(self, site: Site) -> bool:
-        """Whether a break is not met."""
+        """Return whether a break is not met."""
         if site.context not in self._reached:
             return True
         return self._is_eager(site) or self._is_behind(site)
 
     def _is_eager(self, site: Site) -> bool:
-        """Whether its function runs eagerly from an earlier place on."""
+        """Return whether its function runs eagerly from an earlier place on."""
         return any(
             site.is_behind(end) and _unusual(end.conditions) <= site.conditions
-            for end in self._skipping(site.context)
+            for end in self._skipping_breaks(site.context)
             if end.comprehension == site.comprehension or (end.comprehension is None and not site.compiled)
         )
 
     def _is_behind(self, site: Site) -> bool:
-        """Whether the trace of its function has ended before it, whenever that is come by."""
+        """Return whether the trace of its function has always ended before it is reached."""
         if self._is_compiled(site.context):
             return False
         resumed = self._effects.is_resumed_with_caller(site.context)
@@ -111,8 +110,8 @@ class Unmet:
             if end.around or not resumed
         )
 
-    def _skipping(self, context: int) -> tuple[Site, ...]:
-        """What sends a function to eager as a whole: its own breaks, and properties that break for certain."""
+    def _skipping_breaks(self, context: int) -> tuple[Site, ...]:
+        """Return the breaks that make a whole function eager: its own, and properties that break for certain."""
         if context not in self._eager:
             found = list(self._skips.get(context, ()))
             for callee in self._calls.get(context, ()):
@@ -124,19 +123,20 @@ class Unmet:
         return self._eager[context]
 
     def _call(self, edge: tuple[int, int]) -> Site:
-        """The place of a call, as what it calls would break."""
+        """Return the place of a call, as a break in the callee."""
         around = min(map(len, self._edges[edge]), default=0)
         return Site(
             edge[0], (self._lines.get(edge, 0), 0), frozenset(self._under.get(edge, ())), True, around=around
         )
 
     def _is_compiled(self, context: int) -> bool:
-        """Whether Dynamo compiles it by itself, too: what follows a break in it is traced."""
+        """Return whether Dynamo compiles it by itself, too: the trace continues after a break in it."""
         function = self._contexts[context].function
         return function is None or (not function.is_generator and self._effects.holds_tensor(context))
 
     def _ends(self, context: int, above: frozenset[int] = frozenset()) -> tuple[Site, ...]:
-        """Where the trace of a function ends: at its own breaks, and where it calls what breaks for certain."""
+        """Return the places where the trace of a function ends: its own breaks, and calls of functions that break for
+        certain."""
         if context not in self._known:
             inner = above | {context}
             found = list(self._sure.get(context, ()))
@@ -150,8 +150,8 @@ class Unmet:
         return self._known[context]
 
     def _walk(self, entries: Collection[int]) -> set[int]:
-        """The contexts that are reached by a way on which no trace has ended, or that are compiled by themselves: what
-        runs eagerly calls some of these, too."""
+        """Return the contexts that are reached by a way on which no trace has ended, or that are compiled by themselves:
+        what runs eagerly calls some of these, too."""
         found = set(entries)
         eager: set[int] = set()
         pending = deque(found)
@@ -175,5 +175,5 @@ class Unmet:
 
 
 def _unusual(conditions: frozenset[Condition]) -> frozenset[Condition]:
-    """Those that do not hold if nothing else is said."""
+    """Return those that do not hold by default."""
     return frozenset(condition for condition in conditions if condition.usual is not True)

@@ -22,7 +22,7 @@ def version_of(text: str) -> Version:
 
 
 def installed(search_path: tuple[Path, ...]) -> Version | None:
-    """The version of the torch on a search path, read from its source; None if there is none."""
+    """Return the version of the torch on a search path, read from its source; None if there is none."""
     path = locate.find_module("torch.version", search_path)
     try:
         text = path.read_text("utf-8", errors="replace") if path is not None else ""
@@ -33,13 +33,13 @@ def installed(search_path: tuple[Path, ...]) -> Version | None:
 
 
 def predicted_by(version: Version | None, known: tuple[Version, ...]) -> Version:
-    """The version whose tables stand for `version`: the newest of the `known` ones that is no newer, else the oldest; the
-    newest if none is named."""
+    """Return the version with the tables for `version`: the newest of the `known` ones that is no newer, else the oldest;
+    the newest if none is named."""
     fitting = [each for each in known if version is None or each <= version]
     return fitting[-1] if fitting else known[0]
 
 
 def with_tables(folder: Path = FOLDER) -> tuple[Version, ...]:
-    """The versions of torch that there are tables of, oldest first."""
+    """Return the versions of torch that there are tables of, oldest first."""
     found = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", path.name) for path in folder.glob("torch-*.json"))
     return tuple(sorted((int(match[1]), int(match[2])) for match in found if match))

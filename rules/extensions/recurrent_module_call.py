@@ -10,7 +10,7 @@ def check(fact: Recurrent) -> Iterator[Claim]:
     yield Claim(
         "a recurrent module is used: the function runs eagerly",
         confidence=fact.confidence,
-        unless="allow_rnn",
+        suppressed_by_config="allow_rnn",
         form=f"the frame of a module that is {fact.use}",
     )
     if fact.use != "held":
@@ -18,7 +18,7 @@ def check(fact: Recurrent) -> Iterator[Claim]:
             "a recurrent module is used: the graph ends here",
             confidence=fact.confidence,
             effect="graph_break",
-            unless="allow_rnn",
+            suppressed_by_config="allow_rnn",
             form=f"a module that is {fact.use}",
         )
 

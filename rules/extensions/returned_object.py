@@ -10,7 +10,7 @@ WORDS = {
 
 
 def check(fact: Returned) -> Claim:
-    return Claim(WORDS[fact.kept])
+    return Claim(WORDS[fact.holds])
 
 
 RULE = Rule(

@@ -48,7 +48,7 @@ def check(fact: Call | With | Attribute) -> Claim | tuple[Claim, ...] | None:
                 form=f"decorated by {shown}",
             )
         return None
-    if fact.kept:
+    if fact.made_before:
         return Claim(
             "`with` over an object that was created before the call is not traced: the function runs eagerly",
             "high" if likely(fact.value) == fact.value else "medium",
@@ -118,6 +118,6 @@ RULE = Rule(
     ),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

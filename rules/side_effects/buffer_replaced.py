@@ -59,6 +59,6 @@ RULE = Rule(
     facts=(Store,),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

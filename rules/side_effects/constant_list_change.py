@@ -45,6 +45,6 @@ RULE = Rule(
     facts=(Call, Index),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

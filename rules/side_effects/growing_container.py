@@ -19,7 +19,7 @@ def check(fact: Call | Store) -> Claim | None:
 
 def kept(value: Value) -> bool:
     """A list of a module, a global or an enclosing function."""
-    return any(isinstance(v, Sequence) and v.kind == "list" and v.outer for v in options(value))
+    return any(isinstance(v, Sequence) and v.kind == "list" and v.escaping for v in options(value))
 
 
 RULE = Rule(

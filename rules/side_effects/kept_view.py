@@ -19,7 +19,7 @@ def check(fact: Call | Loop | Contains) -> Claim | None:
 
 def kept_kind(value: Value) -> str | None:
     """What a view or an iterator that outlives the compiled call is called; None for anything else."""
-    kinds = [v.kind for v in options(value) if isinstance(v, Sequence) and v.outer]
+    kinds = [v.kind for v in options(value) if isinstance(v, Sequence) and v.escaping]
     if "view" in kinds:
         return "a view of a dict that was created before the call"
     return "an iterator that was created before the call" if "iterator" in kinds else None

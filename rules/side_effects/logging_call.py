@@ -81,8 +81,8 @@ RULE = Rule(
     ),
     facts=(Call, Unresolved),
     check=check,
-    incidental=True,
+    side_output_only=True,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

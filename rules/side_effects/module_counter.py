@@ -23,7 +23,7 @@ def check(fact: Store) -> Claim | tuple[Claim, ...] | None:
     if "int" in kinds and "float" not in kinds and None not in kinds - {"plain"}:
         setting = "allow_unspec_int_on_nn_module" if fact.own_module else None
         message = f"`{fact.name}` counts in a Python int: recompiles"
-        every = Claim(f"{message} in each call, up to the limit", unless=setting)
+        every = Claim(f"{message} in each call, up to the limit", suppressed_by_config=setting)
         return (every, Claim(f"{message}, once", level="warning")) if setting else every
     if kinds & {"float", "bool"} and kinds <= {"int", "float", "bool", "plain"}:
         return Claim(f"`{fact.name}` changes a guarded Python number: recompiles", level="warning")

@@ -33,8 +33,8 @@ RULE = Rule(
     gb_ids=("GB0059", "GB0156"),
     facts=(Call,),
     check=check,
-    incidental=True,
+    side_output_only=True,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

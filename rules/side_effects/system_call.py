@@ -109,7 +109,7 @@ RULE = Rule(
         Index,
     ),
     check=check,
-    incidental=True,
+    side_output_only=True,
     fallback=True,
     rewrite=rewrite,
     module=__name__,

@@ -14,14 +14,14 @@ IN_PLACE_VIEWS = frozenset(
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
         owner = tensor_of(fact.owner) if fact.kind == "attribute" and fact.owner is not None else None
-        made = owner is not None and not owner.leaf and not owner.given
+        made = owner is not None and not owner.leaf and not owner.graph_input
         if owner and (fact.name == "requires_grad" or (fact.name == "data" and made)):
             return Claim(f"`.{fact.name}` of a tensor is assigned: the graph ends here")
         return None
     if fact.method in IN_PLACE_VIEWS and fact.receiver is not None:
         tensor = tensor_of(fact.receiver)
         # a number made a tensor is known while tracing, as an argument is
-        if tensor is not None and (tensor.leaf or (tensor.given and tensor.rank != 0)):
+        if tensor is not None and (tensor.leaf or (tensor.graph_input and tensor.rank != 0)):
             return Claim(
                 f"`{fact.method}` changes the layout of an argument, a parameter or a buffer: the graph ends here"
             )

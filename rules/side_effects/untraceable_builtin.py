@@ -189,6 +189,6 @@ RULE = Rule(
     facts=(Call, Attribute),
     check=check,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

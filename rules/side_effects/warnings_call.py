@@ -38,8 +38,8 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
-    incidental=True,
+    side_output_only=True,
     rewrite=rewrite,
-    often_safe=True,
+    may_autofix=True,
     module=__name__,
 )

@@ -29,12 +29,12 @@ def check(fact: Index) -> Claim | None:
     compared = ARRAY in fact.parts and any(isinstance(node, ast.Compare) for node in written)
     if compared or any(boolean(part) for part in fact.parts):
         message = "indexed with a boolean mask: the size of the result depends on the values of the mask"
-        return Claim(message, unless=SETTING)
+        return Claim(message, suppressed_by_config=SETTING)
     if len(written) == len(fact.parts) and any(map(_believed, fact.parts, written)):
         return Claim(
             "indexed with a mask, according to its name: if it is boolean, the size depends on its values",
             "medium",
-            unless=SETTING,
+            suppressed_by_config=SETTING,
         )
     return None
 

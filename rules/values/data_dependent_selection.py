@@ -20,7 +20,7 @@ def check(fact: Call) -> Claim | None:
     of_array = one and ((fact.name or "").startswith("numpy.") or fact.receiver == ARRAY)
     if (fact.reads == "size" or of_array) and operands(fact, *SELECTING) is not None:
         message = "selects items by value: the size of the result depends on the data"
-        return Claim(message, unless="capture_dynamic_output_shape_ops")
+        return Claim(message, suppressed_by_config="capture_dynamic_output_shape_ops")
     return None
 
 

@@ -25,11 +25,11 @@ def check(fact: Call) -> Claim | None:
     if fact.reads not in ("size", "values") or operands(fact, *SELECTING) is not None:
         return None
     if fact.method == "__call__":
-        spared = f"; `{fact.told_by[0]}=` would avoid it" if fact.told_by else ""
+        spared = f"; `{fact.specified_by[0]}=` would avoid it" if fact.specified_by else ""
         return Claim((MESSAGE if fact.reads == "size" else NEEDS) + spared)
-    hint = f"; {fact.told_by[0]}=n would specify it" if fact.told_by else ""
+    hint = f"; {fact.specified_by[0]}=n would specify it" if fact.specified_by else ""
     if fact.reads == "size":
-        return Claim(MESSAGE + hint, unless=SETTING)
+        return Claim(MESSAGE + hint, suppressed_by_config=SETTING)
     return Claim((MESSAGE if hint else NEEDS) + hint)
 
 

@@ -32,7 +32,7 @@ def check(fact: Index) -> Claim | None:
         return Claim("index by one computed number: its value has to be read back", "medium")
     if tensor_of(fact.index) and any(python_list(v) for v in options(fact.base)):
         message = "Python list indexed by a tensor: its value has to be read back"
-        return Claim(message, unless="capture_scalar_outputs")
+        return Claim(message, suppressed_by_config="capture_scalar_outputs")
     return None
 
 

@@ -31,7 +31,7 @@ def check(fact: Call) -> Claim | None:
 def read(value: Value) -> bool:
     """Whether it is a computed tensor whose value Dynamo does not keep."""
     tensor = tensor_of(value)
-    return tensor is not None and not (tensor.leaf or tensor.given or tensor.written)
+    return tensor is not None and not (tensor.leaf or tensor.graph_input or tensor.from_python_scalar)
 
 
 def _is_kept_fraction(value: Value) -> bool:

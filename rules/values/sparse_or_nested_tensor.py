@@ -43,7 +43,7 @@ def check(fact: Call | Sparse) -> Claim | None:
     if method_of_tensor(fact, *SPARSE_METHODS):
         used = fact.receiver
     tensor = None if used is None or is_sparse(used) else tensor_of(used)
-    if tensor is not None and (tensor.given or tensor.leaf):
+    if tensor is not None and (tensor.graph_input or tensor.leaf):
         message = "an input is a sparse tensor, according to its use: the function runs eagerly"
         return Claim(message, "medium", "frame_skip")
     if (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "item"):
         message = "`.item()` reads a number from a tensor: the graph ends here"
-        return Claim(message, unless="capture_scalar_outputs")
+        return Claim(message, suppressed_by_config="capture_scalar_outputs")
     return None
 
 

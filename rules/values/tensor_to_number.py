@@ -24,7 +24,7 @@ def check(fact: Call) -> Claim | None:
         return None
     if any(tensor_of(arg) for arg in fact.args):
         message = f"`{name}` reads a tensor's value back to Python: the graph ends here"
-        return Claim(message, unless="capture_scalar_outputs" if name in CAPTURED else None)
+        return Claim(message, suppressed_by_config="capture_scalar_outputs" if name in CAPTURED else None)
     return None
 
 

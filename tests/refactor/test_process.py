@@ -16,7 +16,7 @@ from tcready.refactor.suggest import suggest
 from tcready.schema.edit import Edit
 from tcready.static import driver, source
 from tcready.static.driver import RuleSet
-from tcready.static.rule import Suspect
+from tcready.static.rule import FixCandidate
 
 PROGRAM = """\
 import torch
@@ -33,38 +33,40 @@ class Net(nn.Module):
 
 
 @pytest.fixture
-def suspects(tmp_path: Path) -> list[Suspect]:
+def suspects(tmp_path: Path) -> list[FixCandidate]:
     (tmp_path / "net.py").write_text(PROGRAM, encoding="utf-8")
     read = source.read(tmp_path / "net.py")
     spans = [(7, 9, 7, 30), (9, 9, 9, 21), (8, 13, 8, 18)]
-    return [Suspect("net.py", installed.rule_named("TCR301"), read, span) for span in spans]
+    return [FixCandidate("net.py", installed.rule_named("TCR301"), read, span) for span in spans]
 
 
-def edits_of(suspects: list[Suspect], likely: Path | None) -> list[tuple[Edit, ...]]:
+def edits_of(suspects: list[FixCandidate], likely: Path | None) -> list[tuple[Edit, ...]]:
     with process.suggesting(installed.load_rules, likely) as ask:
         return list(ask(suspects))
 
 
-def test_it_answers_as_this_process_does(suspects: list[Suspect]) -> None:
+def test_it_answers_as_this_process_does(suspects: list[FixCandidate]) -> None:
     here = suggest(suspects)
     assert [len(edits) for edits in here] == [1, 1, 0], "two that are written anew, and one that is not"
     assert edits_of(suspects, None) == here
     assert edits_of(suspects, suspects[0].source.path) == here
 
 
-def test_it_goes_by_the_text_it_is_sent(suspects: list[Suspect]) -> None:
+def test_it_goes_by_the_text_it_is_sent(suspects: list[FixCandidate]) -> None:
     path = suspects[0].source.path
     here = suggest(suspects)
     path.write_text("x = (", encoding="utf-8")
     assert edits_of(suspects, path) == here
 
 
-def test_it_is_asked_several_times(suspects: list[Suspect]) -> None:
+def test_it_is_asked_several_times(suspects: list[FixCandidate]) -> None:
     with process.suggesting(installed.load_rules, None) as ask:
         assert [list(ask([each])) for each in suspects] == [suggest([each]) for each in suspects]
 
 
-def test_what_it_does_not_do_is_done_here(suspects: list[Suspect], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_does_not_do_is_done_here(
+    suspects: list[FixCandidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def popen(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
@@ -90,7 +92,7 @@ def test_what_it_does_not_do_is_done_here(suspects: list[Suspect], monkeypatch: 
 
 
 def test_it_loads_nothing_of_the_working_folder(
-    suspects: list[Suspect], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suspects: list[FixCandidate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("json", "libcst", "tcready", "contextlib"):
         (tmp_path / f"{name}.py").write_text("open('loaded', 'w').close()", encoding="utf-8")
@@ -106,7 +108,7 @@ def _ends_at_once(*_: object) -> None:
 
 @pytest.mark.parametrize("load", [installed.load_rules, _ends_at_once])
 def test_a_check_shows_the_same_with_it(
-    suspects: list[Suspect], load: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+    suspects: list[FixCandidate], load: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "_has_idle_processor", lambda: True)
     path = suspects[0].source.path
@@ -119,7 +121,7 @@ def test_a_check_shows_the_same_with_it(
 
 
 def test_what_is_printed_when_python_starts_is_no_answer(
-    suspects: list[Suspect], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suspects: list[FixCandidate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "sitecustomize.py").write_text(

@@ -209,7 +209,7 @@ def bodies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     real = functions.Functions._body
 
     def body(self, info, frame):  # type: ignore[no-untyped-def]
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             seen.append(info.symbol)
         return real(self, info, frame)
 
@@ -299,13 +299,13 @@ def test_rules_are_asked_again_only_of_what_is_interpreted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    real = judge._claimed
+    real = judge._claims_of_fact
 
     def claimed(rules, fact, settings, tables):  # type: ignore[no-untyped-def]
         asked.append(fact.where.symbol)
         return real(rules, fact, settings, tables)
 
-    monkeypatch.setattr(judge, "_claimed", claimed)
+    monkeypatch.setattr(judge, "_claims_of_fact", claimed)
     file = tmp_path / "model.py"
     warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), installed.rule_set())
     told(warm, file, TEXT)

@@ -85,11 +85,11 @@ def normal(value: Value) -> object:
         return "choice", first, frozenset(normal(v) for v in value.options[value.likely :])
     if isinstance(value, Sequence):
         items = None if value.items is None else tuple(map(normal, value.items))
-        return "sequence", value.kind, items, normal(value.element), value.outer
+        return "sequence", value.kind, items, normal(value.element), value.escaping
     if isinstance(value, Mapping):
         entries = frozenset((type(key), key, normal(item)) for key, item in value.entries)
         element = None if value.element is None else normal(value.element)
-        return "mapping", entries, element, value.outer, value.extra
+        return "mapping", entries, element, value.escaping, value.extra
     return value
 
 

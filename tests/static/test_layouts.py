@@ -137,7 +137,7 @@ def test_modules_give_so_many_dimensions() -> None:
     torch.manual_seed(0)
     asked = set()
     for shown, (name, x), result in modules():
-        told = layouts.of_module(f"torch.nn.{name}", (value_of(x), value_of(x)), Tensor())
+        told = layouts.module_result(f"torch.nn.{name}", (value_of(x), value_of(x)), Tensor())
         assert isinstance(told, Tensor)
         if told.rank is not None:
             assert told.rank == result.dim(), shown

@@ -16,8 +16,8 @@ from tcready.static.engine.values import UNKNOWN, Const, Mapping, Plain, Sequenc
 from tcready.static.engine.written import worked_out
 
 
-def _row(*items: object, kind: Any = "list", outer: bool = False) -> Sequence:
-    return Sequence(kind, tuple(map(Const, items)), UNKNOWN, outer)  # type: ignore[arg-type]
+def _row(*items: object, kind: Any = "list", escaping: bool = False) -> Sequence:
+    return Sequence(kind, tuple(map(Const, items)), UNKNOWN, escaping)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_function_gives_what_it_gives_or_nothing(
 
 
 @pytest.mark.parametrize(
-    "row", [_row(1, 2, outer=True), Sequence("list", (prefer(Const(1), Plain("int")), Const(2)), UNKNOWN)]
+    "row", [_row(1, 2, escaping=True), Sequence("list", (prefer(Const(1), Plain("int")), Const(2)), UNKNOWN)]
 )
 def test_what_may_be_another_gives_what_it_gives_by_default(row: Value) -> None:
     assert worked_out(sum, row) == prefer(Const(3), Plain("int"))

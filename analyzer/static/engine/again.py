@@ -1,8 +1,8 @@
-"""What compiled calls were found to do when a file was read before its last edit, found again without interpreting them.
+"""Incremental replay: results of compiled calls from before the last edit, without interpreting them again.
 
-A reading that has met the very situations that the one before it met, in order, and had the same of each, is where that
-one was. If it comes to a call then of which nothing was edited, neither the functions that it runs nor the objects that
-they look at, all that is found there is what was found then. So what an edit costs is what it touches.
+An interpretation that has met the same situations as the one before it, in order and with the same results, is in the
+same state. If it then reaches a call unaffected by the edit, neither in the functions that it runs nor in the objects
+that they read, the results there are the same. So the cost of an edit depends on the code that it affects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tcready.static.engine.contract import Context, Engine, Generic
 from tcready.static.engine.facts import Condition, Enclosing, Fact, extent
 from tcready.static.engine.heap import Object
 from tcready.static.engine.scope import Env, Frame
-from tcready.static.engine.steps import Marks, Met, Standing, Step
+from tcready.static.engine.steps import EntryState, Marks, Met, Step
 from tcready.static.engine.values import Value
 from tcready.static.index import (
     ANY,
@@ -37,12 +37,12 @@ from tcready.static.source import Source
 WORD = re.compile(r"\w+")
 Edge: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[FunctionInfo, int, int, str]"
-"""In a function: the line, from where it begins, the column, and what became of what stands there."""
+"""A position in a function: the line, relative to its start, the column, and the outcome of the code there."""
 
 
 @dataclass
 class Log:
-    """What one reading met and told, in order."""
+    """The contexts that one interpretation met and the facts it emitted, in order."""
 
     met: list[Met] = field(default_factory=list)
     steps: dict[int, Step] = field(default_factory=dict)
@@ -57,23 +57,23 @@ class Log:
     marked: list[tuple[bool, ast.Call]] = field(default_factory=list)
     """Calls of which the first alone counts that they give, and those that are given a sequence of unknown length."""
     names: list[tuple[ModuleInfo, str]] = field(default_factory=list)
-    """Names of files that were asked for."""
+    """Names of files that were read."""
     edges: list[Edge] = field(default_factory=list)
     closures: list[Frame] = field(default_factory=list)
     """Variables that were kept for functions defined among them."""
     used: list[int] = field(default_factory=list)
-    """Those that were asked for."""
+    """Those that were read."""
     generic: list[tuple[Generic, Env | None, Env]] = field(default_factory=list)
     """Situations that were taken into one with others, before and after."""
 
     def marks(self) -> Marks:
-        """Where it stands."""
+        """Return the current lengths of the lists."""
         return Marks(*(len(getattr(self, name)) for name in Marks.__slots__))
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a reading has left for the one after the next edit."""
+    """The state that an interpretation leaves for the one after the next edit."""
 
     log: Log
     contexts: Sequence[Context]
@@ -83,23 +83,23 @@ class Recorded:
     unknown_callees: Mapping[int, dict[ast.expr, None]]
     computing: Collection[int]
     odd: Mapping[FunctionInfo, Mapping[ast.AST, tuple[int, int]]]
-    """Nodes that were made for what stands in a function, told of and no part of its tree: their first and last line,
-    counted from where it begins."""
+    """Nodes that were made for code of a function, used by facts but not in its tree: their first and last line, relative
+    to its start."""
     read: Mapping[FunctionInfo, ast.AST]
     """Functions that were not only called but read, and their trees then."""
     outlines: Mapping[ModuleInfo, tuple[Source, Outline]]
     answers: Mapping[tuple[str, str], bool | tuple[str, ...]]
-    """What was asked of whole texts."""
+    """The results of queries on whole texts."""
 
 
-class Again:
+class Replay:
     """Beside a reading: notes what it does, and finds again what the one before it did."""
 
     def __init__(self, engine: Engine, before: Recorded | None) -> None:
         self._engine = engine
         self.log = Log()
         self.outside = 0
-        """Counts what happened that is told of no compiled call alone: what was met then cannot be found again."""
+        """Counts events that belong to no single compiled call: contexts entered since cannot be replayed."""
         self._read: dict[FunctionInfo, ast.AST] = {}
         self._outlines: dict[ModuleInfo, tuple[Source, Outline]] = {}
         self._before = before if before is not None and self._is_of_use(before) else None
@@ -120,7 +120,7 @@ class Again:
                     vars(node).update(lineno=begins + first, end_lineno=begins + last)
 
     def _is_of_use(self, before: Recorded) -> bool:
-        """Whether the edits since then are in bodies of functions alone, or in what nobody has asked for."""
+        """Return whether the edits since then are only in bodies of functions, or in code that nobody has read."""
         if any(info.node is not node for info, node in before.read.items()):
             return False
         methods: set[str] = set()
@@ -133,7 +133,9 @@ class Again:
             texts = {
                 key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}
             }
-            if any(old != new and _was_asked(module, key, (old, new)) for key, (old, new) in texts.items()):
+            if any(
+                old != new and _was_requested(module, key, (old, new)) for key, (old, new) in texts.items()
+            ):
                 return False
             methods = methods or {
                 name
@@ -147,7 +149,7 @@ class Again:
         if not self._outlines:
             return True
         program = self._engine.program
-        return all(program.answer(*asked) == then for asked, then in before.answers.items())
+        return all(program.answer(*question) == then for question, then in before.answers.items())
 
     # what is noted
 
@@ -187,15 +189,15 @@ class Again:
 
     def meet(
         self,
-        asked: tuple[object, ...],
+        situation_key: tuple[object, ...],
         around: tuple[object, ...],
         caller: tuple[object, ...],
         function: FunctionInfo | None,
     ) -> None:
-        """A context is about to be entered, the next one."""
+        """Record that a context is about to be entered, the next one."""
         elsewhere = self._engine.heap.changes.elsewhere
         node = function.node if function is not None else None
-        met = Met(asked, around, caller, function, node, elsewhere)
+        met = Met(situation_key, around, caller, function, node, elsewhere)
         number = len(self.log.met)
         self.log.met.append(met)
         if self._in_step and self._before is not None:
@@ -205,23 +207,23 @@ class Again:
                 and then.function is function
                 and then.caller == caller
                 and then.around == around
-                and then.asked == asked
+                and then.situation_key == situation_key
             )
 
-    def enter(self) -> Standing:
-        """Where things stand as a compiled call begins, for `leave`."""
+    def enter(self) -> EntryState:
+        """Return the state at the start of a compiled call, for `leave`."""
         changes = self._engine.heap.changes
-        return Standing(
+        return EntryState(
             self.log.marks(),
             self._engine.heap.count,
             self.outside,
             changes.count - len(changes.attributes),
             len(changes.attributes),
-            (changes.elsewhere, changes.loose),
+            (changes.elsewhere, changes.dynamic),
         )
 
-    def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
-        """The call is done; `stood` is what `enter` gave if it is to be found again."""
+    def leave(self, context: int, gave: Value, entry_state: EntryState | None) -> None:
+        """End the call; `entry_state` is the result of `enter` if the call may be replayed."""
         engine, log = self._engine, self.log
         met = log.met[context]
         met.gave, met.switched, met.end = gave, engine.switched, len(engine.contexts)
@@ -233,29 +235,29 @@ class Again:
                 and then.switched == met.switched
                 and not (met.elsewhere != engine.heap.changes.elsewhere and self._is_stale(met))
             )
-        if stood is not None and stood.outside == self.outside:
-            self._keep(context, stood)
+        if entry_state is not None and entry_state.outside == self.outside:
+            self._keep(context, entry_state)
 
     def _is_stale(self, met: Met) -> bool:
-        """Whether a function was edited, or one around it, whose variables it has."""
+        """Return whether a function, or one that encloses it, was edited."""
         if met.function in self._stale_functions:
             return True
-        closure = met.asked[1] if met.function is not None else 0
+        closure = met.situation_key[1] if met.function is not None else 0
         frame = self._engine.closures.get(closure) if isinstance(closure, int) else None
         while frame is not None and frame.function not in self._stale_functions:
             frame = frame.parent
         return frame is not None
 
-    def _keep(self, context: int, stood: Standing) -> None:
-        """Keeps a step, unless the call has put anything into what was there before it."""
+    def _keep(self, context: int, entry_state: EntryState) -> None:
+        """Keep a step, unless the call has put anything into what was there before it."""
         engine, log = self._engine, self.log
         heap, changes = engine.heap, engine.heap.changes
-        stored = changes.attributes[stood.attributes :]
-        if (changes.elsewhere, changes.loose) != stood.others:
+        stored = changes.attributes[entry_state.attributes :]
+        if (changes.elsewhere, changes.dynamic) != entry_state.others:
             return
-        if changes.count - len(changes.attributes) != stood.unnamed:
+        if changes.count - len(changes.attributes) != entry_state.unnamed:
             return
-        objects, since = stood.objects, stood.marks
+        objects, since = entry_state.objects, entry_state.marks
         fresh = range(objects + 1, heap.count + 1)
         own = {id(thing) for thing in heap.known(fresh)} if stored else set()
         if not all(ident in own for ident, _ in stored):
@@ -285,18 +287,19 @@ class Again:
         return known[1]
 
     def read(self, info: FunctionInfo) -> None:
-        """The text of a function decides something without its being called."""
+        """Record that the text of a function decides something without a call."""
         self._read[info] = info.node
 
     def begin_entry(self, path: str) -> None:
-        """Another model is about to run, a context of its own; building it may have changed objects unseen."""
+        """Record that another model is about to run, a context of its own; building it may have changed objects
+        unseen."""
         self._snapshots.clear()
         self.meet((path,), (), (), None)
 
     # what is found again
 
     def step(self) -> Step | None:
-        """The step that begins with the context that was met last, if it can be taken."""
+        """Return the step that begins with the context that was met last, if it can be taken."""
         before = self._before
         if not self._in_step or before is None:
             return None
@@ -329,7 +332,7 @@ class Again:
         return step
 
     def take(self, step: Step) -> Sequence[Met]:
-        """All that the step told is told again, but for what functions know of their calls; the contexts that it met."""
+        """Replay all that the step recorded, except call results cached by functions; return the contexts that it met."""
         assert self._before is not None
         engine, before, log = self._engine, self._before, self.log
         then, since, until = before.log, step.since, step.until
@@ -351,7 +354,7 @@ class Again:
             self._replayed.add(number)
             inner = then.steps.get(number)
             if inner is not None:
-                log.steps[number] = _moved(inner, offset)
+                log.steps[number] = _shift_lines(inner, offset)
             if number in before.unknown_callees:
                 engine.unknown_callees[number] = before.unknown_callees[number]
             if number in before.computing:
@@ -381,7 +384,7 @@ class Again:
         return then.met[step.first : step.end]
 
     def recorded(self) -> Recorded:
-        """What the next reading is given."""
+        """Return the state for the next interpretation."""
         engine = self._engine
         lines = {}
         for edge, line in engine.lines.items():
@@ -434,7 +437,7 @@ def _numbers(marks: Marks) -> Iterable[int]:
     return (getattr(marks, name) for name in Marks.__slots__)
 
 
-def _moved(step: Step, offset: tuple[int, ...]) -> Step:
+def _shift_lines(step: Step, offset: tuple[int, ...]) -> Step:
     if not any(offset):
         return step
     since, until = (
@@ -444,8 +447,8 @@ def _moved(step: Step, offset: tuple[int, ...]) -> Step:
     return Step(step.first, step.end, step.objects, since, until, step.seen, step.made)
 
 
-def _was_asked(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...]) -> bool:
-    """Whether anybody has asked for what a file or a class of it binds to a name."""
+def _was_requested(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...]) -> bool:
+    """Return whether anybody has read what a file or a class of it binds to a name."""
     symbol, name = key
     if not name:
         return True
@@ -456,19 +459,19 @@ def _was_asked(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...])
 
 
 def _is_in(table: Mapping[str, object], name: str, texts: tuple[str, ...]) -> bool:
-    if not isinstance(table, Table) or not table.asked.isdisjoint((name, ANY)):
+    if not isinstance(table, Table) or not table.requested.isdisjoint((name, ANY)):
         return True
-    if CLASSES in table.asked and any(text.startswith("class ") for text in texts):
+    if CLASSES in table.requested and any(text.startswith("class ") for text in texts):
         return True
-    if FUNCTIONS in table.asked and any(text.startswith("def ") for text in texts):
+    if FUNCTIONS in table.requested and any(text.startswith("def ") for text in texts):
         return True
-    packages = [asked.removeprefix(IMPORTS) for asked in table.asked if asked.startswith(IMPORTS)]
+    packages = [each.removeprefix(IMPORTS) for each in table.requested if each.startswith(IMPORTS)]
     imports = [text for text in texts if text.lstrip().startswith(("from ", "import "))]
     return any(package in WORD.findall(text) or "from ." in text for package in packages for text in imports)
 
 
 def _tables_for(cls: ClassInfo, texts: tuple[str, ...]) -> tuple[Mapping[str, object], ...]:
-    """The tables of a class that such statements fill."""
+    """Return the tables of a class that such statements fill."""
     if any(text.startswith(("def ", "class ")) for text in texts):
         return cls.tables()
     if all(text.startswith("= ") for text in texts if text):

@@ -1,8 +1,8 @@
-"""Modules of several models that were made alike: one object, so that what each runs is interpreted once.
+"""Shared modules: modules that several models build alike become one object, so that their code is interpreted once.
 
-The models of one file build the same encoder, each its own. What differs between two of them is their identity alone,
-and interpreting the second tells nothing that the first did not. So before a model runs, what it holds and an earlier
-model holds just so is put in its place. Within one model nothing becomes one: two layers stay two.
+The models of one file may each build the same encoder. Two of these differ in identity alone, so interpreting the second
+finds nothing new. Before a model runs, its modules are therefore replaced by equal ones of earlier models. Modules within
+one model are never merged: two layers stay two.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tcready.static.engine.contract import MAX_QUIET_DEPTH, CallSite, Engine
-from tcready.static.engine.heap import Object, Way
+from tcready.static.engine.contract import MAX_UNTRACED_DEPTH, CallSite, Engine
+from tcready.static.engine.heap import BranchEffects, Object
 from tcready.static.engine.values import (
     Choice,
     ExternalInstance,
@@ -33,14 +33,14 @@ Given: TypeAlias = "tuple[tuple[str | int, Value], ...]"
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A module that is to be made, and where things stand before."""
+class _Request:
+    """A module to be made, and the state before."""
 
     question: object
     depth: int
     contexts: int
     count: int
-    lent: int
+    shared: int
     attributes: int
     elsewhere: int
     left_out: int
@@ -54,24 +54,24 @@ class _Making:
     idents: tuple[int, ...]
     """The identities of all that."""
     stamps: list[tuple[object, ...]]
-    """Of these objects, when it was done."""
+    """The stamps of these objects after the making."""
     levels: int
     """Levels of calls that its making took: where fewer are left, it would come to something else."""
 
 
 @dataclass(frozen=True)
-class _Lent:
+class _Shared:
     """A module that was lent to the model that is being built."""
 
     making: _Making
     before: list[Object]
-    """How all of it was then."""
+    """The state of all of it before."""
     depth: int
-    """Where it would have been made."""
+    """The call depth at which it would have been made."""
 
 
-class Alike:
-    """What the models hold that were built so far."""
+class SharedModules:
+    """The modules of the models built so far."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -79,31 +79,31 @@ class Alike:
         self._modules: dict[ClassInfo, list[Instance]] = {}
         self._idents: set[int] = set()
         self._makings: dict[object, list[_Making]] = {}
-        self._lending = False
+        self._sharing = False
         self._new: list[tuple[object, _Making]] = []
-        """What the model made that is being built."""
-        self._lent: list[_Lent] = []
-        """What was lent to it."""
+        """The modules that the current model has made."""
+        self._shared: list[_Shared] = []
+        """The modules that were shared with it."""
 
     @contextmanager
     def building(self) -> Iterator[Callable[[], bool]]:
-        """While it is entered, a model is built: what earlier models had made is lent to it. Then tells whether all of
-        that is as it was; what this model has changed is put back, and it must be built without."""
-        self._lending, self._new = True, []
-        lent: list[_Lent] = []
-        self._lent = lent
+        """Build a model in this context and share modules of earlier models with it. Afterwards, return whether all of
+        these are unchanged; if not, the changes are undone, and the model must be built without sharing."""
+        self._sharing, self._new = True, []
+        shared: list[_Shared] = []
+        self._shared = shared
         try:
-            yield lambda: self._is_unchanged(lent)
+            yield lambda: self._is_unchanged(shared)
         finally:
-            self._lending = False
+            self._sharing = False
 
-    def _is_unchanged(self, lent: list[_Lent]) -> bool:
-        changed = [each for each in lent if not self._holds(each.making)]
+    def _is_unchanged(self, shared: list[_Shared]) -> bool:
+        changed = [each for each in shared if not self._holds(each.making)]
         for each in changed:
             for thing, copy in zip(self._objects_of(each.making), each.before, strict=True):
                 thing.restore(copy)
         if not changed:
-            for each in lent:
+            for each in shared:
                 self._engine.count_again({*each.making.idents}, making=True)
         return not changed
 
@@ -111,15 +111,15 @@ class Alike:
         return self._heap.known(making.idents)
 
     def _holds(self, making: _Making) -> bool:
-        """Whether what was made is as it was then."""
+        """Return whether the made object is unchanged."""
         return [thing.stamp() for thing in self._objects_of(making)] == making.stamps
 
-    def asked(self, cls: ClassInfo, site: CallSite) -> _Asked | None:
-        """What decides how an object is made, and where things stand; None if no model is built, or if an object is
-        given that was made for this one."""
+    def request(self, cls: ClassInfo, site: CallSite) -> _Request | None:
+        """Return the inputs of an object's construction, and the state before; None if no model is built, or if an
+        argument was made for this one."""
         given = (*site.args, *site.keywords.values(), *(() if site.rest is None else (site.rest,)))
-        outside = [*_objects_in(given)] if self._lending else []
-        if not self._lending or not all(self._heap[each].assumed for each in outside):
+        outside = [*_objects_in(given)] if self._sharing else []
+        if not self._sharing or not all(self._heap[each].symbolic for each in outside):
             return None
         frame = site.frame
         how = site.confidence, frame.conditional, self._engine.switched
@@ -128,57 +128,57 @@ class Alike:
         changes = self._heap.changes
         before = len(changes.attributes), changes.elsewhere, self._engine.left_out
         contexts = len(self._engine.contexts)
-        return _Asked(question, frame.depth, contexts, self._heap.count, len(self._lent), *before)
+        return _Request(question, frame.depth, contexts, self._heap.count, len(self._shared), *before)
 
-    def lent(self, asked: _Asked) -> Instance | None:
-        """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
-        known = self._makings.get(asked.question)
+    def shared(self, request: _Request) -> Instance | None:
+        """Return an equal module of an earlier model, if it is unchanged and not yet shared with this one."""
+        known = self._makings.get(request.question)
         if known is None:
             return None
-        taken = {ident for each in self._lent for ident in each.making.idents}
-        left = MAX_QUIET_DEPTH - asked.depth
+        taken = {ident for each in self._shared for ident in each.making.idents}
+        left = MAX_UNTRACED_DEPTH - request.depth
         for making in known:
             if making.levels <= left and taken.isdisjoint(making.idents) and self._holds(making):
                 before = [thing.copied() for thing in self._objects_of(making)]
-                self._lent.append(_Lent(making, before, asked.depth))
+                self._shared.append(_Shared(making, before, request.depth))
                 return making.made
         return None
 
-    def keep(self, asked: _Asked, made: Instance, stored: Way) -> None:
-        """What was made can be lent to later models if its making has put nothing into what was there before, and was
-        followed to its end."""
+    def keep(self, request: _Request, made: Instance, stored: BranchEffects) -> None:
+        """Make a new module available to later models if its construction changed no existing object, and was followed to
+        its end."""
         changes = self._heap.changes
-        span = range(asked.count + 1, self._heap.count + 1)
+        span = range(request.count + 1, self._heap.count + 1)
         if made.ident != span.start or any(ident != made.ident for ident, _ in stored):
             return
-        if (changes.elsewhere, self._engine.left_out) != (asked.elsewhere, asked.left_out):
+        if (changes.elsewhere, self._engine.left_out) != (request.elsewhere, request.left_out):
             return
         objects = self._heap.known(span)
         own = {*map(id, objects)}
-        if all(ident in own for ident, _ in changes.attributes[asked.attributes :]):
-            lent = self._lent[asked.lent :]
-            idents = (*span, *(ident for each in lent for ident in each.making.idents))
+        if all(ident in own for ident, _ in changes.attributes[request.attributes :]):
+            shared = self._shared[request.shared :]
+            idents = (*span, *(ident for each in shared for ident in each.making.idents))
             stamps = [thing.stamp() for thing in objects]
-            stamps += [stamp for each in lent for stamp in each.making.stamps]
-            ends = [each.depth + each.making.levels for each in lent]
-            ends += [each.depth for each in self._engine.contexts[asked.contexts :] if not each.compiled]
-            levels = max(ends, default=asked.depth) - asked.depth
-            self._new.append((asked.question, _Making(made, idents, stamps, levels)))
+            stamps += [stamp for each in shared for stamp in each.making.stamps]
+            ends = [each.depth + each.making.levels for each in shared]
+            ends += [each.depth for each in self._engine.contexts[request.contexts :] if not each.compiled]
+            levels = max(ends, default=request.depth) - request.depth
+            self._new.append((request.question, _Making(made, idents, stamps, levels)))
 
     def unite(self, root: Instance) -> None:
-        """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
+        """Put modules of earlier models in the place of those below `root` that are like them as they are now."""
         made_so = [(question, making) for question, making in self._new if self._holds(making)]
-        kept = self._below(root)
+        below = self._below(root)
         pairs = _Pairs()
-        for ident in kept:
+        for ident in below:
             if ident in self._idents:  # both hold it as it is
                 pairs.add(ident, ident)
         if self._idents:
-            for made in kept.values():
+            for made in below.values():
                 if made is not root and isinstance(made, Instance) and made.ident not in pairs.old_of:
                     any(self._is_like(made, other, pairs) for other in self._modules.get(made.cls, ()))
         renamed = {new: old for new, old in pairs.old_of.items() if new != old}
-        for ident, made in kept.items():
+        for ident, made in below.items():
             if ident in renamed:
                 continue
             if renamed:
@@ -191,18 +191,18 @@ class Alike:
         self._engine.count_again({*renamed.values()}, making=False)
         for question, making in made_so:
             if not renamed.keys().isdisjoint(making.idents):
-                making = self._with(renamed, making)
+                making = self._merge_making(renamed, making)
             self._makings.setdefault(question, []).append(making)
 
-    def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
-        """What was made, some of which another now stands for."""
+    def _merge_making(self, renamed: Mapping[int, int], making: _Making) -> _Making:
+        """Return the made objects, some of which are replaced by shared ones."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
-        idents = tuple(i for i, kept in self._below(made).items() if not self._heap[kept].assumed)
+        idents = tuple(i for i, member in self._below(made).items() if not self._heap[member].symbolic)
         stamps = [thing.stamp() for thing in self._heap.known(idents)]
         return _Making(made, idents, stamps, making.levels)
 
     def _below(self, root: Instance) -> dict[int, Thing]:
-        """What an object leads to, itself included, in the order of its attributes."""
+        """Return the objects reachable from an object, itself included, in the order of its attributes."""
         found: dict[int, Thing] = {}
         pending: list[Value] = [root]
         while pending:
@@ -215,7 +215,7 @@ class Alike:
         return found
 
     def _is_like(self, new: Instance, old: Instance, pairs: _Pairs) -> bool:
-        """Whether all that two modules lead to differs in identity alone; if so, `pairs` has it."""
+        """Return whether all objects reachable from two modules differ in identity alone; if so, `pairs` has them."""
         known = pairs.count
         pending: list[tuple[Value, Value]] = [(new, old)]
         while pending:
@@ -249,7 +249,7 @@ class _Pairs:
         return len(self.old_of)
 
     def add(self, new: int, old: int) -> bool:
-        """Whether the two can be a pair."""
+        """Return whether the two can be a pair."""
         if new in self.old_of or old in self._old:
             return self.old_of.get(new) == old
         self.old_of[new] = old
@@ -257,7 +257,7 @@ class _Pairs:
         return True
 
     def back_to(self, count: int) -> None:
-        """Forgets all pairs but the first `count`."""
+        """Forget all pairs but the first `count`."""
         while len(self.old_of) > count:
             self._old.discard(self.old_of.popitem()[1])
 
@@ -268,17 +268,17 @@ def _kind(made: Thing) -> tuple[object, bool]:
 
 def _values_of(thing: Object) -> list[Value]:
     members = () if thing.members is None else (thing.members,)
-    return [*thing.attributes.values(), *thing.loose.values(), *members]
+    return [*thing.attributes.values(), *thing.dynamic.values(), *members]
 
 
 def _alike_objects(one: Object, other: Object) -> list[tuple[Value, Value]] | None:
-    """What of two objects must be alike for them to be; None if they are not whatever that is."""
+    """Return the parts of two objects that must be alike for them to be; None if they cannot be alike."""
     if (
-        (one.outer, one.assumed, one.made, one.uncounted, one.stored)
-        != (other.outer, other.assumed, other.made, other.uncounted, other.stored)
+        (one.escaping, one.symbolic, one.made, one.uncounted, one.stored)
+        != (other.escaping, other.symbolic, other.made, other.uncounted, other.stored)
         or one.sure != other.sure
         or [*one.attributes] != [*other.attributes]
-        or [*one.loose] != [*other.loose]
+        or [*one.dynamic] != [*other.dynamic]
         or (one.members is None) != (other.members is None)
     ):
         return None
@@ -286,7 +286,7 @@ def _alike_objects(one: Object, other: Object) -> list[tuple[Value, Value]] | No
 
 
 def _inside(value: Value) -> tuple[Value, ...]:
-    """The values that a value is made of and that may lead to objects."""
+    """Return the values that a value is made of and that may lead to objects."""
     if isinstance(value, Choice):
         return value.options
     if isinstance(value, Sequence):
@@ -304,13 +304,13 @@ def _inside(value: Value) -> tuple[Value, ...]:
 
 
 def _frame(value: Value) -> object:
-    """A value but for what is `_inside` of it."""
+    """Return a value without the values `_inside` it."""
     if isinstance(value, Choice):
         return value.likely
     if isinstance(value, Sequence):
-        return value.kind, value.items is None, value.outer, value.constant
+        return value.kind, value.items is None, value.escaping, value.constant
     if isinstance(value, Dict):
-        return tuple(key for key, _ in value.entries), value.element is None, value.outer, value.extra
+        return tuple(key for key, _ in value.entries), value.element is None, value.escaping, value.extra
     if isinstance(value, Function):
         given = tuple(key for key, _ in value.given)
         return value.info, value.bound is None, value.closure, given, value.breaks, value.constant
@@ -332,7 +332,7 @@ def _alike(one: Value, other: Value) -> list[tuple[Value, Value]] | None:
 
 
 def _objects_in(values: Iterable[Value]) -> Iterator[Thing]:
-    """The objects that are given by values themselves, not by what these objects hold."""
+    """Yield the objects in the values themselves, not those that these objects hold."""
     for value in values:
         if isinstance(value, (Instance, ExternalInstance)):
             if value.ident:
@@ -342,18 +342,18 @@ def _objects_in(values: Iterable[Value]) -> Iterator[Thing]:
 
 
 def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
-    for table in (thing.attributes, thing.loose):
+    for table in (thing.attributes, thing.dynamic):
         for name, value in table.items():
-            table[name] = _renamed(value, renamed)
+            table[name] = _replace_objects(value, renamed)
     if thing.members is not None:
-        thing.members = _renamed(thing.members, renamed)
+        thing.members = _replace_objects(thing.members, renamed)
 
 
-def _renamed(value: Value, renamed: Mapping[int, int]) -> Value:
-    """The value with objects put in the place of those that are like them."""
+def _replace_objects(value: Value, renamed: Mapping[int, int]) -> Value:
+    """Return the value with objects replaced by equal ones."""
 
     def inner(value: Value) -> Value:
-        return _renamed(value, renamed)
+        return _replace_objects(value, renamed)
 
     def given(pairs: Given) -> Given:
         return tuple((key, inner(v)) for key, v in pairs)
@@ -368,11 +368,11 @@ def _renamed(value: Value, renamed: Mapping[int, int]) -> Value:
         return Choice(tuple(map(inner, value.options)), value.likely)
     if isinstance(value, Sequence):
         items = None if value.items is None else tuple(map(inner, value.items))
-        return Sequence(value.kind, items, inner(value.element), value.outer, value.constant)
+        return Sequence(value.kind, items, inner(value.element), value.escaping, value.constant)
     if isinstance(value, Dict):
         entries = tuple((key, inner(v)) for key, v in value.entries)
         element = None if value.element is None else inner(value.element)
-        return Dict(entries, element, value.outer, value.extra)
+        return Dict(entries, element, value.escaping, value.extra)
     if isinstance(value, Function):
         bound = None if value.bound is None else inner(value.bound)
         return Function(value.info, bound, value.closure, given(value.given), value.breaks, value.constant)

@@ -11,7 +11,7 @@ from collections.abc import Sequence as Sequential
 
 from tcready.static import documentation
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.python_classes import python_class
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
@@ -36,13 +36,13 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 OF_SPARSE = "torch.sparse."
-"""Where torch has its classes of sparse tensors."""
+"""The module with torch's classes of sparse tensors."""
 ROWS: frozenset[type] = frozenset({list, tuple, Sequential, MutableSequence})
 MAPPINGS: frozenset[type] = frozenset({dict, OrderedDict, defaultdict, Table, MutableMapping})
 TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 
 
-class Annotations(Room):
+class Annotations(Component):
     """Annotations: what a value is that is only declared."""
 
     def __init__(self, engine: Engine) -> None:
@@ -50,24 +50,25 @@ class Annotations(Room):
         self._documented: dict[tuple[FunctionInfo, str], Value] = {}
 
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
-        """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
-        with self.engine.quietly():
+        """Return the value of a parameter or attribute annotated with `node`; unknown stays unknown."""
+        with self.engine.outside_trace():
             return self._annotation(node, module, sure, 0)
 
-    def documented(self, name: str, info: FunctionInfo) -> Value:
-        """What a parameter holds as the documentation of its function has it; unknown if that is not said plainly."""
+    def documented_value(self, name: str, info: FunctionInfo) -> Value:
+        """Return the value of a parameter according to its function's documentation; unknown if that is not stated
+        plainly."""
         key = info, name
         if key not in self._documented:
             words = info.documented.get(name)
             node = documentation.as_annotation(words) if words is not None else None
-            with self.engine.quietly():
-                self._documented[key] = UNKNOWN if node is None else self._meant(node, info.module)
+            with self.engine.outside_trace():
+                self._documented[key] = UNKNOWN if node is None else self._usual_type(node, info.module)
         return self._documented[key]
 
-    def _meant(self, node: ast.expr, module: ModuleInfo) -> Value:
-        """What a type stands for as people write it: `Tensor` is torch's, whatever the file binds."""
+    def _usual_type(self, node: ast.expr, module: ModuleInfo) -> Value:
+        """Return the usual meaning of a type name: `Tensor` is torch's, whatever the file binds."""
         if isinstance(node, ast.BinOp):
-            return _either(self._meant(node.left, module), self._meant(node.right, module))
+            return _either(self._usual_type(node.left, module), self._usual_type(node.right, module))
         if isinstance(node, (ast.Name, ast.Attribute)) and _last(node).lower() == "tensor":
             found = self._annotation(node, module, False, 0)
             return found if tensor_of(found) is not None else Tensor(sure=False)
@@ -131,7 +132,8 @@ class Annotations(Room):
         return self._annotated_by(self.engine.eval(node, self.engine.module_frame(module)), sure)
 
     def _classes(self, node: ast.expr, module: ModuleInfo) -> list[Class]:
-        """The classes of the source that a type names, each of them one that is meant; none if it names another, too."""
+        """Return the classes of the source that a type names, each of them one that is meant; none if it names another,
+        too."""
         if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in (
             "Union",
             "Optional",
@@ -151,11 +153,11 @@ class Annotations(Room):
         return [value] if isinstance(value, Class) and self._can_be_made(value.info) else []
 
     def _can_be_made(self, cls: ClassInfo) -> bool:
-        """A class with a `forward` of its own kind, not one that only others derive from."""
+        """Return whether it is a class with a `forward` of its own kind, not one that only others derive from."""
         return bool(self.engine.mro(cls).functions("forward"))
 
     def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
-        """The type that a name such as `Adj = Union[Tensor, SparseTensor]` stands for, and where it is written."""
+        """Return the type of a name such as `Adj = Union[Tensor, SparseTensor]`, and the module that defines it."""
         for binding in module.bindings.get(name, ()):
             if isinstance(binding, (ast.Subscript, ast.BinOp)):
                 return binding, module
@@ -199,24 +201,28 @@ class Annotations(Room):
                 return Mapping(
                     tuple({n: self.annotation(a, m, sure=sure) for n, a, m in fields}.items()), None
                 )
-            return Tensor(None, sure, subclass=value.info) if mro.is_tensor else self.assumed(value.info)
+            return (
+                Tensor(None, sure, subclass=value.info)
+                if mro.is_tensor
+                else self.symbolic_instance(value.info)
+            )
         return UNKNOWN if not isinstance(value, Tensor) else value
 
-    def assumed(self, cls: ClassInfo) -> Instance:
-        """An object of a class that comes from outside, as nobody said more of it than its class."""
-        ident = self.engine.heap.ident("annotated", cls, outer=True)
+    def symbolic_instance(self, cls: ClassInfo) -> Instance:
+        """Return an object from outside, of which only its class is known."""
+        ident = self.engine.heap.ident("annotated", cls, escaping=True)
         made = Instance(ident, cls)
-        if not self.engine.heap[made].assumed:
-            self.engine.heap[made].assumed, self.engine.heap[made].made = True, False
+        if not self.engine.heap[made].symbolic:
+            self.engine.heap[made].symbolic, self.engine.heap[made].made = True, False
         return made
 
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
-        with self.engine.quietly():
+        """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
+        with self.engine.outside_trace():
             return self.instance_of(self.engine.eval(node, frame))
 
     def instance_of(self, value: Value) -> Value | None:
-        """What an object is of this class, or one of these classes; None if one of them is not understood."""
+        """Return an object of this class, or of one of these classes; None if one of them is not understood."""
         if isinstance(value, Sequence) and value.kind == "tuple" and value.items:
             values = [self.instance_of(item) for item in value.items]
             known = [v for v in values if v is not None]

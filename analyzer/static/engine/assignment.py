@@ -8,7 +8,7 @@ from typing import cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -35,7 +35,7 @@ from tcready.static.engine.values import (
 )
 
 
-class Assignment(Room):
+class Assignment(Component):
     """Assignments: what a target binds, and which of them write to what outlives the call."""
 
     def __init__(self, engine: Engine) -> None:
@@ -52,7 +52,7 @@ class Assignment(Room):
         augmented: bool = False,
         old: Value | None = None,
     ) -> None:
-        """Binds `value` to a target; a write to what outlives the call is told as a Store."""
+        """Bind `value` to a target; emit a Store for a write to an object that outlives the call."""
         if isinstance(target, ast.Name):
             self._assign_name(target, value, frame, source, augmented, old)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -85,7 +85,7 @@ class Assignment(Room):
             known = self.engine.global_value(frame.module, target.id)
             elsewhere = not reads or _is_read_elsewhere(target, frame)
             where = self.engine.where(frame)
-            self.engine.tell(
+            self.engine.emit(
                 F.Store(
                     where,
                     target,
@@ -105,7 +105,7 @@ class Assignment(Room):
                 if not self.engine.contexts[
                     inner.context
                 ].compiled:  # else it lives no longer than the call does
-                    self.engine.tell(
+                    self.engine.emit(
                         F.Store(
                             self.engine.where(frame),
                             target,
@@ -126,8 +126,8 @@ class Assignment(Room):
     def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
         if elements:  # `() = x` has none
-            self.engine.tell_unresolved(elements[0], frame, value, walked=True)
-        value = lift(self._members, self.engine.iterated(value, frame))
+            self.engine.emit_unresolved(elements[0], frame, value, walked=True)
+        value = lift(self._members, self.engine.iterate(value, frame))
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
             if starred is None and len(items) == len(elements):
@@ -154,9 +154,9 @@ class Assignment(Room):
             self.assign(element, value if isinstance(element, ast.Starred) else member, frame)
 
     def _members(self, value: Value) -> Value:
-        """What a container of torch.nn holds, and anything else as it is."""
-        kept = [(option, self.engine.walked_members(option)) for option in options(value)]
-        return join(*(v if isinstance(v, Sequence) else option for option, v in kept))
+        """Return the members of a torch.nn container, and anything else unchanged."""
+        members = [(option, self.engine.walked_members(option)) for option in options(value)]
+        return join(*(v if isinstance(v, Sequence) else option for option, v in members))
 
     def _assign_attribute(
         self,
@@ -171,32 +171,32 @@ class Assignment(Room):
         value_of = source
         strong = self.engine.is_strong(frame)
 
-        def tell(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
-            if self.engine.quiet:
+        def emit(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
+            if self.engine.untraced:
                 return
             reads = augmented or (value_of is not None and _reads(value_of, target))
             where, name = self.engine.where(frame), target.attr
-            self.engine.tell(
+            self.engine.emit(
                 F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
             )
 
         if target.attr == "__dict__" and isinstance(value, Mapping):
             self.engine.put_back(target, value, frame)
             return
-        value = brought_in(value) if self.engine.quiet else value
+        value = brought_in(value) if self.engine.untraced else value
         for option in options(owner):
             if isinstance(option, Instance):
                 if self.set_by_class(option, target.attr, value, frame):
                     continue
                 before = old
-                if before is None and not self.engine.quiet:
+                if before is None and not self.engine.untraced:
                     before = self._before(option, target.attr, frame)
-                if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
-                    tell(option, before, self.engine.is_module(option), source)
+                if not self.engine.untraced and (self.engine.heap[option].escaping or frame.function is None):
+                    emit(option, before, self.engine.is_module(option), source)
                 unknown = all(isinstance(v, (Plain, Unknown)) for v in options(value))
                 if unknown and self.engine.mro(option.cls).functions(target.attr):
                     continue  # a method that is wrapped, or written anew, does what it did as often as not
-                passed_by = bool(self.engine.quiet) and frame.confidence == "low"
+                passed_by = bool(self.engine.untraced) and frame.confidence == "low"
                 self.engine.heap[option].update(target.attr, value, strong=strong, unusual=passed_by)
                 self.engine.note(option, target.attr)
                 mro = self.engine.mro(option.cls)
@@ -208,18 +208,18 @@ class Assignment(Room):
                     self.engine.heap[option].update(target.attr, value, strong=strong)
                     self.engine.note(option, target.attr)
                     self.set_member(option, target.attr, value)
-                tell(option, old, self.engine.is_module(option))
+                emit(option, old, self.engine.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
                     self.engine.patch(option.info, target.attr, value)
                     self._switch(option, target.attr, value, frame)
-                tell(option, old, False)
+                emit(option, old, False)
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
-        """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
-        if not self.engine.quiet or not any(map(self.engine.is_module, options(value))):
+        """Make a module that a constructor sets on a container a member of it: it replaces one of that name."""
+        if not self.engine.untraced or not any(map(self.engine.is_module, options(value))):
             return
         if isinstance(container, Instance):
             holds = bool(self.engine.mro(container.cls).container)
@@ -232,9 +232,9 @@ class Assignment(Room):
 
     def _switch(self, owner: Class, name: str, value: Value, frame: Frame) -> None:
         """`cls.flag = value` in compiled code: what holds from here on, for whoever reads it."""
-        if self.engine.quiet:
+        if self.engine.untraced:
             return
-        if frame.parted:
+        if frame.multi_path:
             value = join(self.engine.class_member(owner, name, frame), value)
         if not isinstance(value, Const) or not isinstance(value.value, (bool, type(None))):
             value = widen(value)  # what counts has no end
@@ -244,14 +244,16 @@ class Assignment(Room):
             self.engine.switched |= {(owner.info, name, value)}
 
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs what the class of an object does where an attribute is set; False if the object holds it after that, as
+        """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
-        for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.quiet else ():
+        for info in (
+            self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ()
+        ):
             self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
         return self._set_property(owner, name, value, frame)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs the setter of a property if its class has one."""
+        """Run the setter of a property if its class has one."""
         for info in self.engine.mro(owner.cls).functions(name)[1:]:
             if info.is_setter:
                 self.engine.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
@@ -273,20 +275,20 @@ class Assignment(Room):
     def _assign_item(self, target: ast.Subscript, value: Value, frame: Frame, augmented: bool) -> None:
         base = self.engine.eval(target.value, frame)
         index, parts, slices = self.engine.index(target.slice, frame)
-        self.engine.tell(
+        self.engine.emit(
             F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value)
         )
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
         for option in options(base):
             if isinstance(option, (External, ExternalInstance)) or (
-                isinstance(option, (Sequence, Mapping)) and option.outer
+                isinstance(option, (Sequence, Mapping)) and option.escaping
             ):
                 old = (
                     self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
                 )
                 name = ast.unparse(target.value)
-                self.engine.tell(
+                self.engine.emit(
                     F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented)
                 )
         if not isinstance(target.slice, ast.Slice):
@@ -305,14 +307,14 @@ class Assignment(Room):
             self.engine.container_method(made, "__setitem__", (index, value))
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
-        """The read that `target += ...` starts with, one node for each target."""
+        """Return the read that `target += ...` starts with, one node for each target."""
         if id(target) not in self._loads:
             self._loads[id(target)] = ast.copy_location(_as_load(target), target)
         return self._loads[id(target)]
 
 
 def names_in(node: ast.AST) -> Iterable[str]:
-    """Every plain name below a node."""
+    """Return every plain name below a node."""
     return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
@@ -334,7 +336,7 @@ def _as_load(node: ast.expr) -> ast.expr:
 
 
 def _is_read_elsewhere(target: ast.Name, frame: Frame) -> bool:
-    """Whether a function of the module reads a global on another line than the one that assigns it."""
+    """Return whether a function of the module reads a global on another line than the one that assigns it."""
     functions = (
         node
         for node in frame.module.source.nodes

@@ -8,7 +8,7 @@ import re
 from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
+from tcready.static.engine.contract import ASSUMED_DEPTH, Component, Engine
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.models import constructors
 from tcready.static.engine.models.builtins import namespace
@@ -37,12 +37,12 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    escaped,
     join,
     keep,
     lift,
     likely,
     options,
-    outliving,
     prefer,
     tensor_of,
     whole,
@@ -51,26 +51,26 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo
 
 OF_CLASSES = frozenset({"__name__", "__qualname__", "__module__"})
-"""What a class tells of itself in text."""
+"""The attributes with the name of a class."""
 VIEWS = frozenset({"keys", "values", "items"})
-"""Methods that a dict alone has: they give views of what it holds."""
+"""Methods that only a dict has: they return views of its contents."""
 ABSTRACT = frozenset({"abstractmethod", "abstractproperty"})
 PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol", "torch.nn.Module"})
-"""Bases that give a class no attribute that could be meant."""
+"""Bases without attributes that could be meant."""
 MAX_DERIVING = 4
-"""Of the classes that derive from the one an argument is typed with, more say nothing."""
+"""The number of classes deriving from an argument's annotated one beyond which they decide nothing."""
 
 
-class Attributes(Room):
-    """Attributes: `owner.name`, for every kind of owner."""
+class Attributes(Component):
+    """Evaluates attributes: `owner.name`, for every kind of owner."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._later: dict[tuple[ClassInfo, str], Value] = {}
-        """What methods give attributes of a class that are None once it is made."""
+        """The values that methods give to attributes of a class that are None after construction."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
-        """`owner.name`."""
+        """Return `owner.name`."""
         if not isinstance(owner, Choice):
             return self._attribute_of(owner, name, frame)
         owner = without_none(owner)  # it has no attributes worth knowing: who reads one has ruled it out
@@ -89,12 +89,12 @@ class Attributes(Room):
 
     def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
         if isinstance(owner, Tensor):
-            own = self._of_subclass(owner, name, frame) if owner.subclass is not None else None
+            own = self._subclass_attribute(owner, name, frame) if owner.subclass is not None else None
             if own is not None:
                 return own
             if name == "shape":
                 if owner.subclass is not None:
-                    self.engine.overridden(K.GETTER, (owner,), {}, frame)
+                    self.engine.call_override(K.GETTER, (owner,), {}, frame)
                 return K.SHAPE
             if name in ("real", "imag"):
                 return Tensor("float", owner.sure)
@@ -104,12 +104,12 @@ class Attributes(Room):
                 return some if self.engine.training else prefer(NONE, some)
             kind = self.engine.operations.tables.tensor_attribute(name)
             if kind is not None and owner.subclass is not None:
-                self.engine.overridden(K.GETTER, (owner,), {}, frame)
+                self.engine.call_override(K.GETTER, (owner,), {}, frame)
             if kind == "T" or name in K.NAMED_FIELDS:
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if name == "ndim":
                 return K.dimensions_of(owner)
-            if name == "_version" and not self.engine.quiet:
+            if name == "_version" and not self.engine.untraced:
                 return Tensor("int", owner.sure, rank=0)  # a symbolic number that says nothing of its value
             if kind is not None:
                 without_gradients = (
@@ -124,7 +124,7 @@ class Attributes(Room):
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super) and isinstance(owner.instance, Tensor):
-            above = self._of_subclass(owner.instance, name, frame, owner.after)
+            above = self._subclass_attribute(owner.instance, name, frame, owner.after)
             plain = Tensor(owner.instance.dtype, owner.instance.sure)
             return self._attribute_of(plain, name, frame) if above is None else above
         if isinstance(owner, Super) and isinstance(owner.instance, Class):
@@ -136,11 +136,11 @@ class Attributes(Room):
             statistic = self._statistic(owner.instance, name, found)
             found = found if statistic is None else statistic
             left = statistic is not None or self._is_left_unresolved(owner, name, found)
-            left = left and not self.engine.quiet
+            left = left and not self.engine.untraced
             return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             found = self.class_member(owner, name, frame)
-            left = not self.engine.quiet and self._is_left_of_function(owner, name)
+            left = not self.engine.untraced and self._is_left_of_function(owner, name)
             return prefer(found, K.OF_FUNCTION) if left else found
         if isinstance(owner, Module) and name == "__dict__":
             return owner  # what is asked of it is an item, by name
@@ -151,7 +151,7 @@ class Attributes(Room):
             return UNKNOWN if value is None else value
         if isinstance(owner, External):
             if name in OF_CLASSES and owner.name.rpartition(".")[2][:1].isupper():
-                return _of_class(owner.name, name)
+                return _class_name_attribute(owner.name, name)
             if name == "value" and owner.name.rpartition(".")[2][:1].isupper():
                 return owner
             inner = self.engine.program.module(f"{owner.name}.{name}")
@@ -172,37 +172,37 @@ class Attributes(Room):
                 if name in K.MODULE_TENSORS:
                     known = attribute is not None and not isinstance(attribute, Unknown)
                     tensor = attribute if known and attribute is not None else Tensor("float", leaf=True)
-                    return self._parametrised(owner, name, tensor, frame)
+                    return self._parametrized_tensor(owner, name, tensor, frame)
                 if attribute is None:
-                    attribute = self._held(owner, name)
+                    attribute = self._member_attribute(owner, name)
                 if attribute is None:
-                    attribute = constructors.of_every_module(self.engine, name)
+                    attribute = constructors.common_attribute(self.engine, name)
                 part = K.PARTS.get(owner.name, {}).get(name)
                 if attribute is None and part is not None:
                     return ExternalInstance(f"torch.nn.{part}")
                 return attribute if attribute is not None else Method(owner, name)
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
-                return outliving(value) if self.engine.heap[owner].outer else value
+                return escaped(value) if self.engine.heap[owner].escaping else value
             if owner.name == "logging.Logger" and name in K.LOGGER_ATTRIBUTES:
                 found = K.LOGGER_ATTRIBUTES[name]
-                return found if self.engine.quiet else prefer(found, K.OF_LOGGER)
+                return found if self.engine.untraced else prefer(found, K.OF_LOGGER)
             if (owner.name, name) in K.FIELDS:
                 return K.FIELDS[owner.name, name]
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
                 return K.distribution_attribute(owner, name)
-            return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
+            return _array_attribute(owner, name) if owner == K.ARRAY else Method(owner, name)
         if K.is_number_of_numpy(owner):
-            return _of_array(owner, name)
+            return _array_attribute(owner, name)
         if isinstance(owner, Plain) and owner.kind == "finfo":
             return limit(owner, name)
         if isinstance(owner, Plain) and owner.kind == "dtype" and name == "itemsize":
             return bytes_of_value(owner)
         if isinstance(owner, Plain):
-            asked = owner.kind == "str" and hasattr(str, name)
-            asked = asked or (owner.kind in (None, "dict") and name in VIEWS)
-            asked = asked or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
-            return Method(owner, name) if asked or owner.origin == "shape" else Plain(None, owner.origin)
+            is_method = owner.kind == "str" and hasattr(str, name)
+            is_method = is_method or (owner.kind in (None, "dict") and name in VIEWS)
+            is_method = is_method or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
+            return Method(owner, name) if is_method or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")
@@ -245,8 +245,8 @@ class Attributes(Room):
             if name == "__code__":
                 return owner
             if name == "co_varnames":
-                if self.engine.again is not None:
-                    self.engine.again.read(owner.info)
+                if self.engine.replay is not None:
+                    self.engine.replay.read(owner.info)
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
         if isinstance(owner, Partial):
@@ -262,7 +262,7 @@ class Attributes(Room):
         return UNKNOWN
 
     def _statistic(self, owner: Value, name: str, found: Value) -> Value | None:
-        """What a distribution of torch gives for an attribute that no class of the source has: it is a property there."""
+        """Return the value of a distribution attribute that no class with source has: it is a property of torch."""
         if not isinstance(owner, Instance) or not isinstance(found, Method):
             return None
         if name in K.DISTRIBUTION_METHODS or (name.startswith("_") and name != "_validate_args"):
@@ -273,7 +273,7 @@ class Attributes(Room):
         return None if given == UNKNOWN else given
 
     def _is_left_unresolved(self, owner: Super, name: str, found: Value) -> bool:
-        """Whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
+        """Return whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
         if not isinstance(owner.instance, Instance):
             return False
         mro = self.engine.mro(owner.instance.cls)
@@ -283,16 +283,17 @@ class Attributes(Room):
         return mro.holder(name, owner.after) is not None and isinstance(found, (Mapping, Class))
 
     def _is_left_of_function(self, owner: Class, name: str) -> bool:
-        """Whether Dynamo does not look up what is read from a class of `torch.autograd.Function`: all but methods."""
+        """Return whether Dynamo does not look up a value read from a class of `torch.autograd.Function`: all but
+        methods."""
         mro = self.engine.mro(owner.info)
         if "torch.autograd.Function" not in mro.external:
             return False
         return not mro.functions(name) and (mro.holder(name) is not None or name in OF_CLASSES)
 
-    def _of_subclass(
+    def _subclass_attribute(
         self, owner: Tensor, name: str, frame: Frame, after: ClassInfo | None = None
     ) -> Value | None:
-        """What a class of the user's own gives its tensors; None if that is what any tensor has."""
+        """Return the attribute that a user-defined tensor class adds; None if any tensor has it."""
         if owner.subclass is None:
             return None
         mro = self.engine.mro(owner.subclass)
@@ -302,10 +303,10 @@ class Attributes(Room):
         holder = mro.holder(name, after)
         if holder is not None:
             return self.engine.class_attribute(holder, name, owner)
-        return self._container_assigned(mro, name) if name in self.engine.assigned(mro) else None
+        return self._container_assigned(mro, name) if name in self.engine.assigned_attributes(mro) else None
 
     def _container_assigned(self, mro: Mro, name: str) -> Value | None:
-        """An attribute that methods set to a dict or a list as it is written: what is in it is not known."""
+        """Return an attribute that methods assign a literal dict or list: its contents are unknown."""
         functions = (f for cls in mro.classes for found in cls.functions.values() for f in found)
         found: list[Value] = []
         for info in functions:
@@ -314,25 +315,25 @@ class Attributes(Room):
                 if any(isinstance(t, ast.Attribute) and t.attr == name for t in targets):
                     assert isinstance(node, ast.Assign)
                     if isinstance(node.value, (ast.Dict, ast.DictComp)):
-                        found.append(Mapping((), UNKNOWN, outer=True))
+                        found.append(Mapping((), UNKNOWN, escaping=True))
                     elif isinstance(node.value, (ast.List, ast.ListComp)):
-                        found.append(Sequence("list", None, UNKNOWN, outer=True))
+                        found.append(Sequence("list", None, UNKNOWN, escaping=True))
         return join(*found) if found else None
 
-    def _parametrised(
+    def _parametrized_tensor(
         self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame
     ) -> Value:
-        """A tensor of a module, as what was registered for it makes it out of others each time it is read."""
+        """Return a parametrized tensor of a module, made of others each time it is read."""
         made = self.engine.heap[owner].attributes.get(K.PARAMETRISED) if owner.ident else None
         steps = dict(made.entries).get(name) if isinstance(made, Mapping) else None
-        if self.engine.quiet or not isinstance(steps, Sequence):
+        if self.engine.untraced or not isinstance(steps, Sequence):
             return value
         for step in steps.items or ():
             value = self.engine.special(step, "forward", (value,), frame) or value
         return value
 
-    def _held(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
-        """A module that a container keeps under a name, which is an attribute of it too: `self.parts.first`."""
+    def _member_attribute(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
+        """Return a member of a container, which is an attribute of it too: `self.parts.first`."""
         members = self.engine.container_members(owner)
         value = dict(members.entries).get(name) if isinstance(members, Mapping) else None
         modules = [v for v in options(value) if self.engine.is_module(v)] if value is not None else []
@@ -342,7 +343,7 @@ class Attributes(Room):
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
 
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
-        """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
+        """Return an attribute of an object of a class with source; `after` starts behind that class (super)."""
         if not isinstance(owner, Instance):
             return UNKNOWN
         mro = self.engine.mro(owner.cls)
@@ -350,12 +351,16 @@ class Attributes(Room):
         if not thing.made:
             thing.made = True
             self._make(owner, mro)
-        typed = self._typed_by_table(mro, name) if thing.assumed else None
+        typed = self._typed_by_table(mro, name) if thing.symbolic else None
         if typed is not None:
             return typed
         if after is None and name in thing.attributes:
-            value = self._parametrised(owner, name, thing.attributes[name], frame)
-            changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
+            value = self._parametrized_tensor(owner, name, thing.attributes[name], frame)
+            changed = (
+                self.engine.reassigned_attributes(mro).get(name)
+                if thing.escaping and not thing.symbolic
+                else None
+            )
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
                 # a switch, or what is there unless it is given; a number may count something
@@ -371,48 +376,52 @@ class Attributes(Room):
                 value = whole(value)
                 if isinstance(value, Const):
                     value = join(value, self._set_later(owner, mro, name, value))
-            if thing.assumed and isinstance(value, Const):
+            if thing.symbolic and isinstance(value, Const):
                 return prefer(value, _vague(value))
-            return outliving(value) if thing.outer else value
+            return escaped(value) if thing.escaping else value
         if name == "training" and mro.is_module:
             return self._training()
         if name == "__class__":
             return Class(owner.cls, thing.closure)
         if name == "__dict__":
             attributes = (*thing.attributes.items(),)
-            open_ended = mro.is_module or thing.assumed or bool(thing.loose)
-            return Mapping(attributes, UNKNOWN if open_ended else None, thing.outer)
+            open_ended = mro.is_module or thing.symbolic or bool(thing.dynamic)
+            return Mapping(attributes, UNKNOWN if open_ended else None, thing.escaping)
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
                 return replaced.bound_to(owner)
         defined = mro.functions(name, after)
-        below = self._of_deriving(owner, name, frame) if thing.assumed and after is None else None
+        below = self._attribute_of_derived(owner, name, frame) if thing.symbolic and after is None else None
         if below is not None:
             return below
         if defined:
             return self._bind(defined, owner, owner.cls, frame)
         holder = mro.holder(name, after)
         if holder is not None:
-            value = self.engine.got(self.engine.class_attribute(holder, name, owner), owner, name, frame)
-            if not thing.assumed or not isinstance(value, Const):
+            value = self.engine.read_descriptor(
+                self.engine.class_attribute(holder, name, owner), owner, name, frame
+            )
+            if not thing.symbolic or not isinstance(value, Const):
                 return value
             annotation = holder.annotated.get(name)
             other = _vague(value)
             if value == NONE and annotation is not None:
                 other = self.engine.annotation(annotation, holder.module, sure=False)
-            return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
+            return (
+                join(value, other) if name in self.engine.assigned_attributes(mro) else prefer(value, other)
+            )
         if mro.container and name == "_parameters":
             return Method(owner, name)
-        held = self._held(owner, name) if mro.container and after is None else None
-        if held is not None:
-            return held
+        member_value = self._member_attribute(owner, name) if mro.container and after is None else None
+        if member_value is not None:
+            return member_value
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
         if mro.is_module and name in ("_parameters", "_buffers"):
             leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
-            return Mapping(tuple(leaves), None, thing.outer)
-        of_every = constructors.of_every_module(self.engine, name) if mro.is_module else None
+            return Mapping(tuple(leaves), None, thing.escaping)
+        of_every = constructors.common_attribute(self.engine, name) if mro.is_module else None
         if of_every is not None:
             return of_every
         if mro.is_module:
@@ -426,12 +435,12 @@ class Attributes(Room):
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
-        if thing.loose:
+        if thing.dynamic:
             fitting = [
-                v for known, v in thing.loose.items() if known != ANY_NAME and re.fullmatch(known, name)
+                v for known, v in thing.dynamic.items() if known != ANY_NAME and re.fullmatch(known, name)
             ]
             if fitting:
-                return outliving(join(*fitting)) if thing.outer else join(*fitting)
+                return escaped(join(*fitting)) if thing.escaping else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
             return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
@@ -439,43 +448,49 @@ class Attributes(Room):
         if annotated is not None:
             return self.engine.annotation(annotated, owner.cls.module, sure=False)
         if mro.is_dictionary and not hasattr(dict, name):
-            return self._of_dictionary(owner, name)
-        unnamed = thing.loose.get(ANY_NAME, NONE)
+            return self._dict_attribute(owner, name)
+        unnamed = thing.dynamic.get(ANY_NAME, NONE)
         if PLAIN_BASES.issuperset(mro.external) and any(
             isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
         ):
-            return unnamed  # what is set under names that the source does not tell
+            return unnamed  # values set under names that the source does not decide
         if mro.external and mro.external != ("object",):
             statistic = self._statistic(owner, name, Method(owner, name))
             return Method(owner, name) if statistic is None else statistic
         return UNKNOWN
 
     def read_by(self, owner: Instance, name: str) -> str:
-        """What finds the attribute by code of Python's: the method that a class of dicts has for `__getattr__`, or a
-        cached property that has no value yet."""
+        """Return the Python code that finds the attribute: the method that a class of dicts has for `__getattr__`, or a
+        cached property without a value yet."""
         mro = self.engine.mro(owner.cls)
         if self._is_cached(mro, name):
             return "" if name in self.engine.heap[owner].attributes else K.CACHED_PROPERTY
         if not mro.is_dictionary or hasattr(dict, name):
             return ""
         thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
-        if holder is None or mro.functions(name) or mro.holder(name) or not (thing.outer or thing.assumed):
+        if (
+            holder is None
+            or mro.functions(name)
+            or mro.holder(name)
+            or not (thing.escaping or thing.symbolic)
+        ):
             return ""
         found = self.engine.class_attribute(holder, "__getattr__", owner)
         return found.name if isinstance(found, External) else ""
 
     def _is_cached(self, mro: Mro, name: str) -> bool:
-        """Whether the attribute is a cached property."""
+        """Return whether the attribute is a cached property."""
         for info in mro.functions(name)[:1]:
             for decorator in info.decorators:
                 if ast.unparse(decorator).endswith("cached_property"):
-                    with self.engine.quietly():
+                    with self.engine.outside_trace():
                         found = self.engine.eval(decorator, self.engine.module_frame(info.module))
                     return found == External(K.CACHED_PROPERTY)
         return False
 
     def _set_later(self, owner: Instance, mro: Mro, name: str, value: Const) -> Value:
-        """What may stand where a constant is only the default: of None, what the methods make that set the attribute."""
+        """Return the possible values if a constant is only the default: of None, the results of the methods that set the
+        attribute."""
         if value != NONE:
             return _vague(value)
         key = owner.cls, name
@@ -485,7 +500,8 @@ class Attributes(Room):
         return self._later[key]
 
     def _made_later(self, owner: Instance, mro: Mro, name: str) -> Value:
-        """The join of what methods other than `__init__` assign to an attribute, evaluated by itself."""
+        """Return the join of the values that methods other than `__init__` assign to an attribute, evaluated by
+        itself."""
         found: list[Value] = []
         methods = (
             f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__"
@@ -493,78 +509,78 @@ class Attributes(Room):
         for info in methods:
             if name not in info.attributes[0] or not positional(info.node.args):
                 continue
-            if self.engine.again is not None:
-                self.engine.again.read(info)
+            if self.engine.replay is not None:
+                self.engine.replay.read(info)
             first = positional(info.node.args)[0][0].arg
             for node in info.nodes:
                 if isinstance(node, ast.Assign) and any(_is_attribute(t, first, name) for t in node.targets):
                     frame = Frame(info.module, info, -1, "high", {first: owner}, depth=ASSUMED_DEPTH)
-                    with self.engine.quietly():
+                    with self.engine.outside_trace():
                         made = self.engine.eval(_written_for(node.value, info), frame)
                     found += (v for v in options(made) if not isinstance(v, (Const, Plain)))
         return join(*found) if found else UNKNOWN
 
-    def _of_deriving(self, owner: Instance, name: str, frame: Frame) -> Value | None:
-        """What the classes that derive from the one an argument is typed with give for a name that it leaves to them;
-        None if it does not, or if they are many."""
+    def _attribute_of_derived(self, owner: Instance, name: str, frame: Frame) -> Value | None:
+        """Return the value of a name in the classes that derive from an argument's annotated one, if it leaves the name
+        to them; None if it does not, or if they are many."""
         mro = self.engine.mro(owner.cls)
         defined = mro.functions(name)
         left = all(map(_is_left_to_others, defined)) if defined else self._lacks(owner, mro, name)
         if not left:
             return None
-        found = [c for c in self.engine.deriving(owner.cls) if self._gives(c, name)]
+        found = [c for c in self.engine.derived_classes(owner.cls) if self._gives(c, name)]
         found = [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
         if not 0 < len(found) <= MAX_DERIVING:
             return None
-        return join(*(self.member(self.engine.assumed(c), name, frame) for c in found))
+        return join(*(self.member(self.engine.symbolic_instance(c), name, frame) for c in found))
 
     def _lacks(self, owner: Instance, mro: Mro, name: str) -> bool:
-        """Whether nothing in a class says what an attribute is that no method gives."""
+        """Return whether nothing in a class says what an attribute is that no method sets."""
         inherited = hasattr(object, name) or not PLAIN_BASES.issuperset(mro.external)
         of_modules = mro.is_module and name != "forward" and K.module_method(name, owner) is not None
         return not (inherited or of_modules or name.startswith("__") or mro.holder(name) is not None)
 
     def _gives(self, cls: ClassInfo, name: str) -> bool:
-        """Whether a class has a method or an attribute of that name, and leaves it to no other."""
+        """Return whether a class has a method or an attribute of that name, and leaves it to no other."""
         mro = self.engine.mro(cls)
         defined = mro.functions(name)
         if defined:
             return not all(map(_is_left_to_others, defined))
-        return mro.holder(name) is not None or name in self.engine.assigned(mro)
+        return mro.holder(name) is not None or name in self.engine.assigned_attributes(mro)
 
-    def _of_dictionary(self, owner: Instance, name: str) -> Value:
-        """An attribute that an object of a class of dicts has as often as not for one of its keys."""
-        kept = self.engine.container_members(owner)
-        assert isinstance(kept, Mapping)
-        found = dict(kept.entries).get(name, kept.element)
+    def _dict_attribute(self, owner: Instance, name: str) -> Value:
+        """Return an attribute of a dict-like object that is as often as not one of its keys."""
+        members = self.engine.container_members(owner)
+        assert isinstance(members, Mapping)
+        found = dict(members.entries).get(name, members.element)
         return UNKNOWN if found is None else found
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, if that is possible; a module is made with
+        """Run what a class does when it is called without arguments, if that is possible; a module is made with
         arguments nobody knows."""
         if mro.is_module or mro.container:
             self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
-                given = self._needed(info)
-                with self.engine.quietly():
+                given = self._required_arguments(info)
+                with self.engine.outside_trace():
                     frame = self.engine.module_frame(info.module)
                     self.engine.invoke(Function(info, owner), (), given, frame, "high")
 
-    def _needed(self, info: FunctionInfo) -> dict[str, Value]:
-        """What a method must be given, as far as annotations tell. An object that compiled code asks first came in
-        with what it computes with; what is asked while things are built holds settings."""
+    def _required_arguments(self, info: FunctionInfo) -> dict[str, Value]:
+        """Return the arguments that a method needs, as far as annotations say. An object that compiled code uses first
+        came in with the inputs; one used during construction holds settings."""
         spec = info.node.args
         needed = [arg for arg, default in positional(spec)[1:] if default is None]
         needed += [a for a, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
-        other = UNKNOWN if self.engine.quiet else TAINTED
+        other = UNKNOWN if self.engine.untraced else TAINTED
         declared = ((a.arg, self.engine.annotation(a.annotation, info.module, sure=False)) for a in needed)
         return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
     def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
-        """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`, or what the
-        table names it by: `{"vision": Part(kind="vit")}` beside a class with `kind = "vit"`."""
+        """Return an attribute with its class in a table of the class body: `parts = {"vision": VisionConfig}`, or is
+        named in the table: `{"vision": Part(kind="vit")}` beside a class with `kind = "vit"`."""
         for cls in mro.classes:
             for table in cls.assigned.values():
                 if not isinstance(table, ast.Dict):
@@ -573,12 +589,12 @@ class Attributes(Room):
                     if isinstance(key, ast.Constant) and key.value == name:
                         found = self._class_of(item, cls)
                         if found is not None:
-                            return self.engine.assumed(found)
+                            return self.engine.symbolic_instance(found)
         return None
 
     def _class_of(self, item: ast.expr, cls: ClassInfo) -> ClassInfo | None:
         if isinstance(item, ast.Name):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self.engine.eval(item, self.engine.module_frame(cls.module))
             return value.info if isinstance(value, Class) else None
         for word in item.keywords if isinstance(item, ast.Call) else ():
@@ -599,13 +615,13 @@ class Attributes(Room):
             return value
         values: list[Value] = []
         for info in defined if kind == "plain" else defined[:1]:
-            for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
+            for value in options(self.engine.apply_decorators(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
                     closure = self.engine.heap[owner].closure if isinstance(owner, Instance) else 0
                     bound: Value = Class(cls, closure) if kind == "class" else owner
                     values.append(value.bound_to(bound))
                 elif isinstance(owner, Instance):
-                    values.append(self.engine.got(value, owner, info.name, frame))
+                    values.append(self.engine.read_descriptor(value, owner, info.name, frame))
                 else:
                     values.append(value)
         return join(*values)
@@ -615,7 +631,7 @@ class Attributes(Room):
         defined = mro.functions(name, after)
         if defined:
             kind = _method_kind(defined[0])
-            value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
+            value = self.engine.apply_decorators(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
                 return value.bound_to(owner)
             local = owner.closure and defined[0].owner is owner.info
@@ -629,10 +645,12 @@ class Attributes(Room):
                     if cls is above and switch == name:
                         return value
         if holder is not None:
-            value = self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
+            value = self.engine.read_descriptor(
+                self.engine.class_attribute(holder, name, None), owner, name, frame
+            )
             if self.engine.is_enum(mro) and not name.startswith("_"):
                 return self.engine.enum_member(owner, name, value)
-            if isinstance(value, Const) and name in self.engine.assigned(mro):
+            if isinstance(value, Const) and name in self.engine.assigned_attributes(mro):
                 return prefer(value, _vague(value))  # it may be set before the call
             return value
         if name in ("__name__", "__qualname__"):
@@ -641,7 +659,7 @@ class Attributes(Room):
             return Plain("str")
         if name == "__subclasses__":
             return Method(owner, name)
-        if name == "value":  # it is a member of an enum, which stands for its value here
+        if name == "value":  # it is a member of an enum, represented by its value here
             return owner
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
@@ -682,18 +700,18 @@ class Attributes(Room):
                 return prefer(Const(True), Plain("bool")) if _is_always_set(mro, name) else Plain("bool")
             if self.engine.heap[value].named_like(re.escape(name)):
                 return Plain("bool")
-            if not self.engine.heap[value].assumed and name not in self.engine.assigned(mro):
+            if not self.engine.heap[value].symbolic and name not in self.engine.assigned_attributes(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
     def _some_attribute(self, owner: Value) -> Value:
-        """`getattr(self, name)` with a name only known at run time: any module it holds; of those that were given such
-        a name, if there are any."""
+        """Return `getattr(self, name)` with a name only known at run time: any of its modules; those set under such a
+        name, if there are any."""
         modules: list[Value] = []
         for option in options(owner):
             if isinstance(option, Instance):
                 thing = self.engine.heap[option]
-                attributes = thing.loose if ANY_NAME in thing.loose else thing.attributes
+                attributes = thing.dynamic if ANY_NAME in thing.dynamic else thing.attributes
                 modules.extend(
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )
@@ -701,7 +719,7 @@ class Attributes(Room):
 
 
 def _is_always_set(mro: Mro, name: str) -> bool:
-    """Whether a constructor sets the attribute whatever it is given, as its source says."""
+    """Return whether the source of a constructor sets the attribute for all arguments."""
     for info in mro.functions("__init__"):
         for statement in [] if isinstance(info.node, ast.Lambda) else info.node.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -713,12 +731,12 @@ def _is_always_set(mro: Mro, name: str) -> bool:
 
 
 def _is_attribute(node: ast.expr, owner: str, name: str) -> bool:
-    """`owner.name`."""
+    """Return whether it is `owner.name`."""
     return isinstance(node, ast.Attribute) and node.attr == name and narrowing_key(node) == f"{owner}.{name}"
 
 
 def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
-    """What stands behind a name that a function assigns once; anything else as it is."""
+    """Return the expression assigned to a name that a function assigns once; anything else unchanged."""
     if not isinstance(value, ast.Name):
         return value
     given = [
@@ -731,7 +749,7 @@ def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
 
 
 def _is_left_to_others(info: FunctionInfo) -> bool:
-    """An abstract method, or one that does nothing but raise NotImplementedError."""
+    """Return whether it is an abstract method, or one that only raises NotImplementedError."""
     if any(ast.unparse(d).rpartition(".")[2] in ABSTRACT for d in info.decorators):
         return True
     body = info.node.body if isinstance(info.node.body, list) else []
@@ -743,13 +761,13 @@ def _is_left_to_others(info: FunctionInfo) -> bool:
 
 
 def _is_leaf(value: Value) -> bool:
-    """A parameter or a buffer."""
+    """Return whether it is a parameter or a buffer."""
     tensor = tensor_of(value)
     return tensor is not None and tensor.leaf
 
 
-def _of_array(array: ExternalInstance | Plain, name: str) -> Value:
-    """An attribute of an array of numpy that is made while Dynamo traces."""
+def _array_attribute(array: ExternalInstance | Plain, name: str) -> Value:
+    """Return an attribute of a numpy array that is made while Dynamo traces."""
     if name == "shape":
         return K.SHAPE
     if name in K.ARRAY_SIZES:
@@ -774,12 +792,12 @@ def _method_kind(info: FunctionInfo) -> str:
 
 
 def _vague(value: Const) -> Value:
-    """What may stand where a constant is only the default."""
+    """Return the possible values if a constant is only the default."""
     return UNKNOWN if value == NONE else Plain(type(value.value).__name__)
 
 
 def local_names(info: FunctionInfo) -> tuple[str, ...]:
-    """The parameters of a function and the names it assigns: CPython's `co_varnames`, nearly in order."""
+    """Return the parameters of a function and the names it assigns: CPython's `co_varnames`, nearly in order."""
     spec = info.node.args
     named = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     named += [a.arg for a in (spec.vararg, spec.kwarg) if a is not None]
@@ -787,7 +805,7 @@ def local_names(info: FunctionInfo) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, *stored)))
 
 
-def _of_class(dotted: str, name: str) -> Value:
+def _class_name_attribute(dotted: str, name: str) -> Value:
     """`__name__` or `__module__` of a class of a library: `torch.Tensor.__module__` is `torch`."""
     module, _, last = K.public_name(dotted).rpartition(".")
     if name == "__module__":

@@ -1,4 +1,4 @@
-"""Calls: from a callee of any kind and what it is given to what comes back."""
+"""Calls: from a callee of any kind and its arguments to the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcready.schema.words import RESOLVED, Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
-from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Room
+from tcready.static.engine.contract import HOOKS, HOOKS_BEFORE, CallSite, Component
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import constructors, iteration, layouts, library, parsers
 from tcready.static.engine.models.operations import Reads
@@ -51,9 +51,9 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo
 
 CALLED = (Function, Class, Instance, External, ExternalInstance)
-KEPT_BY = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
+HOOK_STORES = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
 LIKE_MODULE_LISTS = frozenset("append extend insert __getitem__ __setitem__ __iter__".split())
-"""Methods of lists that do what those of `nn.ModuleList` do."""
+"""Methods of lists that work like those of `nn.ModuleList`."""
 OF_REGISTERED = MappingProxyType(
     {
         "register_buffer": "tensor",
@@ -62,9 +62,9 @@ OF_REGISTERED = MappingProxyType(
         "register_module": "module",
     }
 )
-"""Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
+"""Methods of nn.Module that set an attribute, and the name of the argument with its value."""
 CONTEXT = "torch.autograd.function.FunctionCtx"
-"""What an autograd function keeps for its backward in."""
+"""The class in which an autograd function stores values for its backward."""
 TAKE_UNRESOLVED = frozenset(
     {
         "callable",
@@ -80,38 +80,38 @@ TAKE_UNRESOLVED = frozenset(
         "type",
     }
 )
-"""Functions that are given what Dynamo has not looked up without a break, or that keep it as it is."""
+"""Functions that accept an attribute Dynamo has not looked up without a break, or store it unchanged."""
 TENSOR_COPIED = "GB4198"
-"""The break of a deep copy of what holds a tensor."""
+"""The break of a deep copy of an object that holds a tensor."""
 TENSOR_CALLED = "GB0147"
-"""The break of a call of a tensor whose class has a `__call__`."""
+"""The break of a call of a tensor with a `__call__` in its class."""
 RECURRENT = "torch.nn.LSTM"
 OF_RECURRENT = (frozenset({"hidden_size", "num_layers"}), frozenset({"hidden_size", "bidirectional"}))
-"""Keywords that no other class takes together, of those that somebody passes."""
+"""Keywords that only recurrent classes take together, if the class is passed in."""
 OF_RECURRENT_OF_TORCH = (
     *OF_RECURRENT,
     frozenset({"bidirectional"}),
     frozenset({"num_layers", "batch_first"}),
     frozenset({"num_layers", "dropout"}),
 )
-"""Keywords that of the modules of torch.nn the recurrent alone take together."""
+"""Keywords that only recurrent modules of torch.nn take together."""
 MANY = 4
-"""Candidates of a call; of more, each is unlikely."""
+"""Candidates of a call; with more, each is unlikely."""
 FACTORIES = ("from_", "build", "create", "make")
-"""How names of class methods begin that make an object."""
+"""The prefixes of class methods that make an object."""
 
 
-class Calls(Room):
-    """Calls: from a callee of any kind and what it is given to what comes back."""
+class Calls(Component):
+    """Evaluates calls: from a callee of any kind and its arguments to the result."""
 
     def call(self, function: Value, site: CallSite) -> Value:
-        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
-        if not self.engine.quiet and site.frame.function is not None:
+        """Return the value of a call; several candidates are followed one by one, with less confidence each."""
+        if not self.engine.untraced and site.frame.function is not None:
             if site.frame.function.name == "__init__" and getattr(site.node.func, "attr", "") == "__init__":
-                self._tell_initialised(site, site.frame.function)
+                self._emit_super_init(site, site.frame.function)
         if isinstance(function, Choice) and function.likely:
-            self.engine.tell_unresolved(site.node, site.frame, function)
-            lower = self.engine.improbable(site.frame)
+            self.engine.emit_unresolved(site.node, site.frame, function)
+            lower = self.engine.unlikely(site.frame)
             usual = self.call(likely(function), site)
             if lower is None:
                 return prefer(usual, UNKNOWN)
@@ -150,56 +150,56 @@ class Calls(Room):
                 if isinstance(candidate, Method) and candidate.receiver == TAINTED:
                     result = TAINTED
             results.append(result)
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             self._note(site, became or reach.resolved(candidates[0]))
         return join(*results)
 
     def _is_supposed(self, candidate: Value, candidates: list[Value]) -> bool:
-        """Whether a recurrent module may as well be something else."""
+        """Return whether a recurrent module may as well be something else."""
         recurrent = isinstance(candidate, ExternalInstance) and self.engine.operations.is_recurrent(
             candidate.name
         )
         return recurrent and any(isinstance(other, Unknown) for other in candidates)
 
     def _note(self, site: CallSite, became: str) -> None:
-        """What became of a call; of several situations what was not understood counts."""
+        """Record the outcome of a call; of several situations one that was not understood wins."""
         key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
         if self.engine.calls.get(key) in (None, *RESOLVED):
             self.engine.calls[key] = became
-        if self.engine.again is not None:
+        if self.engine.replay is not None:
             info = site.frame.function
             if info is None:
-                self.engine.again.outside += 1
+                self.engine.replay.outside += 1
             else:
-                self.engine.again.called(
+                self.engine.replay.called(
                     info, site.node.lineno - info.node.lineno, site.node.col_offset, became
                 )
 
-    def _tell_initialised(self, site: CallSite, info: FunctionInfo) -> None:
-        """The constructor of a module that is made in compiled code calls the one above it."""
+    def _emit_super_init(self, site: CallSite, info: FunctionInfo) -> None:
+        """Emit that the constructor of a module made in compiled code calls that of its base."""
         name = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = site.frame.env.get(name)
-        if isinstance(made, Instance) and not self.engine.heap[made].outer and self.engine.is_module(made):
-            if self.engine.again is not None:
-                self.engine.again.read(info)
+        if isinstance(made, Instance) and not self.engine.heap[made].escaping and self.engine.is_module(made):
+            if self.engine.replay is not None:
+                self.engine.replay.read(info)
             before = (
                 node
                 for node in info.nodes
                 if isinstance(node, ast.Name) and node.id == name and node.lineno < site.node.lineno
             )
             first = min(before, key=lambda node: (node.lineno, node.col_offset), default=site.node)
-            self.engine.tell(F.Initialised(self.engine.where(site.frame), first))
+            self.engine.emit(F.Initialised(self.engine.where(site.frame), first))
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
             if function.breaks:
-                self._tell_call(site, function, f"{function.breaks}()", None, None, None)
+                self._emit_call(site, function, f"{function.breaks}()", None, None, None)
             if "try" in site.frame.enclosing and not self.engine.takes(function, site):
-                self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
+                self.engine.emit(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
-            self.engine.tell_handed(function, site)
+            self.engine.emit_sparse_argument(function, site)
             self.engine.touch_handed(site)
-            with self.engine.quietly() if function.constant else nullcontext():
+            with self.engine.outside_trace() if function.constant else nullcontext():
                 given_back = self.engine.invoke(
                     function, site.args, site.keywords, site.frame, site.confidence, site.rest
                 )
@@ -208,7 +208,7 @@ class Calls(Room):
                 FACTORIES
             )
             if all(isinstance(v, Unknown) for v in options(given_back)):
-                made = self.engine.registered(site) if factory and self.engine.quiet else None
+                made = self.engine.resolve_registered(site) if factory and self.engine.untraced else None
                 return made or self.engine.made_of_text(site) or given_back
             return given_back
         if isinstance(function, Class):
@@ -221,8 +221,8 @@ class Calls(Room):
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame, "called")
         if isinstance(function, Instance):
-            site = self._hooked_before(function, site)
-            return self._hooked(function, site, self._call_object(function, site))
+            site = self._run_hooks_before(function, site)
+            return self._run_hooks(function, site, self._call_object(function, site))
         site = site.spread()
         if isinstance(function, Tensor):
             return self._call_tensor(function, site)
@@ -232,30 +232,30 @@ class Calls(Room):
                 surely = any(isinstance(v, Instance) for v in (*site.args, *site.keywords.values()))
                 other = None if surely else self._call_foreign(function, site)
                 return made if other is None else join(made, other)
-        own = self._overridden(function, site)
+        own = self._call_override(function, site)
         if own is None:
             return self._call_foreign(function, site)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             result = self._call_foreign(function, site)
         if isinstance(own, Tensor) and isinstance(result, Tensor):
             return dataclasses.replace(result, subclass=own.subclass)
         return result
 
-    def _overridden(self, function: Value, site: CallSite) -> Value | None:
-        """What the `__torch_function__` of a class of the source gives for an operation of torch, if there is one."""
+    def _call_override(self, function: Value, site: CallSite) -> Value | None:
+        """Return the result of a `__torch_function__` with source for an operation of torch, if there is one."""
         if isinstance(function, Method) and isinstance(function.receiver, Tensor):
             operation, args = f"torch.Tensor.{function.name}", (function.receiver, *site.args)
         elif isinstance(function, External) and function.name.startswith("torch."):
             operation, args = function.name, site.args
         else:
             return None
-        return self.engine.overridden(External(operation), args, site.keywords, site.frame)
+        return self.engine.call_override(External(operation), args, site.keywords, site.frame)
 
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
-        """A call of what has no source in sight."""
-        self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
-        if not self.engine.quiet and _looks_at_arguments(function):
-            self.engine.tell_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
+        """Call a function without source."""
+        self.engine.emit_sparse_use(site.node, site.frame, *site.args, *site.keywords.values())
+        if not self.engine.untraced and _looks_at_arguments(function):
+            self.engine.emit_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             if function.name == "torch.Tensor.__torch_function__":
                 return self._operation_called(site)
@@ -267,8 +267,8 @@ class Calls(Room):
             if function.name.startswith("torch."):
                 result = layouts.laid_out(function.name, site.args, result, site.keywords)
                 if not self.engine.is_overriding():
-                    result = _of_operands(result, site.args)
-            self._tell_call(site, function, function.name, None, None, result)
+                    result = _result_of_operands(result, site.args)
+            self._emit_call(site, function, function.name, None, None, result)
             if any(map(is_captured, site.args)):
                 site.frame.resume()  # most functions read the number
             return result
@@ -278,7 +278,7 @@ class Calls(Room):
             return self._call_method(function, site)
         return None
 
-    def _tell_call(
+    def _emit_call(
         self,
         site: CallSite,
         function: Value,
@@ -288,22 +288,22 @@ class Calls(Room):
         result: Value | None,
         gb_id: str = "",
     ) -> None:
-        if not self.engine.quiet:
+        if not self.engine.untraced:
             keywords = tuple(site.keywords.items())
             where = self.engine.where(site.frame)
             known = self.engine.operations
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
-            self.engine.tell_member_called(site, receiver, operation, operands)
+            self.engine.emit_member_call(site, receiver, operation, operands)
             numbers: tuple[Value, ...] = ()
             reads: Reads = ""
-            told_by: tuple[str, ...] = ()
+            specified_by: tuple[str, ...] = ()
             parameters: Value = UNKNOWN
             if operation.startswith("torch."):
                 parameters = constructors.parameters(self.engine, result or UNKNOWN, operation)
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
-                reads, told_by = known.reads(operation, operands, site.keywords)
+                reads, specified_by = known.reads(operation, operands, site.keywords)
             elif operation.startswith("numpy."):
                 reads = known.reads_of_arrays(operation, operands)
             if operation and not gb_id:
@@ -312,7 +312,7 @@ class Calls(Room):
                 gb_id = TENSOR_COPIED
             if operation == "torch.Tensor.requires_grad_" and self._leaks_nothing(receiver, site.frame):
                 gb_id = F.LEAKED_FLAG
-            self.engine.tell(
+            self.engine.emit(
                 F.Call(
                     where,
                     site.node,
@@ -328,13 +328,14 @@ class Calls(Room):
                     gb_id,
                     known.traced_since(operation) if operation else None,
                     reads,
-                    told_by,
+                    specified_by,
                     parameters,
                 )
             )
 
     def _keeps_tensor(self, value: Value, depth: int = 3) -> bool:
-        """An object of the source that keeps a tensor and does not say itself how it is copied, or a row with one."""
+        """Return whether it is an object with source that holds a tensor and has no copy method of its own, or a row with
+        one."""
         for option in options(value):
             inside: tuple[Value, ...] = ()
             if isinstance(option, Instance) and not self.engine.mro(option.cls).functions("__deepcopy__"):
@@ -348,9 +349,9 @@ class Calls(Room):
         return False
 
     def _leaks_nothing(self, tensor: Value | None, frame: Frame) -> bool:
-        """Whether a flag set on a tensor concerns that tensor alone: a torch that traces it breaks only if what comes of
-        the tensor leaves the graph with gradients, and without them nothing but the tensor itself would."""
-        made_here = isinstance(tensor, Tensor) and not tensor.given and not tensor.leaf
+        """Return whether a flag set on a tensor affects that tensor alone: a torch that traces it breaks only if results
+        of the tensor leave the graph with gradients, and without them nothing but the tensor itself would."""
+        made_here = isinstance(tensor, Tensor) and not tensor.graph_input and not tensor.leaf
         off = self.engine.training is False and not frame.gradients
         return made_here and off and F.LEAKED_FLAG in self.engine.operations.tables.registry
 
@@ -360,7 +361,7 @@ class Calls(Room):
         return join(*known) if known else None
 
     def _call_tensor(self, tensor: Tensor, site: CallSite) -> Value | None:
-        """A tensor of a class of the source that has a `__call__`: Dynamo calls no tensor, so Python does."""
+        """Call a tensor with a `__call__` with source: Dynamo calls no tensor, so Python does."""
         if tensor.subclass is None:
             return None
         called = self.engine.mro(tensor.subclass).functions("__call__")
@@ -368,7 +369,7 @@ class Calls(Room):
             return None
         name = f"{tensor.subclass.node.name}.__call__"
         result = self.call_each(self.engine.attribute(tensor, "__call__", site.frame), site)
-        self._tell_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
+        self._emit_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
         return result
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
@@ -393,16 +394,18 @@ class Calls(Room):
         )
         if base is None or base == "torch.nn.Module":
             return None
-        result = self._call_held(made, base, site)
+        result = self._call_submodules(made, base, site)
         if result is None:
             result = self.engine.operations.module_call(base, site.args)
         weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
-        result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
-        self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
+        result = _result_of_operands(
+            result, (*site.args, *(weight for weight in weights if weight is not None))
+        )
+        self._emit_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
     def _chain(self, made: Instance | ExternalInstance, site: CallSite) -> Value | None:
-        """`nn.Sequential`: each member is called with what the one before gave."""
+        """Call an `nn.Sequential`: each member with the result of the one before."""
         value = site.args[0] if site.args else UNKNOWN
         members = self.engine.heap[made].members
         if (
@@ -432,58 +435,60 @@ class Calls(Room):
         result: Value | None = None
         if made.name in iteration.GETTERS:
             result = iteration.call_getter(self.engine, made, site)
-            if not self.engine.heap[made].outer:
+            if not self.engine.heap[made].escaping:
                 return result  # one made where it is used is traced
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
-            site = self._hooked_before(made, site)
+            site = self._run_hooks_before(made, site)
             set_to = self.engine.heap[made].attributes.get("forward") if made.ident else None
             if set_to is not None:
-                return self._hooked(made, site, self.call_each(set_to, site))
+                return self._run_hooks(made, site, self.call_each(set_to, site))
             self._read_parametrised(made, site.frame)
-            result = self._call_held(made, made.name, site)
+            result = self._call_submodules(made, made.name, site)
             if result is None:
                 result = self.engine.operations.module_call(made.name, site.args)
-                result = layouts.of_module(made.name, site.args, result)
+                result = layouts.module_result(made.name, site.args, result)
         elif made.name.startswith("einops.layers."):
             result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator
-        self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
-        return self._hooked(made, site, result)
+        self._emit_call(site, made, f"{made.name}.__call__", made, "__call__", result)
+        return self._run_hooks(made, site, result)
 
-    def _call_held(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
-        """The modules of the source that a module of torch.nn calls, with what it is given first."""
-        held = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
+    def _call_submodules(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
+        """Call the modules with source that a module of torch.nn calls, with its first arguments."""
+        called = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
         modules = [
-            v for option in options(held or UNKNOWN) for v in (*options(self.engine.element(option)), option)
+            v
+            for option in options(called or UNKNOWN)
+            for v in (*options(self.engine.element(option)), option)
         ]
         own = dict.fromkeys(v for v in modules if isinstance(v, Instance))
         results = [self.call_one(module, site.giving(site.args[:1])) for module in own]
         return join(*(UNKNOWN if result is None else result for result in results)) if results else None
 
     def _read_parametrised(self, made: ExternalInstance, frame: Frame) -> None:
-        """The forward of a module of torch reads those of its tensors that are made out of others."""
+        """Read the parametrized tensors that the forward of a torch module reads."""
         known = self.engine.heap[made].attributes.get(K.PARAMETRISED) if made.ident else None
         for name, _ in known.entries if isinstance(known, Mapping) else ():
             self.engine.attribute(made, str(name), frame)
 
-    def _hooked(
+    def _run_hooks(
         self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
     ) -> Value | None:
-        """What a call of a module gives once its hooks have seen it."""
-        for hook in self._kept_hooks(made, HOOKS):
+        """Return the result of a module call after its hooks."""
+        for hook in self._registered_hooks(made, HOOKS):
             given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             changed = self.call_each(hook, site.giving(given))
             if changed is not None and changed != NONE and result is not None:
                 result = join(result, *(v for v in options(changed) if v != NONE))
         return result
 
-    def _hooked_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
-        """A call of a module with the arguments that its hooks make of those that are given."""
-        for hook in self._kept_hooks(made, HOOKS_BEFORE):
+    def _run_hooks_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
+        """Return a call of a module with the arguments changed by its hooks."""
+        for hook in self._registered_hooks(made, HOOKS_BEFORE):
             given = site.giving((made, Sequence("tuple", site.args, UNKNOWN)))
             for changed in options(self.call_each(hook, given) or NONE):
                 if isinstance(changed, Sequence) and changed.items is not None:
@@ -492,25 +497,25 @@ class Calls(Room):
                     site = site.giving((changed,), site.keywords)
         return site
 
-    def _kept_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
-        """What a module calls beside its forward."""
-        if not made.ident or self.engine.quiet:
+    def _registered_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
+        """Return the hooks that a module calls beside its forward."""
+        if not made.ident or self.engine.untraced:
             return ()
         hooks = self.engine.heap[made].attributes.get(where)
         return tuple(members_of(hooks)) if isinstance(hooks, Sequence) else ()
 
     def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
-        """A method that a module has from nn.Module."""
+        """Call a method that a module inherits from nn.Module."""
         # what fills a module that is made without its sizes is registered for that alone
         for_some = name != "register_forward_hook" and (
             "with_kwargs" in site.keywords or site.frame.conditional or bool(site.frame.conditions)
         )
-        if name in KEPT_BY and site.args and self.engine.quiet and made.ident and not for_some:
-            known = self.engine.heap[made].attributes.get(KEPT_BY[name])
+        if name in HOOK_STORES and site.args and self.engine.untraced and made.ident and not for_some:
+            known = self.engine.heap[made].attributes.get(HOOK_STORES[name])
             before = members_of(known) if isinstance(known, Sequence) else ()
             if site.args[0] not in before:
                 hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
-                self.engine.heap[made].update(KEPT_BY[name], hooks, strong=True)
+                self.engine.heap[made].update(HOOK_STORES[name], hooks, strong=True)
         if name == "__getattr__":
             wanted = site.first("name")
             own = self.engine.heap[made].attributes if made.ident else {}
@@ -526,7 +531,7 @@ class Calls(Room):
         return K.module_method(name, made)
 
     def _submodule(self, made: Instance | ExternalInstance, path: Value | None) -> Value:
-        """The module at the end of a dotted path, if the source tells it."""
+        """Return the module at the end of a dotted path, if the source decides it."""
         found: Value = made
         if not isinstance(path, Const) or not isinstance(path.value, str):
             return UNKNOWN
@@ -556,11 +561,11 @@ class Calls(Room):
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
             plain = self.engine.is_overriding() and name != "as_subclass"
-            result = result if plain else _of_class(result, receiver, name, site.args)
+            result = result if plain else _result_of_class(result, receiver, name, site.args)
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
             if name == "element_size":
                 result = bytes_of_value(read_type(receiver, self.engine.dtype, self.engine.autocast))
-            result = K.ADDRESS if name == "data_ptr" and not self.engine.quiet else result
+            result = K.ADDRESS if name == "data_ptr" and not self.engine.untraced else result
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -570,11 +575,11 @@ class Calls(Room):
         elif (
             isinstance(receiver, Plain) and name == "astype"
         ):  # of a number of numpy, which is an array from here on
-            result = K.NUMBER if self.engine.quiet else K.ARRAY
+            result = K.NUMBER if self.engine.untraced else K.ARRAY
         elif isinstance(receiver, (Const, Plain)):
-            result = self._of_text(text.method(receiver, name, site.args))
+            result = self._call_text_method(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
-            result = self._of_text(text.method(Plain("str"), name, site.args))
+            result = self._call_text_method(text.method(Plain("str"), name, site.args))
         elif isinstance(receiver, ExternalInstance):
             self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
@@ -588,11 +593,11 @@ class Calls(Room):
             result = self._class_method(receiver, name, site)
         elif isinstance(receiver, Partial):
             result = self._property_method(receiver, name, site)
-        self._tell_call(site, method, dotted, receiver, name, result)
+        self._emit_call(site, method, dotted, receiver, name, result)
         return result
 
     def _property_method(self, read: Partial, name: str, site: CallSite) -> Value | None:
-        """`Class.name.fget(made)` and its like: Python calls the getter, or the setter."""
+        """Call `Class.name.fget(made)` or similar: Python calls the getter, or the setter."""
         made = dict(read.given)
         getter = made.get(0)
         if name == "fget":
@@ -605,8 +610,8 @@ class Calls(Room):
             self.call_one(setter, site)
         return NONE
 
-    def _of_text(self, value: Value) -> Value:
-        return value if self.engine.quiet else text.constant(value)
+    def _call_text_method(self, value: Value) -> Value:
+        return value if self.engine.untraced else text.constant(value)
 
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
@@ -629,7 +634,7 @@ class Calls(Room):
                 self.engine.heap[receiver].update("saved_tensors", saved, strong=False)
             return NONE
         if receiver.name == "contextlib.ExitStack" and name == "enter_context" and site.args:
-            return self.engine.entered(site.args[0], site.frame)
+            return self.engine.enter_context(site.args[0], site.frame)
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver in K.GENERATORS.values():
@@ -642,7 +647,7 @@ class Calls(Room):
         mro = self.engine.mro(made.cls)
         if name == "__setattr__" and len(site.args) == 2 and isinstance(site.args[0], Const):
             self.engine.heap[made].update(
-                str(site.args[0].value), site.args[1], strong=bool(self.engine.quiet)
+                str(site.args[0].value), site.args[1], strong=bool(self.engine.untraced)
             )
             return NONE
         if mro.is_dictionary:
@@ -667,13 +672,13 @@ class Calls(Room):
             return self.engine.container_method(made, name, _modules_last(site))
         if mro.is_module:
             inside = site.frame.function
-            if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
+            if name == "eval" and self.engine.untraced and inside is not None and inside.name == "train":
                 self._freeze(made, set())
             return self._module_method(made, name, site)
         return self.engine.record_method(made, name, site)
 
     def _register(self, made: Instance, method: str, site: CallSite) -> None:
-        """`register_buffer(name, tensor)` and its like."""
+        """Evaluate `register_buffer(name, tensor)` and similar."""
         name, value = site.first("name"), site.first(OF_REGISTERED[method], 1)
         if name is None or value is None:
             return
@@ -685,14 +690,14 @@ class Calls(Room):
             value = Tensor(dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank, parameter=parameter)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
-            self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
+            self.engine.heap[made].put_dynamic(text.name_pattern(written or site.node.args[0]), value)
             return
         self.engine.heap[made].update(str(name.value), value, strong=True)
         if method in ("add_module", "register_module"):
             self.engine.note(made, str(name.value))
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
-        """A module, and all it holds, is put in evaluation."""
+        """Put a module, and all its submodules, in evaluation mode."""
         done.add(made)
         thing = self.engine.heap[made]
         thing.update("training", Const(False), strong=True)
@@ -713,18 +718,20 @@ class Calls(Room):
         if name == "__torch_function__":
             return self._operation_called(site)
         if name == "__subclasses__":
-            below = [c for c in self.engine.deriving(cls.info) if self.engine.mro(c).classes[1] is cls.info]
+            below = [
+                c for c in self.engine.derived_classes(cls.info) if self.engine.mro(c).classes[1] is cls.info
+            ]
             return Sequence("list", tuple(map(Class, below)), UNKNOWN)
         if name == "apply" and "torch.autograd.Function" in mro.external:
-            return self._applied(cls, mro, site)
+            return self._call_apply(cls, mro, site)
         return None
 
     def _is_one_of(self, value: Value, cls: ClassInfo) -> bool:
-        """An object of a class, or of one that derives from it."""
+        """Return whether it is an object of a class, or of one that derives from it."""
         return all(isinstance(v, Instance) and cls in self.engine.mro(v.cls).classes for v in options(value))
 
     def _operation_called(self, site: CallSite) -> Value | None:
-        """What `torch.Tensor.__torch_function__(func, types, args, kwargs)` gives: what the operation does."""
+        """Return the result of `torch.Tensor.__torch_function__(func, types, args, kwargs)`: that of the operation."""
         given = site.args[2] if len(site.args) > 2 else site.keywords.get("args")
         named = site.args[3] if len(site.args) > 3 else site.keywords.get("kwargs")
         if not site.args or not isinstance(given, Sequence) or given.items is None:
@@ -736,10 +743,10 @@ class Calls(Room):
             return dataclasses.replace(result, subclass=tensor.subclass)
         return result
 
-    def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
-        """What `apply` of an autograd function gives: what its forward does. One that prepares for the backward pass by
-        itself has a forward without a context, and is prepared only where gradients are wanted."""
-        ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, outer=False)
+    def _call_apply(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
+        """Return the result of `apply` of an autograd function: that of its forward. One that prepares for the backward
+        pass by itself has a forward without a context, and prepares only if gradients are wanted."""
+        ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, escaping=False)
         context = ExternalInstance(CONTEXT, ident)
         forward = self.engine.class_member(cls, "forward", site.frame)
         if not mro.functions("setup_context"):
@@ -761,9 +768,9 @@ class Calls(Room):
     def _walked_back(
         self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite
     ) -> None:
-        """Dynamo traces the backward with the call, if a gradient is wanted: of inputs of the model none is."""
+        """Trace the backward with the call, as Dynamo does if a gradient is needed: none is for inputs of the model."""
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
-        if site.frame.without_gradients or all(tensor.given for tensor in given):
+        if site.frame.without_gradients or all(tensor.graph_input for tensor in given):
             return
         given_back = result.items if isinstance(result, Sequence) else None
         gradients = [Tensor()] * (1 if given_back is None else len(given_back))
@@ -774,7 +781,8 @@ class Calls(Room):
 
 
 def _makes_recurrent(function: Value, site: CallSite) -> bool:
-    """Whether a class that somebody passes, or names to `getattr(nn, name)`, is given what makes a recurrent module."""
+    """Return whether a class that is passed, or named in `getattr(nn, name)`, gets the arguments of a recurrent
+    module."""
     if function == External("torch.nn.Module"):
         return any(site.keywords.keys() >= names for names in OF_RECURRENT_OF_TORCH)
     unknown = isinstance(function, Unknown) or (isinstance(function, Plain) and function.kind is None)
@@ -782,20 +790,22 @@ def _makes_recurrent(function: Value, site: CallSite) -> bool:
 
 
 def _modules_last(site: CallSite) -> tuple[Value, ...]:
-    """What a method of a container of modules is given, in order: `add_module(module=part, name="part")`."""
+    """Return the arguments of a method of a module container, in order: `add_module(module=part, name="part")`."""
     by_name = sorted(site.keywords.items(), key=lambda given: given[0] in ("module", "modules"))
     return (*site.args, *(value for _, value in by_name))
 
 
 def _looks_at_arguments(function: Value) -> bool:
-    """Whether a call of what is no code of the source needs to know what its arguments are: a container takes all."""
+    """Return whether a call of code without source depends on its arguments: a container takes all."""
     if isinstance(function, External):
         return function.name not in TAKE_UNRESOLVED
     return isinstance(function, Method) and isinstance(function.receiver, (Tensor, ExternalInstance))
 
 
-def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]) -> Value | None:
-    """What a method gives of a tensor whose class is the user's own: one of the same class, or of the one asked for."""
+def _result_of_class(
+    result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]
+) -> Value | None:
+    """Return the result of a method of a user-defined tensor class: one of the same class, or of the requested one."""
     subclass = receiver.subclass
     if name == "as_subclass":
         subclass = next((v.info for value in args for v in options(value) if isinstance(v, Class)), None)
@@ -804,8 +814,8 @@ def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Val
     return dataclasses.replace(result, subclass=subclass)
 
 
-def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
-    """What a function of torch gives of tensors of the user's own class: one of that class."""
+def _result_of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
+    """Return the result of a torch function on tensors of a user-defined class: one of that class."""
     tensors = (tensor_of(value) for value in operands)
     subclass = next((t.subclass for t in tensors if t is not None and t.subclass is not None), None)
     if subclass is None or not isinstance(result, Tensor) or result.subclass is not None:
@@ -814,7 +824,7 @@ def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | N
 
 
 def _is_enabled(site: CallSite) -> Value:
-    """Whether a logger writes messages of a level: of DEBUG and INFO not, unless somebody has set it so."""
+    """Return whether a logger writes messages of a level: not for DEBUG and INFO, unless it is configured."""
     level = site.first("level")
     if level in (External("logging.DEBUG"), External("logging.INFO")) or level in (Const(10), Const(20)):
         return prefer(Const(False), Plain("bool"))

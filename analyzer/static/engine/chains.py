@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Fits(ast.expr):
-    """Whether a subject, of which the value is kept as a variable `key`, fits a pattern."""
+    """A test of whether a subject, stored in the variable `key`, fits a pattern."""
 
     _fields = ("subject", "key", "pattern")
     subject: ast.expr
@@ -20,12 +20,12 @@ class Fits(ast.expr):
 
 
 def subject_key(node: ast.Match) -> str:
-    """The variable that keeps the subject of a match statement, by a name that no code can have."""
+    """Return the variable that keeps the subject of a match statement, by a name that no code can have."""
     return f"match {node.lineno}:{node.col_offset}"
 
 
 def chain_of(node: ast.Match) -> list[ast.stmt]:
-    """The statements that a match statement stands for once its subject is kept."""
+    """Return the `if` chain equivalent to a match statement with a stored subject."""
     key = subject_key(node)
     chain: list[ast.stmt] = []
     for case in reversed(node.cases):
@@ -44,8 +44,8 @@ def _capture(pattern: ast.MatchAs, key: str) -> list[ast.stmt]:
     """`case name`."""
     if pattern.name is None:
         return []
-    name, kept = ast.Name(pattern.name, ast.Store()), ast.Name(key, ast.Load())
-    return [ast.fix_missing_locations(ast.copy_location(ast.Assign([name], kept), pattern))]
+    name, subject = ast.Name(pattern.name, ast.Store()), ast.Name(key, ast.Load())
+    return [ast.fix_missing_locations(ast.copy_location(ast.Assign([name], subject), pattern))]
 
 
 def values_test(test: Fits) -> ast.expr | None:
@@ -55,25 +55,25 @@ def values_test(test: Fits) -> ast.expr | None:
         values = [each.value for each in pattern.patterns if isinstance(each, ast.MatchValue)]
         if len(values) < len(pattern.patterns):
             return None
-        asked = ast.Compare(test.subject, [ast.In()], [ast.Tuple(values, ast.Load())])
+        comparison = ast.Compare(test.subject, [ast.In()], [ast.Tuple(values, ast.Load())])
     elif isinstance(pattern, ast.MatchValue):
-        asked = ast.Compare(test.subject, [ast.Eq()], [pattern.value])
+        comparison = ast.Compare(test.subject, [ast.Eq()], [pattern.value])
     elif isinstance(pattern, ast.MatchSingleton):
-        asked = ast.Compare(test.subject, [ast.Is()], [ast.Constant(pattern.value)])
+        comparison = ast.Compare(test.subject, [ast.Is()], [ast.Constant(pattern.value)])
     else:
         return None
-    return ast.fix_missing_locations(ast.copy_location(asked, pattern))
+    return ast.fix_missing_locations(ast.copy_location(comparison, pattern))
 
 
-def written(test: ast.expr) -> str:
-    """The text of a test; of a case, as it would be asked, or as it stands there."""
+def test_text(test: ast.expr) -> str:
+    """Return the text of a test; for a case, that of the equivalent comparison, or its own."""
     guard = ""
     if isinstance(test, ast.BoolOp) and isinstance(test.values[0], Fits):
         guard, test = ast.unparse(test.values[1]), test.values[0]
     if not isinstance(test, Fits):
         return ast.unparse(test)
-    asked = values_test(test)
-    if asked is not None:
-        return ast.unparse(asked) + (f" and {guard}" if guard else "")
+    comparison = values_test(test)
+    if comparison is not None:
+        return ast.unparse(comparison) + (f" and {guard}" if guard else "")
     text = f"match {ast.unparse(test.subject)}: case {ast.unparse(test.pattern)}"
     return text + (f" if {guard}" if guard else "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.lineage import PATCHED, Mro, behind_module, linearise
 from tcready.static.engine.scope import Env, Frame, first_name
 from tcready.static.engine.values import (
@@ -23,10 +23,10 @@ from tcready.static.engine.values import (
     Mapping,
     Sequence,
     Value,
+    escaped,
     options,
-    outliving,
 )
-from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned
+from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned_names
 from tcready.static.source import nodes_in
 
 BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
@@ -44,7 +44,8 @@ STORING = frozenset({"append", "add", "insert", "setdefault"})
 
 @dataclass(frozen=True)
 class Filler:
-    """A statement that runs at import, the names whose items or members it changes, and what it calls for no value."""
+    """A statement that runs at import, the names of the tables or objects that it changes, and the functions it calls for
+    no value."""
 
     statement: ast.stmt
     changed: frozenset[str]
@@ -60,13 +61,13 @@ class Part:
     names: frozenset[str]
 
 
-class Classes(Room):
+class Classes(Component):
     """Classes: their order, what their decorators change, what their bodies and methods assign."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._busy: set[tuple[ClassInfo, str]] = set()
-        """Attributes whose value is being worked out."""
+        """Attributes that are being evaluated."""
         self._patched: dict[ClassInfo, dict[str, Function]] = {}
         """Methods that decorators of their class put in the place of what it defines."""
         self._patching: dict[FunctionInfo, bool] = {}
@@ -87,7 +88,7 @@ class Classes(Room):
         self._changing: dict[Mro, dict[str, bool]] = {}
 
     def decorate_class(self, cls: ClassInfo) -> None:
-        """Runs the decorators of a class that put other functions in the place of its methods."""
+        """Run the decorators of a class that put other functions in the place of its methods."""
         if cls in self._patched:
             return
         self._patched[cls] = {}
@@ -101,9 +102,9 @@ class Classes(Room):
                     self.engine.invoke(decorator, (Class(cls),), {}, frame, "high")
 
     def _patches(self, info: FunctionInfo) -> bool:
-        """Whether a decorator, or a function inside it, assigns a method to something."""
-        if self.engine.again is not None:
-            self.engine.again.read(info)
+        """Return whether a decorator, or a function inside it, assigns a method to something."""
+        if self.engine.replay is not None:
+            self.engine.replay.read(info)
         if info not in self._patching:
             self._patching[info] = any(
                 isinstance(node, ast.Assign)
@@ -114,14 +115,14 @@ class Classes(Room):
         return self._patching[info]
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`cls.name = value` while its decorators run."""
-        if self.engine.quiet and isinstance(value, Function):
+        """Assign `cls.name = value` while its decorators run."""
+        if self.engine.untraced and isinstance(value, Function):
             self._patched.setdefault(cls, {})[name] = value
             self.engine.heap.changes.count += 1
             self.engine.heap.changes.elsewhere += 1
 
     def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
-        """What a decorator put in the place of the method that the nearest class defines."""
+        """Return the function by which a decorator replaced the method that the nearest class defines."""
         for cls in mro.after(after):
             if name in self._patched.get(cls, {}):
                 return self._patched[cls][name]
@@ -130,18 +131,19 @@ class Classes(Room):
         return None
 
     def initialisers(self, mro: Mro) -> list[Function]:
-        """The functions that stand for `__init__`."""
+        """Return the functions that act as `__init__`."""
         replaced = self.replacement(mro, "__init__")
         if replaced is not None:
             return [replaced]
         defined = mro.functions("__init__")[:1]
         found = (
-            options(self.engine.decorated(info, self.engine.module_frame(info.module))) for info in defined
+            options(self.engine.apply_decorators(info, self.engine.module_frame(info.module)))
+            for info in defined
         )
         return [value for values in found for value in values if isinstance(value, Function)]
 
     def mro(self, cls: ClassInfo) -> Mro:
-        """The method resolution order of a class, its unseen bases by name."""
+        """Return the method resolution order of a class, with bases without source by name."""
         if cls not in self._mros:
             bases: dict[ClassInfo, list[ClassInfo | str]] = {}
             self._collect_bases(cls, bases)
@@ -153,7 +155,7 @@ class Classes(Room):
         if cls in bases:
             return
         bases[cls] = []
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             frame = self.engine.module_frame(cls.module)
             for place, node in enumerate(cls.node.bases):
                 base = (
@@ -171,13 +173,13 @@ class Classes(Room):
                         bases[cls].append("?" + ast.unparse(node))
 
     def is_module(self, value: Value) -> bool:
-        """An nn.Module object."""
+        """Return whether it is an nn.Module object."""
         if isinstance(value, Instance):
             return self.mro(value.cls).is_module
         return isinstance(value, ExternalInstance) and K.is_module_class(value.name)
 
-    def assigned(self, mro: Mro) -> frozenset[str]:
-        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+    def assigned_attributes(self, mro: Mro) -> frozenset[str]:
+        """Return the attributes that any method assigns, including `__init__` and `__post_init__`."""
         if mro not in self._stores:
             self._stores[mro] = frozenset(
                 attr
@@ -188,7 +190,7 @@ class Classes(Room):
             )
         return self._stores[mro]
 
-    def rewritten(self, mro: Mro) -> dict[str, bool]:
+    def reassigned_attributes(self, mro: Mro) -> dict[str, bool]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing. For each,
         whether a call comes by such a method; else it is there for whoever wants to change the default.
 
@@ -228,13 +230,13 @@ class Classes(Room):
         return self._changing[mro]
 
     def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`,
+        """Run what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`,
         and statements that change it, or call a function that speaks of it. If it is empty, and a function stores there
         what it is given, the modules that come along with it, and with what is read, do so as well."""
         if (module, name) in self._registered:
             return
         self._registered.add((module, name))
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             elsewhere = self._is_registry(module, name, value)
             self._fill_from(module, name)
             if elsewhere:
@@ -246,11 +248,11 @@ class Classes(Room):
                             self._fill_from(found, name)
 
     def _is_registry(self, module: ModuleInfo, name: str, value: Value) -> bool:
-        """Whether `value` is an empty table, or holds one, in which a function of the module, or a method of the object,
-        stores what it is given."""
+        """Return whether `value` is, or holds, an empty table in which a function of the module, or a method of the
+        object, stores its arguments."""
         if isinstance(value, Instance):
-            held = self.engine.heap[value].attributes
-            tables = frozenset(each for each, found in held.items() if _is_empty(found))
+            attributes = self.engine.heap[value].attributes
+            tables = frozenset(each for each, found in attributes.items() if _is_empty(found))
             classes = self.mro(value.cls).classes if tables else ()
             infos = [info for cls in classes for methods in cls.functions.values() for info in methods]
         elif _is_empty(value):
@@ -258,20 +260,21 @@ class Classes(Room):
             infos = [info for _, info in _functions_of(module) if name in info.mentions]
         else:
             return False
-        if self.engine.again is not None:
+        if self.engine.replay is not None:
             for info in infos:
-                self.engine.again.read(info)
+                self.engine.replay.read(info)
         return any(_stores_given(info.node, tables) for info in infos)
 
     def _along(self, module: ModuleInfo) -> list[str]:
-        """What comes along with a module and with what is read."""
+        """Return the modules imported along with a module and with those read."""
         if module not in self._with:
             entries = (each.name for each in self.engine.program.entries())
             self._with[module] = self.engine.program.come_along(*entries, module.name)
         return self._with[module]
 
     def _fillers_of(self, module: ModuleInfo, name: str) -> list[str]:
-        """What another module speaks of that fills a table: its name, or that of a function or class that does so."""
+        """Return the names in another module that mean it fills a table: of the table, or of a function or class that
+        does so."""
         words = [name]
         for word, info in _functions_of(module):
             if self._speaks(info, name):
@@ -283,19 +286,19 @@ class Classes(Room):
         return list(dict.fromkeys(words))
 
     def _fill_from(self, module: ModuleInfo, name: str) -> None:
-        """Runs what a module runs at import to fill a table that it calls `name`, or has filled by what speaks of it."""
+        """Run what a module runs at import to fill a table that it calls `name`, or has filled by what speaks of it."""
         frame = self.engine.module_frame(module)
         for found in list(module.bound(CLASSES, FUNCTIONS).values()):
             for binding in found:
                 if isinstance(binding, FunctionInfo) and any(
                     self._fills(node, name, frame) for node in binding.decorators
                 ):
-                    self.engine.decorated(binding, frame)
+                    self.engine.apply_decorators(binding, frame)
                 elif isinstance(binding, ClassInfo):
                     self._register(binding, name, frame)
                     for info in (f for found in binding.functions.values() for f in found):
                         if any(self._fills(node, name, frame) for node in info.decorators):
-                            self.engine.decorated(info, frame)
+                            self.engine.apply_decorators(info, frame)
         for filler in self._fillers(module):
             if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
                 self.engine.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
@@ -321,7 +324,7 @@ class Classes(Room):
                 self.engine.invoke(
                     Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence
                 )
-        for info in self.of_metaclass(mro, "__init__")[:1]:
+        for info in self.metaclass_methods(mro, "__init__")[:1]:
             if self._speaks(info, name):
                 body = [(each, self.class_attribute(cls, each, None)) for each in cls.assigned]
                 body += [(each, UNKNOWN) for each in cls.functions]
@@ -331,38 +334,38 @@ class Classes(Room):
                 )
 
     def _speaks(self, info: FunctionInfo, name: str) -> bool:
-        if self.engine.again is not None:
-            self.engine.again.read(info)
+        if self.engine.replay is not None:
+            self.engine.replay.read(info)
         return name in info.mentions
 
     def _keywords(self, cls: ClassInfo, frame: Frame) -> dict[str, Value]:
-        """What a class statement says behind its bases, but for the metaclass."""
+        """Return the keyword arguments of a class statement, except the metaclass."""
         given = {k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None}
         given.pop("metaclass", None)
         return given
 
-    def of_metaclass(self, mro: Mro, name: str) -> list[FunctionInfo]:
-        """A method of the metaclass, if its source is in sight."""
+    def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
+        """Return a method of the metaclass, if it has source."""
         for cls in mro.classes:
             given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
             if given is not None:
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     meta = self.engine.eval(given, self.engine.module_frame(cls.module))
                 return self.mro(meta.info).functions(name) if isinstance(meta, Class) else []
         return []
 
     def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
-        if self.engine.again is not None and isinstance(called, Function):
-            self.engine.again.read(called.info)
+        if self.engine.replay is not None and isinstance(called, Function):
+            self.engine.replay.read(called.info)
         return isinstance(called, Function) and (
-            name in called.info.mentions or name in mentioned(nodes_in(decorator))
+            name in called.info.mentions or name in mentioned_names(nodes_in(decorator))
         )
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`Class.name` is given another value while its module is imported."""
+        """Assign `Class.name` another value while its module is imported."""
         holder = self.mro(cls).holder(name)
-        if self.engine.quiet and holder is not None:
+        if self.engine.untraced and holder is not None:
             self._values[holder, name] = value
             self.engine.heap.changes.count += 1
             self.engine.heap.changes.elsewhere += 1
@@ -377,12 +380,12 @@ class Classes(Room):
         ):
             self.register_into(holder.module, name, EMPTY)
         if key in self._values:
-            return outliving(self._values[key])
+            return escaped(self._values[key])
         if node is None or key in self._busy:
             return UNKNOWN
         self._busy.add(key)
         try:
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self._made_by_body(holder, name)
                 frame = self._body_frame(holder, name, node)
                 value = self.engine.eval(node, frame) if value is None else value
@@ -390,27 +393,27 @@ class Classes(Room):
         finally:
             self._busy.discard(key)
         if called == External("enum.auto"):
-            return self.engine.numbered(holder, name)
+            return self.engine.auto_value(holder, name)
         if called == External("staticmethod"):
-            return outliving(value)
+            return escaped(value)
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
-        return outliving(value)
+        return escaped(value)
 
     def _body_frame(self, holder: ClassInfo, name: str, node: ast.expr) -> Frame:
-        """The frame of what a class body assigns to a name: what the body binds besides is in sight."""
+        """Return the frame in which a class body assigns a name: the body's other names are visible."""
         frame = self.engine.module_frame(holder.module)
         env: Env = {}
         for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}:
             if used in holder.functions:
-                env[used] = self.engine.decorated(holder.functions[used][-1], frame)
+                env[used] = self.engine.apply_decorators(holder.functions[used][-1], frame)
             elif holder.assigned.get(used) is not None or used in holder.inner:
                 env[used] = self.class_attribute(holder, used, None)
         return dataclasses.replace(frame, env=env) if env else frame
 
     def _made_by_body(self, holder: ClassInfo, name: str) -> Value | None:
-        """What the body of a class makes of a name where it takes more than one statement: one that speaks of other names
-        of the body, `sizes["large"] = 3`, `parts.append(...)`, a loop. None if it takes one."""
+        """Return the value of a name that a class body sets in several statements: one that uses other names of the body,
+        `sizes["large"] = 3`, `parts.append(...)`, a loop. None if one statement is enough."""
         key = holder, name
         if holder not in self._parts:
             self._parts[holder] = _parts_of(holder)
@@ -426,7 +429,7 @@ class Classes(Room):
         )
         around = self.engine.module_frame(holder.module)
         methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
-        frame.env.update({other: self.engine.decorated(info, around) for other, info in methods})
+        frame.env.update({other: self.engine.apply_decorators(info, around) for other, info in methods})
         inner = ((other, holder.inner.get(other)) for other in needed)
         frame.env.update({other: Class(info) for other, info in inner if info is not None})
         self.engine.block([*statements], frame)
@@ -464,8 +467,8 @@ def _part(statement: ast.stmt) -> Part:
 def _statements_for(
     name: str, parts: tuple[Part, ...], own: frozenset[str]
 ) -> tuple[frozenset[str], tuple[ast.stmt, ...]]:
-    """The names that what a class body binds to `name` hangs on, and the statements that make it, in order: none if one
-    assignment does."""
+    """Return the names that what a class body binds to `name` hangs on, and the statements that make it, in order: none
+    if one assignment does."""
     needed = {name}
     found: list[ast.stmt] = []
     for part in parts:
@@ -478,14 +481,14 @@ def _statements_for(
 
 
 def _is_empty(value: Value) -> bool:
-    """A dict or a list of which it is known that nothing is in it."""
+    """Return whether it is a dict or a list that is known to be empty."""
     if isinstance(value, Mapping):
         return not value.entries and value.element is None
     return isinstance(value, Sequence) and value.kind == "list" and value.items == ()
 
 
 def _functions_of(module: ModuleInfo) -> Iterator[tuple[str, FunctionInfo]]:
-    """The functions of a module, and the methods of its classes, with the name on the top level."""
+    """Yield the functions of a module, and the methods of its classes, with the name on the top level."""
     for name, found in module.bound(CLASSES, FUNCTIONS).items():
         for binding in found:
             if isinstance(binding, FunctionInfo):
@@ -495,8 +498,8 @@ def _functions_of(module: ModuleInfo) -> Iterator[tuple[str, FunctionInfo]]:
 
 
 def _stores_given(function: ast.AST, tables: frozenset[str]) -> bool:
-    """Whether a function, or one in it, stores what it is given in one of these tables, which it calls so or reads off
-    something."""
+    """Return whether a function, or a nested one, stores its arguments in one of these tables, which it uses by that name
+    or as an attribute."""
     given = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
 
     def is_table(node: ast.expr) -> bool:
@@ -536,4 +539,4 @@ def _filler(statement: ast.stmt) -> Filler:
 
 def _is_main(node: ast.stmt) -> bool:
     """`if __name__ == "__main__":`"""
-    return isinstance(node, ast.If) and "__name__" in mentioned(nodes_in(node.test))
+    return isinstance(node, ast.If) and "__name__" in mentioned_names(nodes_in(node.test))

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.contract import CallSite, Component
 from tcready.static.engine.models import layouts
 from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame, narrowing_key, same_objects
@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    escaped,
     is_key,
     is_surely_tensor,
     join,
@@ -42,11 +43,10 @@ from tcready.static.engine.values import (
     lift,
     likely,
     members_of,
-    of_key,
     one_of,
     options,
-    outliving,
     prefer,
+    value_of_key,
     without_none,
 )
 from tcready.static.engine.written import worked_out
@@ -54,11 +54,11 @@ from tcready.static.engine.written import worked_out
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 
-class Containers(Room):
+class Containers(Component):
     """Sequences, mappings and the containers of torch.nn: their members, and the methods that change them."""
 
     def element(self, value: Value) -> Value:
-        """What iterating over `value` yields."""
+        """Return the value that iterating over `value` yields."""
         return lift(self._element, value)
 
     def _element(self, value: Value) -> Value:
@@ -69,7 +69,7 @@ class Containers(Room):
             elif isinstance(option, Sequence):
                 found.extend(members_of(option))
             elif isinstance(option, Mapping):
-                found.extend(of_key(key) for key, _ in option.entries)
+                found.extend(value_of_key(key) for key, _ in option.entries)
                 if option.element is not None or not option.entries:
                     found.append(Plain("str"))
             elif (
@@ -78,7 +78,7 @@ class Containers(Room):
             ):
                 found.append(self.element(cast(Value, self.walked_members(option))))
             elif option == K.ARRAY:
-                found.append(K.NUMBER if self.engine.quiet else K.ARRAY)
+                found.append(K.NUMBER if self.engine.untraced else K.ARRAY)
             elif isinstance(option, Plain):
                 found.append(Plain(None, option.origin))
             elif isinstance(option, Unknown):
@@ -88,7 +88,7 @@ class Containers(Room):
         return join_members(*found) if found else UNKNOWN
 
     def container_members(self, value: Value) -> Value | None:
-        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+        """Return the Sequence or Mapping of modules that a torch.nn container holds, or None."""
         if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
             return self.engine.heap[value].members
         if not isinstance(value, Instance):
@@ -97,8 +97,8 @@ class Containers(Room):
         return self.engine.heap[value].members if mro.container or mro.is_list else self._entries(value)
 
     def walked_members(self, value: Value) -> Value | None:
-        """What a loop over a torch.nn container goes through, or None: of an nn.Sequential that was made of a dict what
-        that holds, of any other mapping its keys."""
+        """Return the values that a loop over a torch.nn container visits, or None: the modules of an nn.Sequential that
+        was made of a dict, the keys of any other mapping."""
         members = self.container_members(value)
         if not isinstance(members, Mapping):
             return members
@@ -109,47 +109,49 @@ class Containers(Room):
             return members
         items = tuple(member for _, member in members.entries)
         if members.element is None:
-            return Sequence("list", items, UNKNOWN, members.outer)
-        return Sequence("list", None, join_members(*items, members.element), members.outer)
+            return Sequence("list", items, UNKNOWN, members.escaping)
+        return Sequence("list", None, join_members(*items, members.element), members.escaping)
 
     def _entries(self, made: Instance) -> Mapping | None:
-        """What an object of a class of dicts holds by key; None for any other. A record that is one holds its fields;
-        of one that comes from outside nothing is known."""
+        """Return the items of an object of a class of dicts by key; None for any other. A record that is one has its
+        fields; of one from outside nothing is known."""
         if not self.engine.mro(made.cls).is_dictionary:
             return None
         thing = self.engine.heap[made]
         if isinstance(thing.members, Mapping):
             return thing.members
         fields = tuple((name, value) for name, value in thing.attributes.items() if value != NONE)
-        other = UNKNOWN if self.engine.quiet else TAINTED  # settings, if it is asked while things are built
-        return Mapping(fields, other if thing.assumed else None, thing.outer)
+        other = (
+            UNKNOWN if self.engine.untraced else TAINTED
+        )  # settings, if it is asked while things are built
+        return Mapping(fields, other if thing.symbolic else None, thing.escaping)
 
     def _as_dict(self, value: Value) -> Value:
-        """An object of a class of dicts as the dict that it is; anything else as it is."""
+        """Return an object of a class of dicts as a dict; anything else unchanged."""
         known = self._entries(value) if isinstance(value, Instance) else None
         return value if known is None else known
 
     def dictionary_method(
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
-        """A method that an object of a class of dicts has from Python."""
+        """Return the result of a method that an object of a class of dicts inherits from Python."""
         inside = self._entries(made)
         if inside is None:
             return None
         thing = self.engine.heap[made]
         if name == "__init__":
-            inside = Mapping((), None, thing.outer)
+            inside = Mapping((), None, thing.escaping)
         if name in ("__init__", "update"):
             for given in map(self._as_dict, map(likely, args[:1])):
                 rest = [e for e in (inside.element, getattr(given, "element", None)) if e is not None]
                 added = given.entries if isinstance(given, Mapping) else ()
                 element = join(*rest) if rest else None
-                inside = Mapping(tuple(dict((*inside.entries, *added)).items()), element, thing.outer)
+                inside = Mapping(tuple(dict((*inside.entries, *added)).items()), element, thing.escaping)
             inside = Mapping(
-                tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.outer
+                tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.escaping
             )
         elif name in ("__setitem__", "setdefault") and len(args) == 2:
-            inside = self._with_entries(inside, name, args[0], args[1], UNKNOWN)
+            inside = self._update_entries(inside, name, args[0], args[1], UNKNOWN)
         elif name == "copy":
             return Mapping(inside.entries, inside.element)
         elif name == "__contains__":
@@ -162,7 +164,7 @@ class Containers(Room):
         return args[1] if name == "setdefault" and len(args) == 2 else NONE
 
     def children(self, made: Instance | ExternalInstance) -> Mapping:
-        """The modules that a module holds itself, by name."""
+        """Return the direct submodules of a module, by name."""
         members = self.container_members(made)
         if isinstance(members, Mapping):
             return members
@@ -172,9 +174,9 @@ class Containers(Room):
             return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
         attributes = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
         modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
-        loose = self.engine.heap[made].loose.values() if isinstance(made, Instance) else ()
-        others = [v for v in loose if any(map(self.engine.is_module, options(v)))]
-        if others:  # those whose names are made up while it is built
+        dynamic = self.engine.heap[made].dynamic.values() if isinstance(made, Instance) else ()
+        others = [v for v in dynamic if any(map(self.engine.is_module, options(v)))]
+        if others:  # those with names that are generated while it is built
             return Mapping(modules, join_members(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
 
@@ -195,7 +197,9 @@ class Containers(Room):
             parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
             rank = layouts.indexed(base, (index,) if parts is None else parts)
             layout = layouts.sliced(base, node)
-            return Tensor(base.dtype, base.sure, rank=rank, written=base.written, layout=layout)
+            return Tensor(
+                base.dtype, base.sure, rank=rank, from_python_scalar=base.from_python_scalar, layout=layout
+            )
         members = self.walked_members(base)
         if members is not None:
             if isinstance(node, ast.Slice):
@@ -227,7 +231,7 @@ class Containers(Room):
                 found = dict(base.entries).get(key_of(index))
                 if found is not None:
                     return found
-                if base.extra and base.element == UNKNOWN and not self.engine.quiet:
+                if base.extra and base.element == UNKNOWN and not self.engine.untraced:
                     return TAINTED  # `**kwargs` of what computes with tensors, which must hold it
                 return base.element if base.element is not None else UNKNOWN
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
@@ -241,7 +245,7 @@ class Containers(Room):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if base == K.ARRAY:
             one = isinstance(index, (Const, Plain)) and not isinstance(node, ast.Slice)
-            return K.NUMBER if self.engine.quiet and one else base
+            return K.NUMBER if self.engine.untraced and one else base
         if isinstance(base, Unknown):
             return base
         return UNKNOWN
@@ -277,7 +281,7 @@ class Containers(Room):
             self.engine.heap.note(made, None)
             given = self.container_members(args[-1]) or likely(args[-1])
             if isinstance(members, Sequence):
-                new: tuple[Value, ...] | None = (_stored(args[-1]),)
+                new: tuple[Value, ...] | None = (_check_member(args[-1]),)
                 if name == "extend":
                     new = given.items if isinstance(given, Sequence) else None
                 known = (
@@ -285,13 +289,13 @@ class Containers(Room):
                     and members.items is not None
                     and name in ("append", "extend", "add_module")
                     and len(members.items) + len(new) <= UNROLL
-                    and self.engine.quiet
+                    and self.engine.untraced
                 )
                 items = (*members.items, *new) if known and members.items is not None and new else None
                 more = new if new is not None else (self.element(given),)
                 thing.members = Sequence("list", items, join_members(*members_of(members), *more), True)
             elif isinstance(members, Mapping):
-                thing.members = self._with_entries(members, name, args[0], _stored(args[-1]), given)
+                thing.members = self._update_entries(members, name, args[0], _check_member(args[-1]), given)
             return NONE
         members = self.walked_members(made)
         if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
@@ -304,8 +308,8 @@ class Containers(Room):
             return self.item_of(members, args[0], ast.Constant(None))
         return K.module_method(name, made)
 
-    def _with_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
-        """What a mapping of modules holds after `update(given)`, or once `new` stands under `key`."""
+    def _update_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
+        """Return a mapping of modules after `update(given)`, or with `new` under `key`."""
         entries, element = dict(members.entries), members.element
         added: dict[object, Value] = {}
         if name in ("update", "extend"):
@@ -330,7 +334,7 @@ class Containers(Room):
         if members is None or not isinstance(left, (Instance, ExternalInstance)):
             return None
         if not in_place:
-            ident = self.engine.heap.ident("sum", left.ident, right, outer=self.engine.quiet > 0)
+            ident = self.engine.heap.ident("sum", left.ident, right, escaping=self.engine.untraced > 0)
             left = dataclasses.replace(left, ident=ident)
             self.engine.heap[left].members = members
         self.container_method(left, "extend", (right,))
@@ -351,7 +355,9 @@ class Containers(Room):
                 items = (*receiver.items, *site.args[0].items) if len(receiver.items) < UNROLL else None
             members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
             element = UNKNOWN if items is not None else join_members(*members, new)
-            self._rebind(site.node.func, Sequence(receiver.kind, items, element, receiver.outer), site.frame)
+            self._rebind(
+                site.node.func, Sequence(receiver.kind, items, element, receiver.escaping), site.frame
+            )
             return NONE
         if name in ("pop", "popleft"):
             place = 0 if name == "popleft" else site.args[0] if site.args else -1
@@ -366,12 +372,12 @@ class Containers(Room):
             return self.element(receiver) if taken is None else taken
         if name in ("index", "remove") and site.args:
             sought = site.args[0]
-            # what is the same object is found without asking, and nothing behind it is asked
+            # an identical object is found without a comparison, and later ones are not compared
             ahead = takewhile(lambda member: member is not sought, (receiver.items or ())[:-1])
-            asked = (receiver.element,) if receiver.items is None else ahead
-            same = [compared(ast.Eq(), member, sought) for member in asked]
+            candidates = (receiver.element,) if receiver.items is None else ahead
+            same = [compared(ast.Eq(), member, sought) for member in candidates]
             if any(map(is_surely_tensor, same)):
-                self.engine.tell_test(site.node, "members", Tensor("bool"), site.frame)
+                self.engine.emit_test(site.node, "members", Tensor("bool"), site.frame)
         if name == "sort":
             self.engine.ask_order(receiver, site.keywords.get("key"), site)
         if name in ("index", "count"):
@@ -382,7 +388,7 @@ class Containers(Room):
         if name == "copy":
             return Sequence(receiver.kind, receiver.items, receiver.element)
         if name in ("sort", "reverse", "clear", "remove", "discard"):
-            self._rebind(site.node.func, _rearranged(receiver, name, site), site.frame)
+            self._rebind(site.node.func, _rearrange(receiver, name, site), site.frame)
             return NONE
         if name in ("union", "intersection", "difference"):
             return receiver
@@ -396,7 +402,7 @@ class Containers(Room):
             merged = Mapping(
                 tuple(entries.items()),
                 join(*(each.element for each in rest if each.element is not None)) if rest else None,
-                receiver.outer,
+                receiver.escaping,
                 bool(rest) and all(each.extra for each in rest),
             )
             self._rebind(site.node.func, merged, site.frame)
@@ -410,38 +416,40 @@ class Containers(Room):
                         prefer(value, receiver.element) if receiver.extra else join(value, receiver.element)
                     )
                 entries = {**dict(receiver.entries), key: value}
-                kept = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
-                self._rebind(site.node.func, kept, site.frame)
+                changed = Mapping(tuple(entries.items()), receiver.element, receiver.escaping, receiver.extra)
+                self._rebind(site.node.func, changed, site.frame)
                 return value
         elif name == "setdefault" and site.args:
             value = join(site.first("default", 1) or NONE, *([receiver.element] if receiver.element else []))
-            kept = Mapping(receiver.entries, value, receiver.outer)
-            self._rebind(site.node.func, kept, site.frame)
+            changed = Mapping(receiver.entries, value, receiver.escaping)
+            self._rebind(site.node.func, changed, site.frame)
             return join(value, *(v for _, v in receiver.entries))
         if name == "clear":
-            self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
+            self._rebind(site.node.func, Mapping((), None, receiver.escaping), site.frame)
             return NONE
         if name == "pop" and site.args and is_key(site.args[0]):
             left = {key: value for key, value in receiver.entries if key != key_of(site.args[0])}
-            kept = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
-            self._rebind(site.node.func, kept, site.frame)
+            changed = Mapping(tuple(left.items()), receiver.element, receiver.escaping, receiver.extra)
+            self._rebind(site.node.func, changed, site.frame)
         if name == "popitem":
             values = [value for _, value in receiver.entries]
             every = join_members(*values, *([receiver.element] if receiver.element is not None else []))
             self._rebind(
-                site.node.func, Mapping((), every if values else receiver.element, receiver.outer), site.frame
+                site.node.func,
+                Mapping((), every if values else receiver.element, receiver.escaping),
+                site.frame,
             )
         if name == "copy":
             return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
         return _mapping_view(receiver, name, site.args)
 
     def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """`del base[index]`, where `base` stands as `holder`."""
+        """Evaluate `del base[index]`, `holder` being the expression of `base`."""
         if isinstance(base, Mapping) and is_key(index):
             entries = tuple((key, value) for key, value in base.entries if key != key_of(index))
-            self.put_back(holder, Mapping(entries, base.element, base.outer, base.extra), frame)
+            self.put_back(holder, Mapping(entries, base.element, base.escaping, base.extra), frame)
         elif isinstance(base, Mapping) and (base.entries or base.element is not None):
-            self.put_back(holder, Mapping((), self.element(base), base.outer), frame)
+            self.put_back(holder, Mapping((), self.element(base), base.escaping), frame)
         elif isinstance(base, Sequence):
             place = index.value if isinstance(index, Const) else None
             self.put_back(holder, without_item(base, place), frame)
@@ -457,7 +465,7 @@ class Containers(Room):
         self._put(node, value, frame)
 
     def _same_object(self, node: ast.expr, frame: Frame) -> list[ast.expr]:
-        """Other names and attributes under which what stands as `node` is found before it is changed."""
+        """Return the other names and attributes of the object in `node`, before it is changed."""
         key = narrowing_key(node)
         if frame.function is None or key is None:
             return []
@@ -468,12 +476,12 @@ class Containers(Room):
         return [each for each in others if self._found_as(each, frame) == before]
 
     def _found_as(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What a name or an attribute of one holds."""
+        """Return the value of a name or an attribute of one."""
         value = frame.env.get(narrowing_key(node) or "")
         if value is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = frame.env.get(node.value.id)
             value = self.engine.heap[owner].attributes.get(node.attr) if isinstance(owner, Instance) else None
-        return None if value is None else outliving(value)
+        return None if value is None else escaped(value)
 
     def _put(self, node: ast.expr, value: Value, frame: Frame) -> None:
         if isinstance(node, ast.Name):
@@ -487,7 +495,7 @@ class Containers(Room):
                 inner = inner.parent
             self.engine.rebind(frame.module, node.id, value)
         elif isinstance(node, ast.Attribute):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 owner = self.engine.eval(node.value, frame)
             if node.attr == "__dict__":
                 self._put_attributes(owner, value, frame)
@@ -506,31 +514,31 @@ class Containers(Room):
                     )
 
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 base = self.engine.eval(node.value, frame)
                 index, *_ = self.engine.index(node.slice, frame)
             self.put_item(node.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             if node.func.attr == "setdefault":  # `groups.setdefault(key, []).append(x)`
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     base = self.engine.eval(node.func.value, frame)
                     index = self.engine.eval(node.args[0], frame)
                 self.put_item(node.func.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 for arg in node.args:
                     self._put_attributes(self.engine.eval(arg, frame), value, frame)
 
     def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
-        """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
+        """Store `value` as an item of a dict, list or tuple, `holder` being the expression of `base`."""
         new: Value
         if isinstance(base, Mapping):
             if is_key(index):
                 entries = {**dict(base.entries), key_of(index): value}
-                new = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
+                new = Mapping(tuple(entries.items()), base.element, base.escaping, base.extra)
             else:
                 element = join_members(base.element, value) if base.element else value
-                new = Mapping(base.entries, element, base.outer)
+                new = Mapping(base.entries, element, base.escaping)
         elif isinstance(base, Sequence):
             items = base.items
             if items is not None and isinstance(index, Const) and isinstance(index.value, int):
@@ -538,15 +546,17 @@ class Containers(Room):
                 if not -len(items) <= place < len(items):
                     return
                 place %= len(items)
-                new = Sequence(base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.outer)
+                new = Sequence(
+                    base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.escaping
+                )
             else:
-                new = Sequence(base.kind, None, join_members(self.element(base), value), base.outer)
+                new = Sequence(base.kind, None, join_members(self.element(base), value), base.escaping)
         else:
             return
         self.put_back(holder, new, frame)
 
     def _put_attributes(self, owner: Value, value: Value, frame: Frame) -> None:
-        """What an object holds once its `__dict__` is `value`."""
+        """Set the attributes of an object after `__dict__` is assigned `value`."""
         entries = value.entries if isinstance(value, Mapping) else ()
         strong = self.engine.is_strong(frame)
         for option in options(owner):
@@ -559,13 +569,13 @@ class Containers(Room):
                     self.note(option, key)
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
-        """What `forward` stores is not there before it has run."""
-        if self.engine.quiet:
+        """Note that `forward` stores this attribute: it does not exist before that has run."""
+        if self.engine.untraced:
             self.engine.heap.note(made, name)
 
 
-def _stored(value: Value) -> Value:
-    """What is stored as a member: torch raises for a class, or anything else that is no module."""
+def _check_member(value: Value) -> Value:
+    """Return the value stored as a member: torch raises for a class, or anything else that is no module."""
     return keep(value, lambda v: not isinstance(v, (Class, Function)))
 
 
@@ -576,13 +586,13 @@ def _too_short(value: Value, index: int) -> bool:
 
 
 def _part(node: ast.Slice) -> slice | None:
-    """The slice, if its bounds are written out."""
+    """Return the slice, if its bounds are written out."""
     bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
     return None if Ellipsis in bounds or bounds[2] == 0 else slice(*cast(Any, bounds))
 
 
 def _literal(node: ast.expr | None) -> object:
-    """The int of a slice bound, None for none, Ellipsis if it is no literal."""
+    """Return the int of a slice bound, None for none, Ellipsis if it is no literal."""
     if node is None:
         return None
     try:
@@ -593,25 +603,25 @@ def _literal(node: ast.expr | None) -> object:
 
 
 def without_item(row: Sequence, place: object) -> Sequence:
-    """A row once the item at a place is gone; who knows how long it is if the place is not known."""
+    """Return a row once the item at a place is gone; who knows how long it is if the place is not known."""
     items = row.items
     if items is None or not isinstance(place, int) or not -len(items) <= place < len(items):
         return Sequence(
-            row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.outer
+            row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.escaping
         )
     place %= len(items)
-    return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.outer)
+    return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.escaping)
 
 
-def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
-    """A row once one of its methods has changed it that gives nothing."""
+def _rearrange(row: Sequence, name: str, site: CallSite) -> Sequence:
+    """Return a row after a method that changes it and returns None."""
     items = row.items
     if name == "clear":
-        return Sequence(row.kind, (), UNKNOWN, row.outer)
+        return Sequence(row.kind, (), UNKNOWN, row.escaping)
     if items is None or (name == "sort" and len(items) < 2):
         return row
     if name == "reverse":
-        return Sequence(row.kind, items[::-1], UNKNOWN, row.outer)
+        return Sequence(row.kind, items[::-1], UNKNOWN, row.escaping)
     sought = site.args[0] if site.args else None
     if (
         name in ("remove", "discard")
@@ -625,12 +635,12 @@ def _rearranged(row: Sequence, name: str, site: CallSite) -> Sequence:
         else None
     )
     if isinstance(ordered, Sequence):
-        return dataclasses.replace(ordered, kind=row.kind, outer=row.outer)
-    return Sequence(row.kind, None, join_members(*items) if items else UNKNOWN, row.outer)
+        return dataclasses.replace(ordered, kind=row.kind, escaping=row.escaping)
+    return Sequence(row.kind, None, join_members(*items) if items else UNKNOWN, row.escaping)
 
 
 def _spread(value: Value) -> Mapping:
-    """What `table.update(value)` puts there."""
+    """Return the items that `table.update(value)` stores."""
     usual = likely(value)
     if isinstance(value, Mapping) or not isinstance(usual, Mapping):
         return value if isinstance(value, Mapping) else Mapping((), UNKNOWN)
@@ -639,11 +649,11 @@ def _spread(value: Value) -> Mapping:
 
 def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value:
     if name in ("keys", "values", "items") and mapping.extra and mapping.element is not None:
-        given = Mapping(mapping.entries, None, mapping.outer)
-        whole = Mapping(mapping.entries, mapping.element, mapping.outer)
+        given = Mapping(mapping.entries, None, mapping.escaping)
+        whole = Mapping(mapping.entries, mapping.element, mapping.escaping)
         return prefer(_mapping_view(given, name, args), _mapping_view(whole, name, args))
     values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
-    keys: list[Value] = [of_key(k) for k, _ in mapping.entries]
+    keys: list[Value] = [value_of_key(k) for k, _ in mapping.entries]
     if mapping.element is not None:
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES

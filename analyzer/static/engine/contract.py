@@ -1,5 +1,5 @@
-"""What the rooms of the engine share: the situation of a call, the call graph's nodes, and what each may ask of the
-others."""
+"""Interfaces shared by the components of the engine: calls, call-graph nodes, and the methods that components call on
+each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.scope import Env, Frame
-from tcready.static.engine.steps import Met, Standing, Step, Switch
+from tcready.static.engine.steps import EntryState, Met, Step, Switch
 from tcready.static.engine.values import (
     Answer,
     Class,
@@ -31,16 +31,16 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
 
 Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
-"""A function, whether what runs before the compiled call is meant, the object that it is bound to, and the model."""
+"""A function, whether the code before the compiled call is meant, the object that it is bound to, and the model."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
 HOOKS = "_forward_hooks"
-"""Where a module keeps what is called with its output."""
+"""The attribute in which a module stores its forward hooks, called with its output."""
 HOOKS_BEFORE = "_forward_pre_hooks"
-"""Where it keeps what is called with its arguments."""
-MAX_QUIET_DEPTH = 12
-"""Levels of calls of what runs before the compiled call: building modules needs few."""
+"""The attribute in which a module stores its forward pre-hooks, called with its arguments."""
+MAX_UNTRACED_DEPTH = 12
+"""Call levels of code that runs before the compiled call: building modules needs few."""
 ASSUMED_DEPTH = 4
-"""Where the count of call levels starts for the making of a module of which only the class is known."""
+"""The call level at which building a module starts if only its class is known."""
 
 
 T = TypeVar("T")
@@ -48,26 +48,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A node of the call graph: a function under certain arguments."""
+    """A node of the call graph: a function with certain arguments."""
 
     number: int
     function: FunctionInfo | None
     module: int | None
-    """The nn.Module instance whose method this is, by heap identity."""
+    """The nn.Module instance that this method belongs to, by heap identity."""
     symbol: str
     path: str
     compiled: bool = True
-    """False for what runs before: module level, `__init__`."""
+    """False for code that runs before: module level, `__init__`."""
     arguments: tuple[Value, ...] = ()
     around: Frame | None = None
-    """The function around it, for one that is defined inside another."""
+    """The enclosing function's frame, for a nested function."""
     depth: int = 0
-    """Its level of calls."""
+    """The call level."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSite:
-    """One call under evaluation: where it stands, what it is given, how sure it is that it runs."""
+    """One call under evaluation: its position, its arguments, and the confidence that it runs."""
 
     node: ast.Call
     args: tuple[Value, ...]
@@ -75,261 +75,265 @@ class CallSite:
     frame: Frame
     confidence: Confidence
     rest: Value | None = None
-    """Stands for any number of further positional arguments: `*args` of unknown length."""
+    """Any number of further positional arguments: `*args` of unknown length."""
 
     @classmethod
     def unwritten(
         cls, name: str, at: ast.AST, args: tuple[Value, ...], frame: Frame, keywords: dict[str, Value]
     ) -> CallSite:
-        """A call that stands in no source and is sure to run: of `name`, at the place of other code."""
+        """Return a call of `name` that is in no source and certain to run, at the position of other code."""
         node = ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [], []), at)
         return cls(node, args, keywords, frame, "high")
 
     def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
-        """The same place with other arguments; none by keyword unless said."""
+        """Return the same place with other arguments; without keyword arguments by default."""
         return CallSite(self.node, args, keywords or {}, self.frame, self.confidence)
 
     def spread(self) -> CallSite:
-        """The same with so many arguments that each of a callee's that is not read has one."""
+        """Return the call with so many arguments that each unread parameter of a callee has one."""
         return self if self.rest is None else self.giving((*self.args, *[self.rest] * 3), self.keywords)
 
     def first(self, name: str, position: int = 0) -> Value | None:
-        """The argument that is given by position or by name, or None."""
+        """Return the argument given by position or by name, or None."""
         return self.args[position] if len(self.args) > position else self.keywords.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The arguments of one call of a model that its file gives."""
+    """The arguments of one call of a model in its file."""
 
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...] = ()
 
 
 class Notes(Protocol):
-    """What is told to who notes what a reading does."""
+    """Receives what an interpretation does, for incremental replay."""
 
     outside: int
-    """Counts what happened that is told of no compiled call alone: what was met then cannot be found again."""
+    """Counts events that belong to no single compiled call: contexts entered since cannot be replayed."""
 
     def called(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """What became of a call, by its function, the line counted from where that begins, and the column."""
+        """Record the outcome of a call, by its function, the line relative to the function's start, and the column."""
 
     def missed(self, info: FunctionInfo, line: int, column: int, what: str) -> None:
-        """What was not understood, by place as `called`."""
+        """Record code that was not understood, by position as in `called`."""
 
     def marked(self, call: ast.Call, *, first: bool) -> None:
-        """Only the first that a call gives counts; or it is given a sequence of unknown length."""
+        """Record a call with an iterable of unknown length as argument, or (`first`) of which only the first member
+        counts."""
 
     def named(self, module: ModuleInfo, name: str) -> None:
-        """A name of a file is asked for."""
+        """Record that a name of a file is read."""
 
     def linked(self, caller: int, callee: int) -> None:
-        """One context calls another for the first time."""
+        """Record that one context calls another for the first time."""
 
     def closed(self, frame: Frame) -> None:
-        """The variables of a frame are kept for the functions that are defined in it."""
+        """Record that functions defined in a frame keep its variables."""
 
     def used(self, closure: int) -> None:
-        """The variables around a function are asked for."""
+        """Record that the variables around a function are read."""
 
     def generalised(self, key: Generic, before: Env | None, after: Env) -> None:
-        """A further situation of a function was taken into one with others."""
+        """Record that a further situation of a function was merged with others."""
 
     def read(self, info: FunctionInfo) -> None:
-        """The text of a function decides something without its being called."""
+        """Record that the text of a function decides something without a call."""
 
     def meet(
         self,
-        asked: tuple[object, ...],
+        situation_key: tuple[object, ...],
         around: tuple[object, ...],
         caller: tuple[object, ...],
         function: FunctionInfo | None,
     ) -> None:
-        """A context is about to be entered, the next one."""
+        """Record that a context is about to be entered, the next one."""
 
     def step(self) -> Step | None:
-        """What the context that was met last begins with, if it can be found again."""
+        """Return the step that starts with the context entered last, if it can be replayed."""
 
     def take(self, step: Step) -> Sequential[Met]:
-        """Tells again what was told then, but for what functions know of their calls; the contexts that were met."""
+        """Replay what was recorded then, except call results cached by functions; return the contexts it entered."""
 
-    def enter(self) -> Standing:
-        """Where things stand as a compiled call begins, for `leave`."""
+    def enter(self) -> EntryState:
+        """Return the state at the start of a compiled call, for `leave`."""
 
-    def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
-        """The call is done; `stood` is what `enter` gave if it is to be found again."""
+    def leave(self, context: int, gave: Value, entry_state: EntryState | None) -> None:
+        """End the call; `entry_state` is the result of `enter` if the call may be replayed."""
 
     def begin_entry(self, path: str) -> None:
-        """Another model is about to run, a context of its own; building it may have changed objects unseen."""
+        """Record that another model is about to run, a context of its own; building it may have changed objects
+        unseen."""
 
 
 class Engine(Protocol):
-    """What a room may ask of the others."""
+    """The methods and state that a component may use of the others."""
 
     program: Program
     heap: Heap
     operations: Operations
-    """What operations of torch give, as its tables tell it."""
+    """The results of torch operations, according to the tables."""
     training: bool | None
-    """What `self.training` is; None for both."""
+    """The value of `self.training`; None for both."""
     low: bool
-    """Follow what only other than the defaults would run in an installed package too."""
+    """Also follow code in an installed package that only non-default options enable."""
     plain_call: bool
     dtype: str | None
-    """The type that the model and its floating inputs are cast to, as torch names it; None: they are not cast."""
+    """The type that the model and its floating inputs are cast to, as torch names it; None if there is no cast."""
     autocast: str | None
     """The type of `torch.autocast` around the call; None: there is none."""
     facts: list[F.Fact]
     contexts: list[Context]
     edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]]
-    """(caller, callee), and what stands around each place of the call."""
+    """(caller, callee), and the statements that enclose each position of the call."""
     under: dict[tuple[int, int], tuple[F.Condition, ...]]
-    """(caller, callee), and what must hold at the place of the call where least must."""
+    """(caller, callee), and the conditions at the place of the call with the fewest."""
     lines: dict[tuple[int, int], int]
     """(caller, callee), and the first line of the caller on which a statement calls it."""
     calls: dict[tuple[str, int, int], str]
-    """Call sites reached, by file and position, and what became of them, in the words of `reach`."""
+    """Call sites reached, by file and position, and their outcome, in the words of `reach`."""
     gaps: dict[tuple[str, int, int], str]
-    """What else was met that is not understood, by file and position, in the words of `reach`."""
+    """Other code that is not understood, by file and position, in the words of `reach`."""
     spread: set[ast.Call]
-    """Calls that are given a sequence of unknown length, member by member."""
+    """Calls that unpack a sequence of unknown length, member by member."""
     firsts: set[ast.Call]
-    """Calls of which Python takes the first alone that they give: `next(self.parameters())`."""
+    """Calls of which Python takes only the first result: `next(self.parameters())`."""
     unknown_callees: dict[int, dict[ast.expr, None]]
-    """What each context calls although nothing in sight tells what it is."""
+    """The callees of each context that cannot be resolved."""
     computing: set[int]
-    """The contexts in which an expression other than a name gives a tensor: an operation of it may be traced."""
+    """The contexts in which an expression other than a name results in a tensor: an operation of it may be traced."""
     walked: set[int] | None
-    """The `id` of each statement that compiled code comes by by default; None if nobody asks."""
+    """The `id` of each statement that compiled code reaches by default; None if not requested."""
     switched: frozenset[Switch]
-    """Class attributes as compiled code has set them so far: `cls.flag = value`, as a context manager does."""
+    """Class attributes set by compiled code so far: `cls.flag = value`, as a context manager does."""
     cut: int
-    """Calls not followed because a limit was reached."""
+    """The number of calls not followed because of a limit."""
     entry: int
-    """The context that what is interpreted starts from: of each model another."""
+    """The context in which the interpretation starts, another for each model."""
     left_out: int
-    """The same, with those that run before the compiled call."""
+    """The same number, including calls that run before the compiled call."""
     closures: dict[int, Frame]
-    """The variables around functions that are defined inside others, by the key that these have."""
+    """The variables of enclosing functions, by the key of the scope."""
     generic: dict[Generic, Env]
-    """What further situations of a function are taken for, those of each object apart, and of each model with it."""
+    """The merged environment for further situations of a function, separate for each object and for each model with
+    it."""
     chained: set[int]
-    """Sequentials being called."""
-    quiet: int
-    """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
+    """Sequentials that are being called."""
+    untraced: int
+    """Above 0 while code runs that is not compiled: module level, `__init__` of objects built before."""
 
     @property
-    def again(self) -> Notes | None:
-        """Notes what is done, and what of it can be found again; None if nobody asks."""
+    def replay(self) -> Notes | None:
+        """Record what is done, and what of it can be found again; None if nobody asks."""
 
-    def quietly(self) -> AbstractContextManager[None]:
-        """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
+    def outside_trace(self) -> AbstractContextManager[None]:
+        """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
 
     def is_strong(self, frame: Frame) -> bool:
-        """Whether what is stored here replaces what was there: while a model is built, on the one way that is taken."""
+        """Return whether a store replaces the old value: while a model is built, on the single path that is taken."""
 
     def where(self, frame: Frame) -> F.Where:
-        """The place where `frame` stands, for a fact."""
+        """Return the position of `frame`, for a fact."""
 
-    def tell(self, fact: F.Fact) -> None:
-        """Keeps a fact, unless what runs is not compiled."""
+    def emit(self, fact: F.Fact) -> None:
+        """Keep a fact, unless what runs is not compiled."""
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """Notes what became of a call; `line` counts from where its function begins."""
+        """Record what became of a call; `line` counts from where its function begins."""
 
     def module_frame(self, module: ModuleInfo) -> Frame:
-        """The frame of what a module runs at import."""
+        """Return the frame of the code that a module runs at import."""
 
-    def named(self, name: str, frame: Frame) -> Value:
-        """What a bare name stands for: a variable, a name of the module, a builtin."""
+    def resolve_name(self, name: str, frame: Frame) -> Value:
+        """Return the value of a bare name: a variable, a name of the module, a builtin."""
 
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
-        """What a top-level name of a module is; None if the module has no such name."""
+        """Return the value of a top-level name of a module; None if the module has no such name."""
 
-    def imported(self, item: Import, module: ModuleInfo) -> Value:
-        """What an import of `module` binds; an external name if its source is not read."""
+    def resolve_import(self, item: Import, module: ModuleInfo) -> Value:
+        """Return the value that an import of `module` binds; an external name if its source is not read."""
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
-        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+        """Return `module.name`: a binding of the module, else its submodule, else a name of its star imports."""
 
     def is_missing(self, module: str) -> bool:
-        """A package that is not where torch is: its absence is to be expected."""
+        """Return whether a package is not installed with torch: its absence is expected."""
 
-    def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
-        """How sure code runs that the defaults pass by; None if it is not followed.
+    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
+        """Return the confidence that code runs which the defaults skip; None to ignore it.
 
-        A project's own options are there to be used, so what they switch on is judged. Of an installed package's
-        nobody uses most, and what they switch on says nothing of the model at hand. What runs if the model computes in
-        one of `types` is always followed: any model may be cast."""
+        A project's own options are meant to be used, so code that they enable is judged. Most options of an installed
+        package are never used, so code that they enable says nothing about the model at hand. Code that runs if the model
+        computes in one of `types` is always followed: any model may be cast."""
 
     def decorate_class(self, cls: ClassInfo) -> None:
-        """Runs the decorators of a class that put other functions in the place of its methods."""
+        """Run the decorators of a class that put other functions in the place of its methods."""
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """A top-level name is given another value while the module is imported."""
+        """Bind a top-level name to another value while the module is imported."""
 
     def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`Class.name` is given another value while its module is imported."""
+        """Assign `Class.name` another value while its module is imported."""
 
     def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
+        """Run what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
         statements that change it, or call a function that speaks of it. If it is empty, and a function stores there what
         it is given, the modules that come along with it, and with what is read, do so as well."""
 
-    def of_metaclass(self, mro: Mro, name: str) -> list[FunctionInfo]:
-        """A method of the metaclass of a class, if its source is in sight."""
+    def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
+        """Return a method of the metaclass of a class, if it has source."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """`cls.name = value` while its decorators run."""
+        """Assign `cls.name = value` while its decorators run."""
 
     def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
-        """What a decorator put in the place of the method that the nearest class defines."""
+        """Return the function by which a decorator replaced the method that the nearest class defines."""
 
     def initialisers(self, mro: Mro) -> list[Function]:
-        """The functions that stand for `__init__`."""
+        """Return the functions that act as `__init__`."""
 
     def mro(self, cls: ClassInfo) -> Mro:
-        """The method resolution order of a class, its unseen bases by name."""
+        """Return the method resolution order of a class, with bases without source by name."""
 
     def is_module(self, value: Value) -> bool:
-        """An nn.Module object."""
+        """Return whether it is an nn.Module object."""
 
-    def assigned(self, mro: Mro) -> frozenset[str]:
-        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+    def assigned_attributes(self, mro: Mro) -> frozenset[str]:
+        """Return the attributes that any method assigns, including `__init__` and `__post_init__`."""
 
-    def rewritten(self, mro: Mro) -> dict[str, bool]:
+    def reassigned_attributes(self, mro: Mro) -> dict[str, bool]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
 
         A method that `__init__` alone speaks of is part of it."""
 
     def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
-        """What a class body assigns, read on the class or, with `owner`, on an object."""
+        """Return the value that a class body assigns, read on the class or, with `owner`, on an object."""
 
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
-        """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
+        """Return the value of a parameter or attribute annotated with `node`; unknown stays unknown."""
 
-    def documented(self, name: str, info: FunctionInfo) -> Value:
-        """What a parameter holds as the documentation of its function has it; unknown if that is not said plainly."""
+    def documented_value(self, name: str, info: FunctionInfo) -> Value:
+        """Return the value of a parameter according to its function's documentation; unknown if that is not stated
+        plainly."""
 
-    def assumed(self, cls: ClassInfo) -> Instance:
-        """An object of a class that comes from outside, as nobody said more of it than its class."""
+    def symbolic_instance(self, cls: ClassInfo) -> Instance:
+        """Return an object from outside, of which only its class is known."""
 
     def instance_of(self, value: Value) -> Value | None:
-        """What an object is of this class, or one of these classes; None if one of them is not understood."""
+        """Return an object of this class, or of one of these classes; None if one of them is not understood."""
         ...
 
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
+        """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
-        """`owner.name`."""
+        """Return `owner.name`."""
 
     def read_by(self, owner: Instance, name: str) -> str:
-        """The code of Python's that finds an attribute; empty if that of the source does."""
+        """Return the Python code that finds an attribute; empty if code with source does."""
 
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
-        """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
+        """Return an attribute of an object of a class with source; `after` starts behind that class (super)."""
 
     def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         """`Class.name`; `after` starts behind that class (super)."""
@@ -341,222 +345,223 @@ class Engine(Protocol):
         """`hasattr(value, name)`."""
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
-        """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
+        """Return the truth of `node` as far as the source decides it, and emit a Test fact of `kind`."""
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
-        """The value of an operand whose truth is asked; the test inside it is told."""
+        """Evaluate an operand and its truth; emit the test in it."""
 
-    def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
-        """Tells that Python asks for the truth of `value`."""
+    def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+        """Emit a fact: Python evaluates the truth of `value`."""
 
-    def asked_apart(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.About | None]:
-        """What a question gives that is a part of another, and what decides this part alone."""
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.DecidedBy | None]:
+        """Evaluate part of a condition; return its result and what decides this part alone."""
 
-    def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
-        """Whether a test asks for an attribute of a module of torch that may be anything."""
+    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
+        """Return whether a test reads an attribute of a torch module that may have any value."""
 
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
-        """The result of a test in the first call, if numbers decide it that methods change; else None."""
+        """Return the result of a test in the first call, if it depends on numbers that methods change; else None."""
 
     def follow(
-        self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None, frame: Frame
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame
     ) -> None:
-        """What stands behind a part of an expression holds only if that came out as `taken`."""
+        """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
 
     def condition(
-        self, test: ast.expr, taken: bool, answer: Answer, about: F.About | None
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None
     ) -> tuple[F.Condition, ...]:
-        """What is known to hold where a test came out as `taken`, of which `about` says what decides it; nothing if the
-        source does."""
+        """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
+        decides it."""
 
     def answer(self, value: Value) -> Answer:
-        """`bool(value)`, as far as the source tells."""
+        """Return `bool(value)` as far as the source decides it."""
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
-        """The environment once `node` is known to be `assume`."""
+        """Return the environment in which `node` has the truth value `assume`."""
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         """`isinstance(value, node)`."""
 
     def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
-        """Whether a subject fits a pattern of `match`, as a value whose truth is asked."""
+        """Return whether a subject fits a pattern of `match`, as a value to be tested for truth."""
 
-    def captured(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
-        """What the names in a pattern are where a subject fits it."""
+    def capture_names(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
+        """Return the values that a pattern captures if a subject fits it."""
 
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
-        """What the method `name` of an object's class gives; None if nothing in sight defines it."""
+        """Call the method `name` of an object's class; None if no class with source defines it."""
 
-    def operated(
+    def apply_operator(
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
-        """`left op right`, or `left op= right`, as `node` has it."""
+        """Return `left op right`, or `left op= right`, at `node`."""
 
-    def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
-        """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
+    def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
+        """Return `-value`, `+value`, `~value` of an object; None if no class with source defines it."""
 
-    def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
-        """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
+    def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+        """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
 
-    def asked(self, value: Value, frame: Frame) -> Value:
-        """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
+    def truth_operand(self, value: Value, frame: Frame) -> Value:
+        """Return the value that Python tests for truth: the result of `__bool__` or `__len__`, else `value` itself."""
 
-    def iterated(self, value: Value, frame: Frame) -> Value:
-        """What Python walks over: what `__iter__` of an object gives, else the value itself."""
+    def iterate(self, value: Value, frame: Frame) -> Value:
+        """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
 
-    def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
-        """`base[index]`, by the method of an object if it has one."""
+    def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+        """Return `base[index]`, by the method of an object if it has one."""
 
-    def entered(self, manager: Value, frame: Frame) -> Value | None:
-        """What `with manager as name` binds; None if no class in sight says so."""
+    def enter_context(self, manager: Value, frame: Frame) -> Value | None:
+        """Return the value that `with manager as name` binds; None if no class with source defines it."""
 
-    def exited(self, manager: Value, frame: Frame) -> None:
-        """The end of a `with`."""
+    def exit_context(self, manager: Value, frame: Frame) -> None:
+        """Leave a `with`."""
 
-    def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
-        """What the first of the methods gives that the class of an object has; None if it has none."""
+    def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None:
+        """Call the first of these methods that the class of an object has; None if it has none."""
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
-        """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
+        """Emit the comparisons of a sort: the truth of `<` between any two members, or between their keys."""
 
     def index_called(self, site: CallSite) -> Value:
-        """`operator.getitem(base, index)`: the subscript that it stands for."""
+        """Evaluate `operator.getitem(base, index)` as the subscript that it is."""
 
-    def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
-        """A class attribute as it is read: a descriptor says what it is."""
+    def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
+        """Return the value of reading a class attribute: that of its descriptor if it is one."""
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
-        """A module that a constructor sets on a container is a member of it: in the place of one, if it has that name."""
+        """Make a module that a constructor sets on a container a member of it: it replaces one of that name."""
 
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
-        """Assigns an attribute through a descriptor; False if the class attribute is none."""
+        """Assign an attribute through a descriptor; False if the class attribute is none."""
 
     def fill_record(self, made: Instance, site: CallSite) -> None:
-        """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
+        """Set the fields of an object of a class without `__init__`, as given or by default."""
 
     def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
-        """The names of the fields of a dataclass, those of its bases first."""
+        """Return the names of the fields of a dataclass, those of its bases first."""
 
     def is_dataclass(self, cls: ClassInfo) -> bool:
-        """Whether a decorator of the class, or of one above it, is `dataclass` or its like."""
+        """Return whether a decorator of the class, or of one of its bases, is `dataclass` or similar."""
 
     def row(self, value: Value) -> Sequence | None:
-        """The fields of a named tuple, place by place; None for anything else."""
+        """Return the fields of a named tuple, place by place; None for anything else."""
 
     def compared_fields(self, value: Value) -> Sequence | None:
-        """What `==` of a record compares: its fields in order; None if it has no such method of its own."""
+        """Return the fields that `==` of a record compares, in order; None if it has no such generated method."""
 
     def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
-        """A method that Python makes for a named tuple; None if it is none of them."""
+        """Return the result of a generated named tuple method; None if it is none of them."""
 
-    def replaced(self, made: Instance, site: CallSite) -> Instance:
-        """A copy of a record with other values for some of its fields."""
+    def replace_fields(self, made: Instance, site: CallSite) -> Instance:
+        """Return a copy of a record with other values for some of its fields."""
 
     def as_mapping(self, made: Value) -> Value | None:
         """`asdict(made)`."""
 
     def record_class(self, site: CallSite) -> Value | None:
-        """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
+        """Return the class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
 
     def is_enum(self, mro: Mro) -> bool:
-        """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
+        """Return whether a class is an enum: calling it looks a member up, represented by its value here."""
 
     def enum_member(self, enum: Class, name: str, value: Value) -> Value:
-        """The member of an enum with that name and value."""
+        """Return the member of an enum with that name and value."""
 
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
-        """The members of an enum in order; None for another class."""
+        """Return the members of an enum in order; None for another class."""
 
-    def numbered(self, holder: ClassInfo, name: str) -> Value:
+    def auto_value(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
 
     def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
-        """Tells that something is asked of `value`, if that may be a recurrent module."""
+        """Emit a use of `value` if it may be a recurrent module."""
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
-        """The same of `owner.name`, whose value is `value`."""
+        """Emit such a use of `owner.name`, which has the value `value`."""
 
     def give_back(self, function: Function, site: CallSite) -> None:
-        """What the last call of a function has put into the tables that it was given is there for who called it."""
+        """Hand the caller what the last call of a function stored in the tables that it got as arguments."""
 
     def touch_handed(self, site: CallSite) -> None:
-        """The same of what a call hands on by the name of a variable."""
+        """Emit the same for the variables that a call passes on."""
 
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
-        """The same of the method `name` of a module, which goes through its parts."""
+        """Emit the same for the method `name` of a module, which iterates over its parts."""
 
-    def overridden(
+    def call_override(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """What the `__torch_function__` that a class of the source has gives for what is done to its tensors; None if
-        none of the arguments is such a tensor."""
+        """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no
+        argument is such a tensor."""
 
     def by_object(
         self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """The same of objects that are no tensors, for an operation of torch that may be given them."""
+        """Return the same for objects that are no tensors, passed to an operation of torch that takes them."""
 
     def is_overriding(self) -> bool:
-        """Whether such a method is being run: what torch gives in it is a plain tensor."""
+        """Return whether such a method is running: torch returns plain tensors in it."""
 
-    def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
-        """Tells that something is asked of an attribute that Dynamo has not looked up; `walked`: it is gone through."""
+    def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
+        """Emit a use of an attribute that Dynamo has not looked up; `walked` if it is iterated."""
 
     def member_compared(
         self, op: ast.cmpop, node: ast.Compare, sides: tuple[Value, Value], frame: Frame, of: ast.expr | None
     ) -> Value | None:
-        """What a comparison with a member of an enum gives, if that is no tensor; `of` is read of it as of one."""
+        """Return the result of comparing a member of an enum, if it is no tensor; `of` is the expression read from it as
+        from a tensor."""
 
-    def tell_answer(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
-        """Tells what is read of the answer of such a comparison as of a tensor."""
+    def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
+        """Emit an attribute read as of a tensor from the result of such a comparison."""
 
-    def tell_member_called(
+    def emit_member_call(
         self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
     ) -> None:
-        """Tells a method of a member, a conversion of one, and a bool that is given where an operation takes none."""
+        """Emit a method call on a member, a conversion of one, and a bool passed to an operation that takes none."""
 
-    def tell_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """Tells a member that a row is indexed by."""
+    def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+        """Emit a sequence indexed by a member."""
 
-    def tell_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Tells a walk through the letters of a member."""
+    def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """Emit an iteration over the characters of a member."""
 
-    def tell_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
-        """Tells a text that is put behind a member."""
+    def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
+        """Emit a string appended to a member."""
 
-    def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
-        """Tells that the truth of such an attribute is asked, if that ends the graph."""
+    def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None:
+        """Emit a truth test of such an attribute if it ends the graph."""
 
-    def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
-        """Tells that something is asked of sparse tensors."""
+    def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
+        """Emit a use of sparse tensors."""
 
-    def tell_handed(self, function: Function, site: CallSite) -> None:
-        """Tells that a function with source is given a sparse tensor."""
+    def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
+        """Emit a sparse tensor passed to a function with source."""
 
     def lay_out(self, info: FunctionInfo, env: Env) -> None:
-        """What comes in from outside is sparse where the function's documentation says so."""
+        """Make inputs sparse if the function's documentation says so."""
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:
-        """The value of an expression; every fact inside it is told."""
+        """Evaluate an expression; emit every fact in it."""
 
-    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
-        """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
+    def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+        """Emit the iteration; see through `enumerate`, `zip` and `reversed` to the iterated values."""
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
-        """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
+        """Return (value, items of a tuple index, bounds of slices) of the expression in the brackets."""
 
     def element(self, value: Value) -> Value:
-        """What iterating over `value` yields."""
+        """Return the value that iterating over `value` yields."""
 
     def container_members(self, value: Value) -> Value | None:
-        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+        """Return the Sequence or Mapping of modules that a torch.nn container holds, or None."""
 
     def walked_members(self, value: Value) -> Value | None:
-        """What a loop over a torch.nn container goes through, or None: of an nn.Sequential that was made of a dict what
-        that holds, of any other mapping its keys."""
+        """Return the values that a loop over a torch.nn container visits, or None: the modules of an nn.Sequential that
+        was made of a dict, the keys of any other mapping."""
 
     def children(self, made: Instance | ExternalInstance) -> Mapping:
-        """The modules that a module holds itself, by name."""
+        """Return the direct submodules of a module, by name."""
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`."""
@@ -567,38 +572,38 @@ class Engine(Protocol):
     def fill_container(
         self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
     ) -> None:
-        """What a container of torch.nn holds once it is made."""
+        """Set the members of a torch.nn container when it is made."""
 
     def dictionary_method(
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
-        """A method that an object of a class of dicts has from Python."""
+        """Return the result of a method that an object of a class of dicts inherits from Python."""
 
     def container_method(
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
     ) -> Value | None:
-        """A method of a container of torch.nn; None if it is no method of one."""
+        """Return the result of a torch.nn container method; None if it is no method of one."""
 
     def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
         """`left + right`, or `left += right`, of a container of torch.nn; None if `left` is none."""
 
     def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
-        """A method of a list, tuple or set."""
+        """Return the result of a method of a list, tuple or set."""
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
-        """A method of a dict."""
+        """Return the result of a method of a dict."""
 
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """After `x.append(v)` or `x[k] = v`: what the place `node` holds now."""
+        """Store the value of the expression `node` after `x.append(v)` or `x[k] = v`."""
 
     def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """`del base[index]`, where `base` stands as `holder`."""
+        """Evaluate `del base[index]`, `holder` being the expression of `base`."""
 
     def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
-        """What a dict, a list or a tuple, `base`, that stands as `holder` is holds once its item is `value`."""
+        """Store `value` as an item of a dict, list or tuple, `holder` being the expression of `base`."""
 
     def note(self, made: Instance | ExternalInstance, name: str) -> None:
-        """What `forward` stores is not there before it has run."""
+        """Note that `forward` stores this attribute: it does not exist before that has run."""
 
     def assign(
         self,
@@ -610,57 +615,58 @@ class Engine(Protocol):
         augmented: bool = False,
         old: Value | None = None,
     ) -> None:
-        """Binds `value` to a target; a write to what outlives the call is told as a Store."""
+        """Bind `value` to a target; emit a Store for a write to an object that outlives the call."""
 
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs what the class of an object does where an attribute is set; False if the object holds it after that."""
+        """Run what the class of an object does where an attribute is set; False if the object holds it after that."""
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
-        """The read that `target += ...` starts with, one node for each target."""
+        """Return the read that `target += ...` starts with, one node for each target."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interprets statements in order; False if control does not fall out of their end."""
+        """Interpret statements in order; False if control does not fall out of their end."""
 
     def call(self, function: Value, site: CallSite) -> Value:
-        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+        """Return the value of a call; several candidates are followed one by one, with less confidence each."""
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
-        """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
+        """Return the joined results of calling each alternative of `function`; None if nothing is known of any."""
 
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
-        """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
+        """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
-        """An object made by calling a class; `by_type`: its metaclass has been asked."""
+        """Return an object made by calling a class; `by_type`: its metaclass has been called already."""
 
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
-        """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
+        """Return the classes near a file that have all of `names`, without those derived from another one of them."""
 
-    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+    def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
+        """Return the classes in the file of a class, and in those of the same folder, that derive from it."""
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
-        """The one class of that name near a file; None if there is none, or several."""
+        """Return the one class of that name near a file; None if there is none, or several."""
 
-    def registered(self, site: CallSite) -> Value | None:
-        """What a factory makes of a configuration object if its own code does not tell."""
+    def resolve_registered(self, site: CallSite) -> Value | None:
+        """Return the result of a factory for a configuration object if its own code does not decide it."""
 
     def made_of_text(self, site: CallSite) -> Value | None:
-        """What a function makes of a text that a class is registered under beside the place of the call, or of a dict
-        that holds one, if the function's own code does not tell."""
+        """Return the result of a function for a text that a class is registered under near the call, or for a dict with
+        such a text, if the function's own code does not decide it."""
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
-        anything else as it is."""
+    def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+        """Return a copy of an object of plain attributes, independent of it, a `deep` one with its members; anything else
+        unchanged."""
 
-    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
-        """The value a `def` binds once its decorators have been applied."""
+    def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
+        """Return the value that a `def` binds, with its decorators applied."""
 
     def close(self, frame: Frame) -> int:
-        """The key by which functions made in `frame` remember it."""
+        """Return the key by which functions made in `frame` refer to it."""
 
-    def enclosed(self, function: Function) -> list[Value]:
-        """What a function reads of the variables of those around it; nothing if it is defined in none."""
+    def enclosed_values(self, function: Function) -> list[Value]:
+        """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
+        none."""
 
     def invoke(
         self,
@@ -671,27 +677,27 @@ class Engine(Protocol):
         confidence: Confidence,
         rest: Value | None = None,
     ) -> Value:
-        """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
-        number of further positional arguments."""
+        """Interpret a call of a function with source; look up a situation already seen. `rest` is any number of further
+        positional arguments."""
 
     def takes(self, function: Function, site: CallSite) -> bool:
-        """Whether a function has parameters for all that it is given; what it lacks is not looked at."""
+        """Return whether a function has parameters for all its arguments; missing arguments are not checked."""
 
     def count_again(self, modules: Collection[int], *, making: bool) -> None:
-        """What the methods of these modules ran counts once more, with what their `making` ran: each stands for one that
-        is not interpreted."""
+        """Count once more what the methods of these modules ran, and their `making`: each is shared with one that is not
+        interpreted."""
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:
-        """The one FunctionInfo of a function that is defined inside another."""
+        """Return the one FunctionInfo of a function that is defined inside another."""
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
-        """The class a `class` statement inside a function defines."""
+        """Return the class that a `class` statement inside a function defines."""
 
 
-class Room:
-    """A part of the engine; what it needs of the others it asks the engine for."""
+class Component:
+    """A component of the engine; it calls the others through the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -1,4 +1,4 @@
-"""Expressions: from a node and the names around it to a Value, telling facts on the way."""
+"""Expressions: evaluate a node with the names around it to a Value, and emit facts on the way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
 from tcready.static.engine.chains import Fits
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.looks import is_of_torch, is_torch
 from tcready.static.engine.scope import Frame, last_name, narrowing_key, positional
 from tcready.static.engine.text import MAX_LENGTH
@@ -44,6 +44,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    combine_answers,
     holds_tensor,
     is_captured,
     is_compared_by_members,
@@ -59,12 +60,11 @@ from tcready.static.engine.values import (
     likely,
     may_change,
     members_of,
-    of_all,
-    of_key,
     options,
     prefer,
     tensor_of,
     truth_value,
+    value_of_key,
     whole,
     without_falsy,
 )
@@ -73,26 +73,26 @@ from tcready.static.source import holds_chain
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
 Round: TypeAlias = "tuple[Value, ...]"
-"""What the targets of a comprehension are given at once, one for each `for`."""
+"""The values that the targets of a comprehension get at once, one for each `for`."""
 FILLED = frozenset({"dict", "collections.OrderedDict"})
-"""What Dynamo makes by functions of its own that it traces (measured)."""
+"""Types that Dynamo builds by functions of its own that it traces (measured)."""
 COMPUTING = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Call})
-"""Expressions that an operation may be traced for, if they give a tensor."""
+"""Expressions with an operation that may be traced, if they result in a tensor."""
 AFRESH = frozenset({"range", "view", "keys"})
-"""What Dynamo makes anew of a generator that has walked it to its end (measured)."""
+"""Iterables that Dynamo recreates for a generator that has been exhausted (measured)."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
-"""Iterators that Dynamo passes on to what runs behind a break (measured)."""
+"""Iterators that Dynamo passes on to the code that resumes after a break (measured)."""
 
 
-class Expressions(Room):
-    """Expressions: from a node and the names around it to a Value, telling facts on the way."""
+class Expressions(Component):
+    """Evaluates expressions: from a node and the names around it to a Value, emitting facts on the way."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._expressions: dict[type, Callable[[Any, Frame], Value]] = {}
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:
-        """The value of an expression; every fact inside it is told."""
+        """Evaluate an expression; emit every fact in it."""
         kind = type(node)
         if kind not in self._expressions:
             self._expressions[kind] = getattr(self, f"_{kind.__name__.lower()}", self._other)
@@ -111,7 +111,7 @@ class Expressions(Room):
         return Const(node.value)
 
     def _name(self, node: ast.Name, frame: Frame) -> Value:
-        return self.engine.named(node.id, frame)
+        return self.engine.resolve_name(node.id, frame)
 
     def _namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
         value = self.eval(node.value, frame)
@@ -129,16 +129,20 @@ class Expressions(Room):
             owner = self._compare(node.value, frame, None if hasattr(bool, node.attr) else node)
         else:
             owner = self.eval(node.value, frame)
-        if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
-            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
-            self.engine.tell_sparse(node, frame, owner)
-        elif not self.engine.quiet and owner == K.ARRAY:
-            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+        if not self.engine.untraced and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
+            self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+            self.engine.emit_sparse_use(node, frame, owner)
+        elif not self.engine.untraced and owner == K.ARRAY:
+            self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         elif not isinstance(node.value, ast.Compare):
-            self.engine.tell_answer(node, owner, frame)
-        by = "" if self.engine.quiet or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
+            self.engine.emit_answer_read(node, owner, frame)
+        by = (
+            ""
+            if self.engine.untraced or type(owner) is not Instance
+            else self.engine.read_by(owner, node.attr)
+        )
         if by:
-            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
+            self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
         if (
@@ -152,23 +156,23 @@ class Expressions(Room):
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
-        self.engine.tell_sparse(node, frame, left, right)
-        self.engine.tell_unresolved(node, frame, left, right)
-        self.engine.tell_member_sum(node, left, frame)
+        self.engine.emit_sparse_use(node, frame, left, right)
+        self.engine.emit_unresolved(node, frame, left, right)
+        self.engine.emit_member_sum(node, left, frame)
         if _is_address(left) or _is_address(right):
-            self.engine.tell(F.Address(self.engine.where(frame), node, "worked with"))
+            self.engine.emit(F.Address(self.engine.where(frame), node, "worked with"))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
         if numbers and (is_captured(left) or is_captured(right)):
-            self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
+            self.engine.emit(F.Arithmetic(self.engine.where(frame), node))
             frame.resume()
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
-            self.engine.tell(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
-        result = self.engine.operated(type(node.op).__name__, left, right, node, frame)
+            self.engine.emit(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
+        result = self.engine.apply_operator(type(node.op).__name__, left, right, node, frame)
         subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
         if subclass is None or self.engine.is_overriding():
             return result
         operation = External(f"torch.Tensor.__{type(node.op).__name__.lower()}__")
-        own = self.engine.overridden(operation, (left, right), {}, frame)
+        own = self.engine.call_override(operation, (left, right), {}, frame)
         if isinstance(result, Tensor) and result.subclass is None:
             return replace(result, subclass=own.subclass if isinstance(own, Tensor) else subclass)
         return result
@@ -177,8 +181,8 @@ class Expressions(Room):
         if isinstance(node.op, ast.Not):
             return truth_value(~self.engine.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
-        self.engine.tell_unresolved(node, frame, value)
-        own = self.engine.negated(node.op, value, frame)
+        self.engine.emit_unresolved(node, frame, value)
+        own = self.engine.apply_unary(node.op, value, frame)
         if own is not None:
             return own
         if (
@@ -190,12 +194,16 @@ class Expressions(Room):
         tensor = tensor_of(value)
         if tensor:
             return Tensor(
-                tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank, written=tensor.written
+                tensor.dtype,
+                tensor.sure,
+                sparse=tensor.sparse,
+                rank=tensor.rank,
+                from_python_scalar=tensor.from_python_scalar,
             )
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value) or K.NUMBER in options(value):
-            return K.NUMBER if self.engine.quiet and K.ARRAY not in options(value) else K.ARRAY
+            return K.NUMBER if self.engine.untraced and K.ARRAY not in options(value) else K.ARRAY
         if isinstance(value, Unknown):
             return value
         return TAINTED if TAINTED in options(value) else UNKNOWN
@@ -205,18 +213,18 @@ class Expressions(Room):
         short = kind == "or"
         values: list[Value] = []
         first: list[Value] = []
-        """The values it may have if nothing else is said."""
+        """Its most likely values."""
         guess: Value | None = None
-        with frame.learning(node):
+        with frame.scoped_refinement(node):
             for operand in node.values[:-1]:
-                value, about = self.engine.asked_apart(
+                value, about = self.engine.evaluate_with_cause(
                     frame, partial(self.engine.truthy, operand, kind, frame)
                 )
                 answer = self.engine.answer(value)
                 if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
                     # would be worked out twice
-                    with self.engine.quietly():
+                    with self.engine.outside_trace():
                         value = self.eval(operand, frame)
                 if answer.decided == short:
                     values.append(value)
@@ -225,7 +233,7 @@ class Expressions(Room):
                     values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
                     if answer.likely == short and guess is None:
                         guess = join(*first, likely(value))
-                        lower = self.engine.improbable(frame, answer.types)
+                        lower = self.engine.unlikely(frame, answer.types)
                         if lower is None:
                             values.append(UNKNOWN)
                             break
@@ -246,16 +254,18 @@ class Expressions(Room):
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         around, frame.asker = frame.asker, node
-        answer, about = self.engine.asked_apart(frame, partial(self.engine.test, node.test, "ifexp", frame))
+        answer, about = self.engine.evaluate_with_cause(
+            frame, partial(self.engine.test, node.test, "ifexp", frame)
+        )
         frame.asker = around
         values: list[Value] = []
         guess: Value | None = None
         for taken, side in ((True, node.body), (False, node.orelse)):
             if answer.decided not in (None, taken):
                 continue
-            with frame.learning(side):
+            with frame.scoped_refinement(side):
                 if answer.likely is not None and answer.likely != taken:
-                    lower = self.engine.improbable(frame, answer.types)
+                    lower = self.engine.unlikely(frame, answer.types)
                     if lower is None:
                         values.append(UNKNOWN)
                         continue
@@ -268,12 +278,12 @@ class Expressions(Room):
         return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
 
     def _compare(self, node: ast.Compare, frame: Frame, of: ast.expr | None = None) -> Value:
-        """`of` is what is read of the answer that no bool has."""
+        """`of` is the attribute read from the result, which no bool has."""
         left = self.eval(node.left, frame)
         results: list[Value] = []
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
-            self.engine.tell_sparse(node, frame, left, right)
+            self.engine.emit_sparse_use(node, frame, left, right)
             if not isinstance(op, (ast.Is, ast.IsNot)) and (_is_address(left) or _is_address(right)):
                 before = node.comparators[index - 1] if index else node.left
                 if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
@@ -281,21 +291,21 @@ class Expressions(Room):
                     hashed = isinstance(op, (ast.In, ast.NotIn)) and all(map(_is_hashed, options(right)))
                     use: Any = "looked up" if hashed else "compared" if same else "worked with"
                     if not hashed or isinstance(before, ast.Call):  # it finds what one variable holds
-                        self.engine.tell(F.Address(self.engine.where(frame), node, use))
+                        self.engine.emit(F.Address(self.engine.where(frame), node, use))
             if isinstance(op, (ast.Is, ast.IsNot)):
                 if isinstance(node.left, ast.Name):
                     self.engine.touch(left, node.left, frame)
             else:
-                self.engine.tell_unresolved(
+                self.engine.emit_unresolved(
                     node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
                 )
-            result = self.engine.related(op, left, right, comparator, frame)
+            result = self.engine.compare(op, left, right, comparator, frame)
             answer = self.engine.member_compared(op, node, (left, right), frame, of)
             results.append(result if answer is None else answer)
-            if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
-                self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
+            if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.untraced:
+                self.engine.emit(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
-                self.engine.tell(F.Test(self.engine.where(frame), node, "compare", result))
+                self.engine.emit(F.Test(self.engine.where(frame), node, "compare", result))
             left = right
         if len(results) > 1 and not any(tensor_of(each) for each in results):
             return lift(_all_of, *results)
@@ -328,20 +338,20 @@ class Expressions(Room):
         return Sequence(kind, None, join(*items))  # type: ignore[arg-type]
 
     def _starred_walk(self, node: ast.Starred, frame: Frame) -> Value:
-        """What a star walks over."""
+        """Return the values that a starred expression unpacks."""
         value = self.eval(node.value, frame)
-        self.engine.tell_unresolved(node, frame, value, walked=True)
-        return self.engine.iterated(value, frame)
+        self.engine.emit_unresolved(node, frame, value, walked=True)
+        return self.engine.iterate(value, frame)
 
     def _dict(self, node: ast.Dict, frame: Frame) -> Value:
         entries: dict[object, Value] = {}
         rest: list[Value] = []
         given = True
-        """What else it holds comes of the `**kwargs` of a function alone."""
+        """Its further values come from the `**kwargs` of a function alone."""
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.eval(item, frame)
             if key is None:
-                self.engine.tell_unresolved(item, frame, value, walked=True)
+                self.engine.emit_unresolved(item, frame, value, walked=True)
                 table = self._table_of(keep(value, lambda option: not K.is_left(option)), frame)
                 if table is not None:
                     entries.update(table.entries)
@@ -369,28 +379,31 @@ class Expressions(Room):
         written = False
         text: list[str] | None = []
         guess: list[str] | None = []
-        """The same as the values are if nothing else is said."""
+        """The most likely one, by the values."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
                 if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
-                    self.engine.tell_unresolved(part.value, frame, value, walked=True)
+                    self.engine.emit_unresolved(part.value, frame, value, walked=True)
                 if (
-                    guess is not None or not self.engine.quiet
+                    guess is not None or not self.engine.untraced
                 ):  # while things are built, only the text matters
-                    value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
+                    value = (
+                        self.engine.call_first_method(value, frame, "__format__", "__str__", "__repr__")
+                        or value
+                    )
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
                 if not isinstance(value, Const):
-                    self.engine.tell(
+                    self.engine.emit(
                         F.Format(self.engine.where(frame), part.value, value, part.format_spec is not None)
                     )
                 plain = part.format_spec is None and part.conversion == -1
             else:
                 value, plain = self.eval(part, frame), True
-            text = _continued(text, value) if plain else None
-            guess = _continued(guess, likely(value)) if plain else None
+            text = _concatenate(text, value) if plain else None
+            guess = _concatenate(guess, likely(value)) if plain else None
         every = Plain("str", "tensor" if written else "config")
         if guess is None or sum(map(len, guess)) >= MAX_LENGTH:
             return every
@@ -417,7 +430,7 @@ class Expressions(Room):
         return self._collected("set", node, frame)
 
     def _generatorexp(self, node: ast.GeneratorExp, frame: Frame) -> Value:
-        self.engine.tell(F.Alone(self.engine.where(frame), node))
+        self.engine.emit(F.Alone(self.engine.where(frame), node))
         return self._collected("iterator", node, frame)
 
     def _collected(
@@ -431,39 +444,39 @@ class Expressions(Room):
             with frame.no_surer_than(frame.confidence if known else "medium"):
                 # a variable that is given a value in it (`:=`) has that of the last round
                 for each in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
-                    (value,), kept = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
-                    made[each] = value, kept
-            return _kept(kind, [made[each] for each in rounds], ordered)
+                    (value,), filtered = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
+                    made[each] = value, filtered
+            return _collect_rounds(kind, [made[each] for each in rounds], ordered)
         usual = self._usually_collected(kind, node, frame)
         with frame.no_surer_than(frame.confidence if usual is None else "low"):
-            found, kept = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
+            found, filtered = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
-        if kept.likely is False:
+        if filtered.likely is False:
             return prefer(Sequence(kind, (), UNKNOWN), every)
         return every if usual is None else prefer(usual, every)
 
     def _usually_collected(
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value | None:
-        """What a comprehension makes of what it walks if nothing else is said; None if nothing says that."""
+        """Return the most likely result of a comprehension; None if nothing decides it."""
         rounds = self._usual_rounds(node.generators, frame)
         if rounds is None:
             return None
         lazy = kind == "iterator"
         made = [self._comprehension(node, [node.elt], frame, lazy=lazy, members=each) for each in rounds]
-        return _kept(kind, [(values[0], kept) for values, kept in made], ordered=True)
+        return _collect_rounds(kind, [(values[0], filtered) for values, filtered in made], ordered=True)
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
-        """What a comprehension walks member by member if nothing else is said; None if nothing says that."""
-        walked = self._walked(generators, frame)
+        """Return the most likely members that a comprehension iterates over, one by one; None if nothing decides them."""
+        walked = self._iterable_of(generators, frame)
         usual = likely(walked)
         return None if usual is walked else self._few(_rounds_of(usual))
 
     def _few(self, walked: tuple[Value, ...] | None) -> tuple[Round, ...] | None:
-        """Rounds of one `for`, if they are few enough to be kept apart: while a model is built as many as a table may
-        hold."""
-        most = MAX_ENTRIES if self.engine.quiet else UNROLL
-        return _of_one(walked) if walked is not None and len(walked) <= most else None
+        """Return the rounds of one `for`, if they are few enough to distinguish: while a model is built as many as a
+        table may hold."""
+        most = MAX_ENTRIES if self.engine.untraced else UNROLL
+        return _single_rounds(walked) if walked is not None and len(walked) <= most else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
@@ -471,49 +484,49 @@ class Expressions(Room):
             return known
         usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
         with frame.no_surer_than(frame.confidence if usual is None else "low"):
-            found, kept = self._comprehension(node, [node.key, node.value], frame)
+            found, filtered = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
-        if kept.likely is False:
+        if filtered.likely is False:
             return prefer(Mapping((), None), every)
         return every if usual is None else prefer(usual, every)
 
     def _table(self, node: ast.DictComp, rounds: tuple[Round, ...] | None, frame: Frame) -> Mapping | None:
-        """What a comprehension makes of these rounds; None without any, or if nothing tells what is kept, or by which
-        key."""
+        """Return the dict that a comprehension makes of these rounds; None without any, or if the filtered items or their
+        keys are unknown."""
         entries: dict[object, Value] = {}
         for each in rounds or ():
-            (key, value), kept = self._comprehension(node, [node.key, node.value], frame, members=each)
-            if kept.decided is None and _is_foreign(each[0]):
-                continue  # what a module has imported stands for itself in no table of the module's own
-            if kept.decided is None or (kept.decided and not is_key(key)):
+            (key, value), filtered = self._comprehension(node, [node.key, node.value], frame, members=each)
+            if filtered.decided is None and _is_foreign(each[0]):
+                continue  # an imported module has no table of the module's own
+            if filtered.decided is None or (filtered.decided and not is_key(key)):
                 return None
-            if kept.decided:
+            if filtered.decided:
                 entries[key_of(key)] = value
         return None if rounds is None else Mapping(tuple(entries.items()), None)
 
     def _rounds(
         self, generators: list[ast.comprehension], frame: Frame
     ) -> tuple[tuple[Round, ...] | None, bool]:
-        """What a comprehension walks, member by member, and whether in that order; of modules in a container each kind.
-        None if that is not known."""
+        """Return the members that a comprehension iterates over, and whether in that order; for modules in a container
+        one of each kind. None if they are unknown."""
         if len(generators) > 1:
             return self._rounds_of_several(generators, frame)
-        value = self._walked(generators, frame)
+        value = self._iterable_of(generators, frame)
         members = self.engine.walked_members(value)
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
             empty = not rounds and may_change(value)
-            return (_of_one(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
+            return (_single_rounds(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
         element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
         if isinstance(element, Choice) and not element.likely:
-            return _of_one(element.options), False
+            return _single_rounds(element.options), False
         return None, True
 
     def _rounds_of_several(
         self, generators: list[ast.comprehension], frame: Frame
     ) -> tuple[tuple[Round, ...] | None, bool]:
-        """What several `for` walk together, if none of them walks what another gives, and whether that is all in order:
-        of what is not known one by one any member stands for all. None if no row is known."""
+        """Return the rows that several `for` iterate over together, if none depends on another, and whether they are all
+        in order; one member represents all of an unknown iterable. None if no row is known."""
         bound: set[str] = set()
         rows: list[tuple[Value, ...]] = []
         whole = 0
@@ -521,7 +534,7 @@ class Expressions(Room):
             if any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(generator.iter)):
                 return None, True
             bound.update(n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name))
-            value = self._walked([generator], frame)
+            value = self._iterable_of([generator], frame)
             row = _rounds_of(value)
             whole += bool(row)
             rows.append(row or (self.engine.element(value),))
@@ -530,17 +543,17 @@ class Expressions(Room):
         return tuple(itertools.product(*rows)), whole == len(rows)
 
     def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
-        """What a comprehension walks member by member; None if that is not known."""
-        value = self._walked(generators, frame)
+        """Return the members that a comprehension iterates over, one by one; None if they are unknown."""
+        value = self._iterable_of(generators, frame)
         rounds = self._few(_rounds_of(value))
         return None if not rounds and may_change(value) else rounds
 
-    def _walked(self, generators: list[ast.comprehension], frame: Frame) -> Value:
-        """What a comprehension walks; unknown of several."""
+    def _iterable_of(self, generators: list[ast.comprehension], frame: Frame) -> Value:
+        """Return the iterable of a comprehension; unknown if there are several."""
         if len(generators) > 1:
             return UNKNOWN
-        with self.engine.quietly():
-            return self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+        with self.engine.outside_trace():
+            return self.engine.iterate(self.eval(generators[0].iter, frame), frame)
 
     def _comprehension(
         self,
@@ -550,48 +563,49 @@ class Expressions(Room):
         lazy: bool = False,
         members: Round | None = None,
     ) -> tuple[list[Value], Answer]:
-        """The values of `parts`, and whether the conditions keep anything; of one round only, with `members` for it."""
-        kept = Answer(True, True)
+        """Return the values of `parts`, and whether the filters accept any; of one round only, with `members` for it."""
+        filtered = Answer(True, True)
         generators = node.generators
-        apart = not self.engine.quiet and sys.version_info < F.INLINED
+        apart = not self.engine.untraced and sys.version_info < F.INLINED
         holds = apart and self._holds_torch(node, frame)
         around: F.Enclosing = "function" if holds else "comprehension"
-        with frame.learning(node):
+        with frame.scoped_refinement(node):
             frame.env = dict(frame.env)
             for number, generator in enumerate(generators):
                 given = self.eval(generator.iter, frame)
                 if holds and generator is generators[0] and not isinstance(node, ast.GeneratorExp):
-                    self._tell_alone(node, given, frame)
-                value = self.engine.iterated(given, frame)
-                self.tell_loop(generator.iter, value, True, frame)
+                    self._emit_comprehension(node, given, frame)
+                value = self.engine.iterate(given, frame)
+                self.emit_loop(generator.iter, value, True, frame)
                 member = self.engine.element(value) if members is None else members[number]
                 self.engine.assign(generator.target, member, frame)
-                if generator is generators[0] and not lazy and self._is_held_back(value, generator.iter):
+                if generator is generators[0] and not lazy and self._blocks_resume(value, generator.iter):
                     lazy = True
                     if apart and not holds and not self._counts_modules(generator.iter, frame):
-                        self.engine.tell(
+                        self.engine.emit(
                             F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False)
                         )
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
-                    answer, about = self.engine.asked_apart(frame, asking)
-                    kept = Answer(
-                        of_all((kept.decided, answer.decided), False),
-                        of_all((kept.likely, answer.likely), False),
+                    answer, about = self.engine.evaluate_with_cause(frame, asking)
+                    filtered = Answer(
+                        combine_answers((filtered.decided, answer.decided), False),
+                        combine_answers((filtered.likely, answer.likely), False),
                     )
                     if answer.likely is False:
-                        lower = self.engine.improbable(frame)
+                        lower = self.engine.unlikely(frame)
                         if answer.decided is False or lower is None:
-                            return [UNKNOWN for _ in parts], kept
+                            return [UNKNOWN for _ in parts], filtered
                         frame.confidence = lower
                     self.engine.follow(condition, True, answer, about, frame)
                     frame.env = self.engine.narrow(condition, True, frame)
-            return [self.eval(part, frame) for part in parts], kept
+            return [self.eval(part, frame) for part in parts], filtered
 
-    def _tell_alone(self, node: Comprehension, given: Value, frame: Frame) -> None:
-        """Tells a comprehension that Dynamo cannot compile by itself (measured: it walks a tuple, a tensor and a `range`
-        alone) and tries to, as it holds what Dynamo looks for. From Python 3.12 on none has a frame of its own."""
+    def _emit_comprehension(self, node: Comprehension, given: Value, frame: Frame) -> None:
+        """Emit a comprehension that Dynamo cannot compile by itself (measured: it iterates over a tuple, a tensor and a
+        `range` alone) but tries to, as it contains something of torch. From Python 3.12 on none has a frame of its
+        own."""
         walked = node.generators[0].iter
         if not all(map(self._is_walked_alone, options(given))):
             return
@@ -599,36 +613,39 @@ class Expressions(Room):
             isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"
         ):
             return  # Python makes a tuple of a list that is written there
-        kept = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(walked, frame)
-        self.engine.tell(F.Alone(self.engine.where(frame), node, by_its_own=kept))
+        iterates = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
+            walked, frame
+        )
+        self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=iterates))
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
-        """Whether a comprehension, as a function of its own, holds what Dynamo looks for: something of torch."""
+        """Return whether a comprehension, as a function of its own, contains what Dynamo looks for: something of
+        torch."""
         inside = _inside(node)
-        held = [value for name in _held_names(node) if (value := frame.lookup(name)) is not None]
+        captured = [value for name in _captured_names(node) if (value := frame.lookup(name)) is not None]
         names = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         names |= {n.attr for n in inside if isinstance(n, ast.Attribute)}
-        return any(is_of_torch(self.engine, value, vague=False) for value in held) or any(
+        return any(is_of_torch(self.engine, value, vague=False) for value in captured) or any(
             is_torch(frame.module.bindings.get(name, ())) for name in names
         )
 
     def _stays_an_iterator(self, value: Value) -> bool:
-        """Whether Python is given an iterator over this where a break stands in the comprehension that walks it: of a
-        list that the trace has met it is given a tuple's (measured)."""
+        """Return whether Python gets an iterator over this if the comprehension that iterates over it breaks: for a list
+        that the trace has met it gets a tuple's (measured)."""
         return not isinstance(value, Const) and not (isinstance(value, Sequence) and value.kind == "list")
 
     def _counts_modules(self, node: ast.expr, frame: Frame) -> bool:
-        """`enumerate(modules)` and `reversed(...)`, of which Dynamo says nothing (measured)."""
+        """Return whether it is `enumerate(modules)` or `reversed(...)`, for which Dynamo reports no break (measured)."""
         called = ast.unparse(node.func) if isinstance(node, ast.Call) and node.args else ""
         if called != "enumerate":
             return called == "reversed"
         assert isinstance(node, ast.Call)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             counted = self.engine.eval(node.args[0], frame)
         return any(self.engine.is_module(option) for option in options(counted))
 
     def _is_walked_alone(self, value: Value) -> bool:
-        """Whether Dynamo cannot walk what a comprehension that it compiles by itself is given an iterator over."""
+        """Return whether Dynamo cannot iterate over the iterator that a separately compiled comprehension gets."""
         if isinstance(value, Sequence):
             return value.kind != "tuple"
         if isinstance(value, Const):
@@ -638,8 +655,8 @@ class Expressions(Room):
             and self.engine.container_members(value) is not None
         )
 
-    def _is_held_back(self, value: Value, node: ast.expr) -> bool:
-        """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
+    def _blocks_resume(self, value: Value, node: ast.expr) -> bool:
+        """Return whether Dynamo cannot pass an iterator over this to the code that resumes after a break (measured)."""
         passed_on = isinstance(node, ast.Call) and ast.unparse(node.func) in PASSED_ON
         for option in options(value):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
@@ -653,38 +670,38 @@ class Expressions(Room):
                 return True
         return False
 
-    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
-        """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
-        self.engine.tell_unresolved(node, frame, value, walked=True)
-        self.engine.tell_member_walk(node, value, frame)
+    def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+        """Emit the iteration; see through `enumerate`, `zip` and `reversed` to the iterated values."""
+        self.engine.emit_unresolved(node, frame, value, walked=True)
+        self.engine.emit_member_walk(node, value, frame)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id in ("enumerate", "zip", "reversed")
         ):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 walked = [
                     (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
                 ]
             for arg, inner in walked:
-                self.engine.tell(F.Loop(self.engine.where(frame), arg, inner, comprehension))
+                self.engine.emit(F.Loop(self.engine.where(frame), arg, inner, comprehension))
         else:
-            self.engine.tell(F.Loop(self.engine.where(frame), node, value, comprehension))
+            self.engine.emit(F.Loop(self.engine.where(frame), node, value, comprehension))
 
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
         if isinstance(base, Unknown) and is_surely_mask(index):
             base = Tensor(sure=False)  # nothing else is read through one
-        self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
-        self.engine.tell_unresolved(node, frame, base, *parts, *slices)
-        self.engine.tell_member_index(node, base, index, frame)
+        self.engine.emit(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
+        self.engine.emit_unresolved(node, frame, base, *parts, *slices)
+        self.engine.emit_member_index(node, base, index, frame)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
-        return self.engine.picked(base, index, node.slice, frame)
+        return self.engine.subscript(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
-        """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
+        """Return (value, items of a tuple index, bounds of slices) of the expression in the brackets."""
         items = node.elts if isinstance(node, ast.Tuple) else [node]
         values: list[Value] = []
         bounds: list[Value] = []
@@ -708,7 +725,7 @@ class Expressions(Room):
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         if isinstance(node.func, ast.Attribute):
             function = self._attribute(node.func, frame, called=True)
-            self._tell_of_new(node, node.func.value, function, frame)
+            self._emit_method_of_new(node, node.func.value, function, frame)
         else:
             function = self.eval(node.func, frame)
         name = function.name if isinstance(function, External) else ""
@@ -716,8 +733,8 @@ class Expressions(Room):
             for arg in node.args[:1]:
                 if isinstance(arg, ast.Call):
                     self.engine.firsts.add(arg)
-                    if self.engine.again is not None:
-                        self.engine.again.marked(arg, first=True)
+                    if self.engine.replay is not None:
+                        self.engine.replay.marked(arg, first=True)
         args, rest = self._positional(node, frame)
         keywords = self._keywords(node, frame, function, len(args))
         if name == "super":
@@ -725,7 +742,7 @@ class Expressions(Room):
         callees = [value for value in options(function) if not is_none(value)]
         if (
             callees
-            and not self.engine.quiet
+            and not self.engine.untraced
             and all(isinstance(value, (Unknown, Plain)) for value in callees)
         ):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
@@ -734,32 +751,32 @@ class Expressions(Room):
         made = self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
-        if not self.engine.quiet and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
-            self._tell_consumed(node, function, made, frame)
-        if not self.engine.quiet and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
-            self._tell_spread(node, node.args[0].value, function, frame)
-        if isinstance(node.func, ast.Attribute) and not (self.engine.quiet or frame.enclosing):
-            self._tell_in_arguments(node, function, made, (*args, *keywords.values()), frame)
+        if not self.engine.untraced and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
+            self._emit_consumed(node, function, made, frame)
+        if not self.engine.untraced and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+            self._emit_spread(node, node.args[0].value, function, frame)
+        if isinstance(node.func, ast.Attribute) and not (self.engine.untraced or frame.enclosing):
+            self._emit_in_arguments(node, function, made, (*args, *keywords.values()), frame)
         return made
 
-    def _tell_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
-        """Tells the call of a method of an object that was made in this function, or by what it called."""
-        if self.engine.quiet or frame.function is None or frame.enclosing:
+    def _emit_method_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
+        """Emit the call of a method of an object that was made in this function, or by a function that it called."""
+        if self.engine.untraced or frame.function is None or frame.enclosing:
             return
         bound = {value.bound for value in options(likely(function)) if isinstance(value, Function)}
         given = self.engine.contexts[frame.context].arguments
         for made in bound:
-            if not isinstance(made, Instance) or self.engine.heap[made].outer or made in given:
+            if not isinstance(made, Instance) or self.engine.heap[made].escaping or made in given:
                 return
-        making = _making(owner, frame.function) if bound else None
+        making = _making_call(owner, frame.function) if bound else None
         if making is not None:
-            self.engine.tell(F.OfNew(self.engine.where(frame), node, making))
+            self.engine.emit(F.OfNew(self.engine.where(frame), node, making))
 
-    def _tell_in_arguments(
+    def _emit_in_arguments(
         self, node: ast.Call, function: Value, made: Value, given: tuple[Value, ...], frame: Frame
     ) -> None:
-        """Tells the call of a method of a tensor, a container or a text whose arguments call functions, if what goes on
-        behind a break in one of them is given a tensor."""
+        """Emit the call of a method of a tensor, a container or a string with calls in its arguments, if the code that
+        resumes after a break in one of them gets a tensor."""
         if frame.function is None or not isinstance(function, Method):
             return
         of_tensor = tensor_of(function.receiver) is not None
@@ -770,18 +787,18 @@ class Expressions(Room):
         inside = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
         names = {last_name(each.func) for each in inside if isinstance(each, ast.Call)}
         called = frozenset(name for name in names if not self.engine.operations.is_of_tensors(name))
-        asked = called if of_tensor else any(isinstance(each, (ast.Call, ast.Subscript)) for each in inside)
-        if asked and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
+        calls = called if of_tensor else any(isinstance(each, (ast.Call, ast.Subscript)) for each in inside)
+        if calls and (any(map(holds_tensor, given)) or self._is_tensor_read(node, frame.function, frame)):
             above = node.lineno - frame.line
-            self.engine.tell(F.InArguments(self.engine.where(frame), node, above, called, of_tensor))
+            self.engine.emit(F.InArguments(self.engine.where(frame), node, above, called, of_tensor))
 
     def _is_tensor_read(self, node: ast.Call, info: FunctionInfo, frame: Frame) -> bool:
-        """Whether something of torch is read behind a call, or in the same statement beside it."""
+        """Return whether something of torch is read after a call, or elsewhere in the same statement."""
         beside = (frame.env.get(name, UNKNOWN) for name in _read_beside(node, info))
         return any(is_of_torch(self.engine, value, vague=False) for value in beside)
 
-    def _tell_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
-        """Tells the call that goes through a generator expression, if that holds what nothing reads behind it."""
+    def _emit_consumed(self, node: ast.Call, function: Value, made: Value, frame: Frame) -> None:
+        """Emit the call that consumes a generator expression, if that holds a variable that nothing reads afterwards."""
         usual = likely(function)
         if isinstance(usual, External):
             called = self.engine.operations.tables.call_of(usual.name)
@@ -793,26 +810,26 @@ class Expressions(Room):
             return
         generators = [each for each in node.args if isinstance(each, ast.GeneratorExp)]
         if _lacks(generators, node, frame, frame.function):
-            self.engine.tell(F.Consumed(self.engine.where(frame), node))
+            self.engine.emit(F.Consumed(self.engine.where(frame), node))
 
-    def _tell_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
-        """Tells a call that is given all of a generator expression and nothing else in its place, if Dynamo cannot make
-        that anew: what it has walked is used up, or nothing reads what it holds behind it. (Measured: a range and what
-        a dict or a container of modules has are walked afresh.)"""
+    def _emit_spread(self, node: ast.Call, generator: ast.expr, function: Value, frame: Frame) -> None:
+        """Emit a call that unpacks a generator expression as its only argument, if Dynamo cannot recreate that: its
+        iterable is exhausted, or nothing reads a variable of it afterwards. (Measured: a range and the values of a dict
+        or a container of modules are iterated anew.)"""
         if not isinstance(generator, ast.GeneratorExp) or isinstance(likely(function), External):
             return
         if frame.function is None or not {*frame.enclosing} <= {"with"}:
             return
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             walked = likely(self.eval(generator.generators[0].iter, frame))
         afresh = isinstance(walked, (Mapping, Instance, ExternalInstance, Unknown)) or (
             isinstance(walked, Sequence) and walked.kind in AFRESH
         )
         if not afresh or _lacks([generator], node, frame, frame.function):
-            self.engine.tell(F.Consumed(self.engine.where(frame), node, not afresh))
+            self.engine.emit(F.Consumed(self.engine.where(frame), node, not afresh))
 
     def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
-        """What is remembered of attributes that a call has set holds no more."""
+        """Forget the known values of attributes that a call has set."""
         for key in [key for key in frame.env if "." in key]:
             name, _, attribute = key.partition(".")
             for option in options(frame.lookup(name) or UNKNOWN):
@@ -821,7 +838,7 @@ class Expressions(Room):
                     break
 
     def _positional(self, node: ast.Call, frame: Frame) -> tuple[tuple[Value, ...], Value | None]:
-        """Positional arguments, and what else stands for any number of them: `*args` of unknown length."""
+        """Return the positional arguments, and the value of any number of further ones: `*args` of unknown length."""
         args: list[Value] = []
         rest: list[Value] = []
         for arg in node.args:
@@ -835,21 +852,21 @@ class Expressions(Room):
             if usual != value or not isinstance(usual, Sequence) or usual.items is None:
                 rest.append(self.engine.element(value))
                 self.engine.spread.add(node)
-                if not self.engine.quiet:
+                if not self.engine.untraced:
                     place = str(frame.module.path), arg.lineno, arg.col_offset
                     self.engine.gaps[place] = reach.STAR
-                if self.engine.again is not None:
-                    self.engine.again.marked(node, first=False)
+                if self.engine.replay is not None:
+                    self.engine.replay.marked(node, first=False)
                     if frame.function is None:
-                        self.engine.again.outside += 1
-                    elif not self.engine.quiet:
+                        self.engine.replay.outside += 1
+                    elif not self.engine.untraced:
                         line = arg.lineno - frame.function.node.lineno
-                        self.engine.again.missed(frame.function, line, arg.col_offset, reach.STAR)
+                        self.engine.replay.missed(frame.function, line, arg.col_offset, reach.STAR)
         return tuple(args), join(*rest) if rest else None
 
     def _keywords(self, node: ast.Call, frame: Frame, function: Value, taken: int) -> dict[str, Value]:
-        """Arguments by name; of a mapping those that are known, and if it holds others, too, those that `function` has to
-        be given and is not by the call, of which `taken` are given by position."""
+        """Return the arguments by name: the known items of a mapping, and if it has others, the required parameters of
+        `function` that the call does not pass, `taken` being the number passed by position."""
         keywords: dict[str, Value] = {}
         others: list[Value] = []
         for keyword in node.keywords:
@@ -857,7 +874,7 @@ class Expressions(Room):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            self.engine.tell_unresolved(keyword.value, frame, value, walked=True)
+            self.engine.emit_unresolved(keyword.value, frame, value, walked=True)
             usual = likely(value)
             found = [self._table_of(option, frame) for option in options(usual)]
             tables = [dict(table.entries) for table in found if table is not None]
@@ -865,14 +882,15 @@ class Expressions(Room):
                 item = join(*(table[key] for table in tables if key in table))
                 keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
             others += [t.element for t in found if t is not None and t.element is not None and not t.extra]
-        held = join(*others) if others else NONE
-        if holds_tensor(held):
-            for required in self._required(likely(function), taken):
-                keywords.setdefault(required, held)
+        rest = join(*others) if others else NONE
+        if holds_tensor(rest):
+            for required in self._required_parameters(likely(function), taken):
+                keywords.setdefault(required, rest)
         return keywords
 
-    def _required(self, function: Value, taken: int) -> list[str]:
-        """The names of what a function, a class or a module has to be given behind so many arguments by position."""
+    def _required_parameters(self, function: Value, taken: int) -> list[str]:
+        """Return the names of the required parameters of a function, a class or a module after so many positional
+        arguments."""
         found: list[FunctionInfo] = []
         bound = True
         if isinstance(function, Function):
@@ -885,27 +903,27 @@ class Expressions(Room):
         return [arg.arg for arg, default in named if default is None]
 
     def _table_of(self, value: Value, frame: Frame) -> Mapping | None:
-        """What `**value` spreads: a mapping, or of an object with `keys()` what it holds under these."""
+        """Return the mapping that `**value` unpacks: of an object with `keys()` its items."""
         if isinstance(value, Mapping) or not isinstance(value, Instance):
             return value if isinstance(value, Mapping) else None
         members = self.engine.container_members(value)
         if isinstance(members, Mapping):
             return members
         keys = self.engine.special(value, "keys", (), frame)
-        held = self.engine.attribute(value, "__dict__", frame)
-        if keys is None or not isinstance(held, Mapping):
+        attributes = self.engine.attribute(value, "__dict__", frame)
+        if keys is None or not isinstance(attributes, Mapping):
             return None
         usual = likely(keys)
         named = usual.items if isinstance(usual, Sequence) else None
         if named is None:
-            return Mapping(held.entries, UNKNOWN)
-        known = dict(held.entries)
+            return Mapping(attributes.entries, UNKNOWN)
+        known = dict(attributes.entries)
         entries: dict[object, Value] = {}
         for key in named:
             if is_key(key):
                 item = known.get(key_of(key)) or self.engine.special(value, "__getitem__", (key,), frame)
                 entries[key_of(key)] = UNKNOWN if item is None else item
-        return Mapping(tuple(entries.items()), held.element)
+        return Mapping(tuple(entries.items()), attributes.element)
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:
         if len(args) == 2 and isinstance(args[0], Class):
@@ -926,7 +944,7 @@ class Expressions(Room):
 
 
 def _is_hashed(value: Value) -> bool:
-    """A dict or a set."""
+    """Return whether it is a dict or a set."""
     return isinstance(value, Mapping) or (isinstance(value, Sequence) and value.kind == "set")
 
 
@@ -934,8 +952,8 @@ def _is_address(value: Value) -> bool:
     return K.ADDRESS in options(value)
 
 
-def _continued(text: list[str] | None, value: Value) -> list[str] | None:
-    """Constant text with a value behind it; None if one of them is not known."""
+def _concatenate(text: list[str] | None, value: Value) -> list[str] | None:
+    """Return constant text followed by a value; None if one of them is unknown."""
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
     return [*text, str(value.value)]
@@ -952,59 +970,60 @@ def _is_flag(value: Value) -> bool:
 
 
 def _inside(node: Comprehension) -> list[ast.AST]:
-    """What a comprehension evaluates as a function of its own: all but what it walks first."""
+    """Return the parts that a comprehension evaluates as a function of its own: all but the first iterable."""
     before = {id(each) for each in ast.walk(node.generators[0].iter)}
     return [each for each in ast.walk(node) if id(each) not in before]
 
 
-def _held_names(node: Comprehension) -> list[str]:
-    """The variables of what is around it that a comprehension reads as a function of its own, sorted."""
+def _captured_names(node: Comprehension) -> list[str]:
+    """Return the enclosing variables that a comprehension reads as a function of its own, sorted."""
     names = [each for each in _inside(node) if isinstance(each, ast.Name)]
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     return sorted({each.id for each in names if isinstance(each.ctx, ast.Load)} - stored)
 
 
 def _lacks(generators: list[ast.GeneratorExp], node: ast.Call, frame: Frame, function: FunctionInfo) -> bool:
-    """Whether generator expressions of a call hold a variable that nothing in its function reads behind it."""
-    held = {name for each in generators for name in _held_names(each) if name in frame.env}
-    return bool(held - _read_later(node, function))
+    """Return whether generator expressions of a call hold a variable that nothing in its function reads afterwards."""
+    captured = {name for each in generators for name in _captured_names(each) if name in frame.env}
+    return bool(captured - _read_later(node, function))
 
 
 def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
-    """What is walked one by one, if the source tells all of it: the members of a row, the keys of a dict."""
+    """Return the items of an iterable if the source decides all of them: the members of a sequence, the keys of a
+    dict."""
     if isinstance(walked, Mapping):
-        return None if walked.element is not None else tuple(of_key(key) for key, _ in walked.entries)
+        return None if walked.element is not None else tuple(value_of_key(key) for key, _ in walked.entries)
     return walked.items if isinstance(walked, Sequence) else None
 
 
-def _of_one(walked: tuple[Value, ...]) -> tuple[Round, ...]:
-    """The rounds of one `for`."""
+def _single_rounds(walked: tuple[Value, ...]) -> tuple[Round, ...]:
+    """Return the rounds of one `for`."""
     return tuple((each,) for each in walked)
 
 
 def _is_foreign(member: Value) -> bool:
-    """What is known by an external name alone, or a row that ends with such."""
+    """Return whether a value is known by an external name alone, or is a row that ends with such."""
     last = member.items[-1] if isinstance(member, Sequence) and member.items else member
     return isinstance(last, External)
 
 
-def _kept(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
-    """What a comprehension makes of its rounds: the value of each, and whether it is kept."""
-    some = [value for value, kept in made if kept.decided is not False]
+def _collect_rounds(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
+    """Return the result of a comprehension from its rounds: the value of each, and whether the filters accept it."""
+    some = [value for value, filtered in made if filtered.decided is not False]
     every = Sequence(kind, None, join(*some) if some else UNKNOWN)
-    if not ordered or any(kept.likely is None for _, kept in made):
+    if not ordered or any(filtered.likely is None for _, filtered in made):
         return every
-    items = tuple(value for value, kept in made if kept.likely)
+    items = tuple(value for value, filtered in made if filtered.likely)
     if kind == "set":
         if not all(isinstance(each, Const) for each in items):
-            return every  # nothing tells which are equal
+            return every  # nothing decides which are equal
         items = tuple(dict.fromkeys(items))
     usual = Sequence(kind, items, UNKNOWN)
-    return usual if all(kept.decided is not None for _, kept in made) else prefer(usual, every)
+    return usual if all(filtered.decided is not None for _, filtered in made) else prefer(usual, every)
 
 
 def _all_of(*answers: Value) -> Value:
-    """What a chain of comparisons comes to: the first that is false, else the last."""
+    """Return the result of a chain of comparisons: the first that is false, else the last."""
     for answer in answers[:-1]:
         if answer != Const(True):
             return answer if answer == Const(False) or Const(False) not in answers else Const(False)
@@ -1012,7 +1031,7 @@ def _all_of(*answers: Value) -> Value:
 
 
 def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
-    """The variables that a function reads behind an expression, before it gives them another value."""
+    """Return the variables that a function reads after an expression, before it assigns them."""
     end = _end(node)
     if any(isinstance(each, ast.Return) for each in _around(node, info)):
         return set()
@@ -1037,7 +1056,7 @@ def _read_later(node: ast.expr, info: FunctionInfo) -> set[str]:
 
 
 def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
-    """The variables that a function reads behind an expression, or in the same statement beside it."""
+    """Return the variables that a function reads after an expression, or elsewhere in its statement."""
     inside = {id(each) for each in ast.walk(node)}
     return _read_later(node, info) | {
         name.id
@@ -1048,7 +1067,7 @@ def _read_beside(node: ast.expr, info: FunctionInfo) -> set[str]:
 
 
 def _around(node: ast.expr, info: FunctionInfo) -> Iterator[ast.stmt]:
-    """The simple statement that an expression stands in."""
+    """Return the simple statement that contains an expression."""
     for each in info.nodes:
         if isinstance(each, (ast.Return, ast.Assign, ast.AugAssign, ast.Expr)):
             if _begin(each) <= _begin(node) and _end(node) <= _end(each):
@@ -1064,24 +1083,24 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def _is_of_builtin(value: Value) -> bool:
-    """Whether it is a list, a tuple, a set, a dict or a text, whose methods are written in C."""
+    """Return whether it is a list, a tuple, a set, a dict or a string, with methods written in C."""
     return all(is_compared_by_members(v) or is_word(v) for v in options(likely(value)))
 
 
-def _making(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
-    """The call by which a function gets an object, or what that is read of: at once, for an attribute or for a variable.
-    None if it has it otherwise."""
+def _making_call(owner: ast.expr, info: FunctionInfo) -> ast.expr | None:
+    """Return the call from which a function gets an object, directly or by an attribute or variable. None if it has it
+    otherwise."""
     whole = owner
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     if isinstance(owner, ast.Call):
         return None if isinstance(owner.func, ast.Name) and owner.func.id == "super" else owner
-    return _assigned(whole, info) or _assigned(owner, info)
+    return _assigned_call(whole, info) or _assigned_call(owner, info)
 
 
-def _assigned(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
-    """The call that a function assigns last to a variable, or an attribute, before it is read at `place`; None if it has
-    it otherwise."""
+def _assigned_call(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
+    """Return the call that a function assigns last to a variable, or an attribute, before it is read at `place`; None if
+    there is none."""
     if not isinstance(place, (ast.Name, ast.Attribute)):
         return None
     name = ast.unparse(place)

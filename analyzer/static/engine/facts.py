@@ -1,7 +1,7 @@
-"""What the engine establishes at one place, for rules to query. All frozen; no traversal state.
+"""Facts that the engine establishes at one place, for rules to query. All frozen; no traversal state.
 
-A fact is told once for each distinct set of values that reaches its place, so a rule judges one
-situation at a time and never joins.
+A fact is emitted once for each distinct set of values that reaches its place, so a rule judges one situation at a time
+and never joins.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from tcready.static.torch_tables import Context
 from tcready.static.versions import Version
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "function", "iterator", "checkpoint"]
-"""`function`: a comprehension that Dynamo compiles by itself if what is around it runs eagerly: a function of its own to
-Python, which holds something of torch; `iterator`: a generator expression, or a comprehension over what Dynamo cannot
-pass on across a break; `checkpoint`: a call that `torch.utils.checkpoint` makes."""
+"""`function`: a comprehension that Dynamo compiles by itself if the code around it runs eagerly: a function of its own to
+Python, with something of torch in it; `iterator`: a generator expression, or a comprehension over a value that Dynamo
+cannot pass on across a break; `checkpoint`: a call that `torch.utils.checkpoint` makes."""
 INLINED = (3, 12)
-"""The Python from which on a comprehension is part of the function around it."""
+"""The Python version from which a comprehension is part of its enclosing function."""
 
 
-About = Literal["argument", "configuration", "unknown", "size", "data"]
-"""What decides a test that the source does not: from the weakest, how the function is called, what the object was made
-with, nothing in sight, the size of a tensor, the values in one."""
+DecidedBy = Literal["argument", "configuration", "unknown", "size", "data"]
+"""The origin of a test's result if the source does not decide it, from the weakest: the call's arguments, the object's
+configuration, unknown, the size of a tensor, the values in one."""
 
 
-DECIDED_OUTSIDE: tuple[About, ...] = ("argument", "configuration", "unknown")
-"""What decides a test by how things are set up, not by what is computed."""
+DECIDED_OUTSIDE: tuple[DecidedBy, ...] = ("argument", "configuration", "unknown")
+"""Origins that depend on the setup, not on computed values."""
 LEAKED_FLAG = "GB8985"
 """The break of a tensor made in the graph that leaves it with the flag that `requires_grad_()` gave it."""
 
 Asker: TypeAlias = "ast.If | ast.While | ast.Assert | ast.IfExp"
-"""What asks for the truth of its test."""
+"""The statement that evaluates the truth of its test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold for a place to be reached: a test that the source does not decide."""
+    """A condition for a place to be reached: a test that the source does not decide."""
 
     test: str
-    """As it is written, on one line."""
+    """Its text on one line."""
     holds: bool
-    about: About
+    decided_by: DecidedBy
     usual: bool | None
-    """Whether that is what comes of it if nothing else is said; None if nothing tells."""
+    """Whether that is the most likely result; None if nothing decides it."""
     types: tuple[FloatType, ...] = ()
-    """If it is not, for no other reason than the type that the model computes in: the types in which it is."""
+    """The types in which it holds, if it depends on nothing but the type that the model computes in."""
 
 
 def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:
-    """Those of which nothing says how they usually come out. What a tensor decides counts not: Dynamo ends the graph
-    there, and goes on behind it either way."""
-    return frozenset(c for c in conditions if c.usual is None and c.about != "data")
+    """Return the conditions without a usual result. Those decided by a tensor do not count: Dynamo breaks there, and
+    resumes in either branch."""
+    return frozenset(c for c in conditions if c.usual is None and c.decided_by != "data")
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The function and the situation a fact stands in."""
+    """The function and the situation of a fact."""
 
     path: str
     """The file, absolute."""
@@ -71,14 +71,14 @@ class Where:
     context: int
     """Node of the call graph: this function under these arguments."""
     enclosing: tuple[Enclosing, ...] = ()
-    """Statements of the same function around the place that decide what a break does to the frame; outermost
-    first. Loops that the source shows to be unrolled count too: a break in them skips the frame all the same."""
+    """Statements of the same function around the place that decide the effect of a break on the frame; outermost first.
+    Loops that the source shows to be unrolled count too: a break in them skips the frame all the same."""
     confidence: Confidence = "high"
-    """How sure it is that this code runs at all: `low` below a call with several candidates."""
+    """The confidence that this code runs at all: `low` below a call with several candidates."""
     conditional: bool = False
-    """Stands below a branch that a Python value which the source does not decide takes."""
+    """Inside a branch taken by a Python value that the source does not decide."""
     conditions: tuple[Condition, ...] = ()
-    """Tests of the same function that the source does not decide and that must go this way; outermost first."""
+    """Tests of the same function that the source does not decide and that must have this result; outermost first."""
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -90,11 +90,11 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """The truth of `value` is asked by Python. Operands of `and`/`or`/`not` carry the kind of what asks:
-    `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`, and so are
-    all but the last of an `assert`, which alone is what Dynamo takes for asserted. `members`: two sequences are
-    compared member by member; `order`: items are sorted by it; `order of parts`: it is a later member of the items that
-    are sorted, and Python compares the first member first."""
+    """Python evaluates the truth of `value`. Operands of `and`/`or`/`not` carry the kind of the enclosing test: `if a and
+    b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`, and so are all but the last
+    of an `assert`, which alone is an assertion to Dynamo. `members`: two sequences are compared member by member;
+    `order`: items are sorted by it; `order of parts`: it is a later member of the sorted items, and Python compares the
+    first member first."""
 
     where: Where
     node: ast.expr
@@ -117,17 +117,17 @@ class Test:
     ]
     value: Value
     guards: bool = False
-    """Asked by an `if` that does nothing but raise."""
+    """In an `if` that only raises."""
     asker: Asker | None = None
-    """The statement whose test this is a part of, where it begins on a line above: Python counts the branch as that
-    line's, before 3.12 at least."""
+    """The statement with this in its test, at its start on a line above: Python counts the branch as that line's, at
+    least before 3.12."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call. `name` is the dotted external name (`torch.unique`, `print`, `logging.Logger.info`,
-    `copy.deepcopy`) or None; `receiver` and `method` are set for a method of a tensor, a container or an
-    external object (`x.item()`); `function` is the called value. `result` is what inference gives back."""
+    """A call. `name` is the dotted external name (`torch.unique`, `print`, `logging.Logger.info`, `copy.deepcopy`) or
+    None; `receiver` and `method` are set for a method of a tensor, a container or an external object (`x.item()`);
+    `function` is the called value. `result` is the inferred result."""
 
     where: Where
     node: ast.Call
@@ -139,20 +139,21 @@ class Call:
     keywords: tuple[tuple[str, Value], ...]
     result: Value
     numbers: tuple[Value, ...] = ()
-    """Tensors that are given where the operation of torch takes a number."""
+    """Tensors passed to an operation of torch that takes a number there."""
     native: bool = False
-    """The name stands in a compiled extension module of an installed package."""
+    """The name is in a compiled extension module of an installed package."""
     gb_id: str = ""
-    """The break that this torch was seen to make of such a call; empty if there is none, or what tensors hold decides."""
+    """The break that this torch was seen to make at such a call; empty if there is none, or if it depends on the values
+    of tensors."""
     traced_since: Version | None = None
-    """The first torch after this one that was seen to trace what breaks here."""
+    """The first later torch that was seen to trace such a call."""
     reads: Literal["", "size", "values", "number"] = ""
-    """What an operation of torch needs the values of its tensors for: the size of its result, a tensor otherwise, or the
-    number that it gives."""
-    told_by: tuple[str, ...] = ()
-    """Arguments by which that could be told instead."""
+    """Why an operation of torch needs the values of its tensors: for the size of its result, a tensor otherwise, or the
+    number that it returns."""
+    specified_by: tuple[str, ...] = ()
+    """Arguments that could specify it instead."""
     parameters: Value = UNKNOWN
-    """Of a module of torch.nn that is made: whether it gets parameters, by what its constructor is given."""
+    """For a module of torch.nn that is made: whether it gets parameters, according to its constructor's arguments."""
     constructed: str = field(init=False, compare=False, repr=False)
     """The external name of the class or function that is called itself, "" for a method or an instance."""
 
@@ -161,7 +162,7 @@ class Call:
         object.__setattr__(self, "constructed", next(names, ""))
 
     def keyword(self, name: str) -> Value | None:
-        """The value given to keyword `name`, or None."""
+        """Return the value given to keyword `name`, or None."""
         return next((value for key, value in self.keywords if key == name), None)
 
 
@@ -184,17 +185,17 @@ class Index:
     base: Value
     index: Value
     parts: tuple[Value, ...]
-    """The index's items if it is a tuple, and the bounds if an item is a slice."""
+    """The items of a tuple index, and the bounds of slices in it."""
     slices: tuple[Value, ...]
-    """Bounds of slices alone."""
+    """The bounds of slices alone."""
     mode: Literal["load", "store", "del"]
     stored: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """State that outlives the call is written: an attribute, a global, a name of an enclosing function,
-    an item of a container held outside. `owner` is the object (attribute) or container (item)."""
+    """State that outlives the call is written: an attribute, a global, a name of an enclosing function, an item of a
+    container held outside. `owner` is the object (attribute) or container (item)."""
 
     where: Where
     node: ast.expr
@@ -203,21 +204,21 @@ class Store:
     name: str
     value: Value
     old: Value | None
-    """What was there before, None if nothing is known."""
+    """The value before, None if nothing is known."""
     augmented: bool
-    """`+=` and its kind, or an assignment whose right side reads the old value."""
+    """`+=` and similar, or an assignment with the old value on its right side."""
     own_module: bool = False
-    """The owner is an nn.Module of the source."""
+    """The owner is an nn.Module with source."""
     source: ast.expr | None = None
-    """What an attribute is assigned, if one expression says so."""
+    """The expression that is assigned to an attribute, if there is one."""
     read_elsewhere: bool = True
     """Whether a function of the module reads a global in another statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`value` is turned into text inside an f-string; `spec` says that a format spec is given. By `%` it is written at
-    once, in an f-string where the text is used."""
+    """`value` is formatted in an f-string; `spec`: with a format spec. By `%` it is formatted at once, in an f-string
+    when the text is used."""
 
     where: Where
     node: ast.expr
@@ -235,11 +236,11 @@ class With:
     value: Value
     name: str | None
     context: Context | None = None
-    """What this torch was seen to make of it; None if nothing is known."""
-    kept: bool = False
-    """An object of a class of the source that was there before the compiled call, whichever object it is."""
+    """How this torch handles it, as measured; None if nothing is known."""
+    made_before: bool = False
+    """It is an object with source that was made before the compiled call, in every alternative."""
     builtin: str = ""
-    """The type of Python's that the class of an object of the source derives from, if Dynamo enters none of that type."""
+    """The Python type that the object's class derives from, if Dynamo enters none of that type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,7 @@ class Define:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A package that is not where torch is, is imported inside a function: the import raises."""
+    """A package that is not installed with torch is imported inside a function: the import raises."""
 
     where: Where
     node: ast.Import | ast.ImportFrom
@@ -283,36 +284,36 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """An `except` clause of a `try` whose body makes tensors; `caught` are the classes it names, None for a bare one."""
+    """An `except` clause of a `try` that makes tensors in its body; `caught` are its classes, None for a bare one."""
 
     where: Where
     node: ast.expr
     caught: Value | None
     reraises: bool
-    """It ends in a `raise`: eager code does not go on from here either."""
+    """It ends in a `raise`: eager code does not continue from here either."""
 
 
 UseOfModule: TypeAlias = Literal["held", "called", "read", "inspected", "walked"]
-"""What code does with a module: keeps it or passes it on, calls it, reads an attribute of it, passes it to a built-in
-that inspects it (`isinstance`, `hasattr`), or iterates over the parts of a module that holds it."""
+"""The use of a module: store it or pass it on, call it, read an attribute of it, pass it to a built-in that inspects it
+(`isinstance`, `hasattr`), or iterate over the parts of a module that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
-    """Code gets hold of a recurrent module of torch.nn, or of an object of a class that derives from one: it reads it
-    off a module, asks something of it, or goes through the parts of a module that holds one."""
+    """Code uses a recurrent module of torch.nn, or an object of a derived class: it reads it from a module, uses it, or
+    iterates over the parts of a module that holds one."""
 
     where: Where
     node: ast.expr
     value: Value
     confidence: Confidence | None
-    """How sure it is that the value is one; None if it can be nothing else."""
+    """The confidence that the value is one; None if it can be nothing else."""
     use: UseOfModule
 
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """Something is asked of a sparse tensor, or it is `handed` to a function with source, which asks."""
+    """A sparse tensor is used, or passed (`handed`) to a function with source that uses it."""
 
     where: Where
     node: ast.expr
@@ -339,8 +340,8 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Initialised:
-    """The constructor of a module that is made in compiled code asks for it before the one above has set anything on
-    it, mostly to call that. It breaks where Python runs the constructor, and so only if something else breaks."""
+    """The constructor of a module that is made in compiled code reads it before the base's constructor has set anything,
+    mostly to call that. It breaks only if Python runs the constructor, and so only if something else breaks."""
 
     where: Where
     node: ast.expr
@@ -348,18 +349,19 @@ class Initialised:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What Dynamo traces as part of the code around it, and cannot compile by itself, which it is asked to where Python
-    runs that code: a generator expression, a generator function, which the place then stands in, or a comprehension over
-    what is no tuple, that Dynamo would look into. The node is the first that Python counts to it: of a function a
-    decorator, if there is one."""
+    """Code that Dynamo traces as part of the surrounding code but cannot compile by itself, which it tries if Python runs
+    that code: a generator expression, a generator function (the place is then in it), or a comprehension that Dynamo
+    would enter, over anything but a tuple. The node is the first that Python counts to it: of a function a decorator, if
+    there is one."""
 
     where: Where
     node: ast.expr | ast.FunctionDef | ast.AsyncFunctionDef
     by_its_own: bool = False
-    """A break in the comprehension itself makes Python run it: it walks an iterator that the trace cannot turn into a
-    tuple, as it does with a list."""
+    """A break in the comprehension itself makes Python run it: it iterates over an iterator that the trace cannot turn
+    into a tuple, as it does with a list."""
     compiled: bool = True
-    """Dynamo tries to compile it where Python runs it; else it only walks what the trace cannot pass on at a break."""
+    """Dynamo tries to compile it if Python runs it; else it only iterates over something that the trace cannot pass on at
+    a break."""
     entry: bool = False
     """It is the generator function that the user compiles."""
 
@@ -372,8 +374,8 @@ class Consumed:
     where: Where
     node: ast.Call
     used_up: bool = False
-    """What it iterates over cannot be iterated over again. If False, the reason is another: the generator holds a
-    variable that nothing reads after the call, which Dynamo has dropped."""
+    """Its iterable cannot be iterated over again. If False, the reason is another: the generator holds a variable that
+    nothing reads after the call, which Dynamo has dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,18 +392,18 @@ class Overloaded:
 
 
 Use: TypeAlias = str
-"""What is made of a member of an enum, as the tables call it; or `attribute`, `argument`: of what Dynamo answers to
-a comparison of a tensor with one."""
+"""The use of a member of an enum, as named in the tables; or `attribute`, `argument`: of Dynamo's result for a comparison
+of a tensor with one."""
 DIFFERS = "differs"
-"""What comes out is not what eager code gives."""
+"""The result differs from that of eager code."""
 RAISES = "raises"
-"""Tracing raises an error that is no break."""
+"""Tracing raises an error other than a break."""
 OF_ANSWERS = MappingProxyType({"attribute": "GB0088", "argument": RAISES})
 
 
 @dataclass(frozen=True, slots=True)
 class OfMember:
-    """A member of an enum is taken for the number or the text that it is, and Dynamo does not do what Python does:
+    """A member of an enum is used as the number or string that it also is, and Dynamo does not do the same as Python:
     `outcome` is the id of a break, `RAISES` or `DIFFERS`."""
 
     where: Where
@@ -409,7 +411,7 @@ class OfMember:
     use: Use
     outcome: str
     sure: bool
-    """It is a member, and what it meets is what it is taken for."""
+    """It is certainly a member, in a use of that kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +425,7 @@ class Extremum:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
+    """A function with source gets arguments that it does not take, inside a `try`: the call raises."""
 
     where: Where
     node: ast.Call
@@ -432,7 +434,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class NoMember:
-    """An enum is called inside a `try` with a value that none of its members has: the call raises."""
+    """An enum is called inside a `try` with a value of no member: the call raises."""
 
     where: Where
     node: ast.Call
@@ -441,8 +443,8 @@ class NoMember:
 
 @dataclass(frozen=True, slots=True)
 class CheckMessage:
-    """`torch._check` is given a message that Dynamo cannot take: one that no function of the code makes, or one that a
-    function makes of an object or a tensor around it."""
+    """`torch._check` gets a message that Dynamo does not accept: one not made by a function of the code, or made by one
+    from an object or a tensor around it."""
 
     where: Where
     node: ast.Call
@@ -451,18 +453,18 @@ class CheckMessage:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The compiled function returns an object that was made in it and that Dynamo cannot make again: it holds a `method`
-    of such an object, or a function that is the `default` of a parameter."""
+    """The compiled function returns an object made in it that Dynamo cannot recreate: it holds a `method` of such an
+    object, or a function that is the `default` of a parameter."""
 
     where: Where
     node: ast.expr
-    kept: Literal["method", "default"]
+    holds: Literal["method", "default"]
 
 
 @dataclass(frozen=True, slots=True)
 class OfNew:
-    """A method is called of an object that the function has made itself, or been given back, by `making`. If the call
-    breaks, the trace cannot hand the method over, which is bound to what nobody else knows yet."""
+    """A method is called on an object that the function has made itself, or got back from `making`. If the call breaks,
+    the trace cannot pass the method on, which is bound to an object nobody else knows yet."""
 
     where: Where
     node: ast.Call
@@ -471,23 +473,23 @@ class OfNew:
 
 @dataclass(frozen=True, slots=True)
 class InArguments:
-    """A method of a tensor, a container or a text is looked up, and then its arguments are worked out. If one of these
-    breaks, what is compiled behind the break is given the method alone, and a tensor beside it."""
+    """A method of a tensor, a container or a string is looked up, and then its arguments are evaluated. If one of these
+    breaks, the code compiled after the break gets the method alone, and a tensor beside it."""
 
     where: Where
     node: ast.Call
     above: int
-    """So many lines above the call its statement begins."""
+    """The number of lines between the start of its statement and the call."""
     called: frozenset[str]
-    """The last names of what is called in the arguments."""
+    """The last names of functions called in the arguments."""
     of_tensor: bool
-    """It is a method of a tensor, not of a container or a text."""
+    """It is a method of a tensor, not of a container or a string."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """Something is asked of an attribute that Dynamo has not looked up; `gives_up` says that the whole function runs as
-    eager code then. `value` is the kind of attribute: `UNRESOLVED`, `OF_FUNCTION` or `OF_LOGGER` of knowledge.py."""
+    """An attribute that Dynamo has not looked up is used; `gives_up` means that the whole function then runs eagerly.
+    `value` is the kind of attribute: `UNRESOLVED`, `OF_FUNCTION` or `OF_LOGGER` of knowledge.py."""
 
     where: Where
     node: ast.expr
@@ -529,7 +531,7 @@ Fact: TypeAlias = (
 
 
 def extent(fact: Fact) -> tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]:
-    """Where the lines of a fact begin, and where they end."""
+    """Return the first and the last line of a fact."""
     if isinstance(fact, Test) and fact.asker is not None:
         return fact.asker, fact.asker.test
     return fact.node, fact.node

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
-from tcready.static.engine.contract import MAX_QUIET_DEPTH, CallSite, Context, Engine, Room
+from tcready.static.engine.contract import MAX_UNTRACED_DEPTH, CallSite, Component, Context, Engine
 from tcready.static.engine.facts import Alone, undecided
 from tcready.static.engine.scope import Env, Frame, Returned, positional
 from tcready.static.engine.steps import Step, Switch
@@ -48,77 +48,79 @@ from tcready.static.index import ClassInfo, FunctionInfo, build_class
 MAX_CONTEXTS = 12
 """Situations in which one function is interpreted before its arguments are generalised."""
 SHORT_CONTEXTS = 4 * MAX_CONTEXTS
-"""Of one that does no more than return: what all of a program asks (`exists(x)`, `divisible_by(a, b)`) soon means
-nothing, and costs little."""
+"""The limit for a function that does no more than return: a helper that all of a program calls (`exists(x)`,
+`divisible_by(a, b)`) soon means nothing, and costs little."""
 MAX_DEPTH = 48
 MAX_DERIVED = 8
 """Classes that one `class` statement in a function defines, one for each tuple of bases."""
 DECORATOR_DEPTH = 2
-"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
-writes documentation or checks what it is given."""
+"""Call levels followed in a decorator: its result is made near its surface, and the rest of it writes documentation or
+checks its argument."""
 FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, SHORT_CONTEXTS))
-"""From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
-and all of it is still met."""
+"""From this total number of interpretations on, each function gets this many: minutes become seconds, and all code is
+still reached."""
 MAX_CALLS = 60_000
 LOCAL = ".<locals>."
-"""Stands in the dotted name of what is defined inside a function."""
+"""Part of the dotted name of a definition inside a function."""
 CONSTANT_MARK = "_dynamo_marked_constant"
 """The attribute of a function that `torch.compiler.assume_constant_result` decorates."""
 INNER = "_defined"
-"""The attribute of a node that holds what it defines, if no function is around it."""
+"""The attribute of a node with its definition, if it is in no function."""
 
 
-class Functions(Room):
+class Functions(Component):
     """Functions: decorators, parameters, and the interpretation of a body, each situation once."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._decorated: dict[FunctionInfo, Value] = {}
         self._calls: dict[ast.expr, ast.Call] = {}
-        """The calls that decorators stand for which are classes."""
+        """The calls represented by decorators that are classes."""
         self._closures = engine.closures
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
-        """Situations of each function, what runs before the compiled call apart."""
+        """Situations of each function, separate for code before the compiled call."""
         self._again: dict[tuple[FunctionInfo, bool], int] = {}
-        """Situations that would have been met again in modules that others stand for."""
+        """Situations that would have been met again in modules replaced by shared ones."""
         self._situations: dict[tuple[object, ...], int] = {}
-        """A function, what it is given and what stands around it, by number: these values are long to hash."""
+        """Situations by number (the function, its arguments, and the enclosing scope): these values are slow to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
-        """A situation's context, what it gave, and the class attributes as it left them."""
-        self._filled: dict[int, dict[str, tuple[Value, Value]]] = {}
-        """What calls have put into the tables that they were given: by the parameter, what it was and what it is."""
+        """The context of a situation, its result, and the class attributes after it."""
+        self._changed_tables: dict[int, dict[str, tuple[Value, Value]]] = {}
+        """The changes that calls made to tables among their arguments: by the parameter, the value before and after."""
         self._last = -1
         """The situation of the call that ended last."""
         self._given: dict[int, Value] = {}
-        """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
+        """The results of compiled calls, with any confidence that they run: a repeated query gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
-        """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
+        """The contexts of checks that changed nothing during construction: they stay idle whatever their object
+        becomes."""
         self._followed: int = 0
         self._generic = engine.generic
-        """What further situations of a function are taken for, those of each object apart, and of each model with it."""
+        """The merged environment for further situations of a function, separate for each object and for each model with
+        it."""
 
-    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
-        """The value a `def` binds once its decorators have been applied."""
+    def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
+        """Return the value that a `def` binds, with its decorators applied."""
         if frame.function is None and info in self._decorated:
             return self._decorated[info]
         value: Value = Function(info, None, self.close(frame) if frame.function else 0)
         if frame.function is None:
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
         for node in reversed(info.decorators):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 decorator = self.engine.eval(node, frame)
-            if frame.function is not None and not self.engine.quiet:
-                self._tell_applied(node, value, frame)
-            with self.engine.quietly():
+            if frame.function is not None and not self.engine.untraced:
+                self._emit_decorator(node, value, frame)
+            with self.engine.outside_trace():
                 value = self._decorate(decorator, value, node, info, frame)
         if frame.function is None:
             self._decorated[info] = value
         return value
 
-    def _tell_applied(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Tells what a decorator does to a function that is defined while tracing, if it has no source in sight."""
+    def _emit_decorator(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """Emit the effect of a decorator on a function that is defined while tracing, if it has no source."""
         inner = node.func if isinstance(node, ast.Call) else node
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             decorator = self.engine.eval(inner, frame)
         if isinstance(decorator, External):
             if isinstance(node, ast.Call):
@@ -128,7 +130,7 @@ class Functions(Room):
     def _decorate(
         self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame
     ) -> Value:
-        """What `decorator`, which is written as `node`, makes of a function."""
+        """Return the function after `decorator`, the value of the expression `node`, is applied to it."""
         if isinstance(decorator, External) and decorator.name in K.PROPERTIES:
             return partial_of(K.PROPERTY, ((0, value),))
         if isinstance(decorator, (External, ExternalInstance)):
@@ -136,11 +138,11 @@ class Functions(Room):
             if operator and not self.engine.program.registers_fake(operator):
                 return External(f"{K.CUSTOM_OP}.{operator.replace('::', '.')}")
             return self.engine.operations.decorated(decorator.name, value)
-        near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+        near = dataclasses.replace(frame, depth=max(frame.depth, MAX_UNTRACED_DEPTH - DECORATOR_DEPTH))
         result: Value | None = None
         if isinstance(decorator, Function):
-            if self.engine.again is not None:
-                self.engine.again.read(decorator.info)
+            if self.engine.replay is not None:
+                self.engine.replay.read(decorator.info)
             if _wraps_for_scripting(decorator.info):
                 return value
             if isinstance(value, Function) and _marks_as_constant(decorator.info):
@@ -157,23 +159,23 @@ class Functions(Room):
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance, Partial))]
             return join(*wrapped) if wrapped else value
         if isinstance(decorator, Unknown):
-            if self.engine.again is not None:
-                self.engine.again.outside += 1
+            if self.engine.replay is not None:
+                self.engine.replay.outside += 1
             self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = reach.DECORATOR
         return value
 
     def _made_by(self, cls: Class, value: Value, node: ast.expr, frame: Frame) -> Value | None:
-        """The object that a class makes of a function it decorates, if that is called or asked in its place."""
+        """Return the object that a class makes of a function it decorates, if it is callable or a descriptor."""
         mro = self.engine.mro(cls.info)
-        asked = mro.functions("__get__")
-        if not asked and K.PROPERTIES.intersection(mro.external):
+        descriptors = mro.functions("__get__")
+        if not descriptors and K.PROPERTIES.intersection(mro.external):
             return partial_of(K.PROPERTY, ((0, value),))
-        if not asked and not mro.functions("__call__"):
+        if not descriptors and not mro.functions("__call__"):
             return None
         return self.engine.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
 
     def _call_of(self, decorator: ast.expr) -> ast.Call:
-        """The call that Python makes where a function is defined."""
+        """Return the call that Python makes when a function is defined."""
         if decorator not in self._calls:
             self._calls[decorator] = ast.copy_location(ast.Call(decorator, [], []), decorator)
         return self._calls[decorator]
@@ -182,19 +184,20 @@ class Functions(Room):
         if not frame.key:
             frame.key = len(self._closures) + 1
             self._closures[frame.key] = frame
-            if self.engine.again is not None:
-                self.engine.again.closed(frame)
+            if self.engine.replay is not None:
+                self.engine.replay.closed(frame)
         return frame.key
 
-    def enclosed(self, function: Function) -> list[Value]:
-        """What a function reads of the variables of those around it; nothing if it is defined in none."""
+    def enclosed_values(self, function: Function) -> list[Value]:
+        """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
+        none."""
         around = self._closures.get(function.closure)
-        if self.engine.again is not None:
-            self.engine.again.used(function.closure)
+        if self.engine.replay is not None:
+            self.engine.replay.used(function.closure)
         if around is None or around.function is None:
             return []
-        if self.engine.again is not None:
-            self.engine.again.read(function.info)
+        if self.engine.replay is not None:
+            self.engine.replay.read(function.info)
         spec = function.info.node.args
         own = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
         read = {node.id for node in function.info.nodes if isinstance(node, ast.Name)} - own
@@ -209,11 +212,11 @@ class Functions(Room):
         confidence: Confidence,
         rest: Value | None = None,
     ) -> Value:
-        """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
-        number of further positional arguments."""
+        """Interpret a call of a function with source; look up a situation already seen. `rest` is any number of further
+        positional arguments."""
         info = function.info
         if info.owner is not None and not function.closure:
-            function = self._with_scope(function, info.owner)
+            function = self._bind_scope(function, info.owner)
         if function.given:
             args = (*(v for k, v in function.given if isinstance(k, int)), *args)
             keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **keywords}
@@ -221,27 +224,27 @@ class Functions(Room):
             args = (function.bound, *args)
         env = self._parameters(info, args, keywords, rest, function.closure)
         self.engine.lay_out(info, env)
-        counted = info, bool(self.engine.quiet)
-        loud: object = bool(self.engine.quiet)
+        counted = info, bool(self.engine.untraced)
+        loud: object = bool(self.engine.untraced)
         alone = len(args) == 1 and not keywords and info.name != "__init__"
-        if self.engine.quiet and alone and isinstance(args[0], Instance):
+        if self.engine.untraced and alone and isinstance(args[0], Instance):
             # while things are built, what a property gives changes; a tuple, for version 0 would be as good as False
             loud = True, self.engine.heap[args[0]].version
         before = self.engine.switched
-        asked = self._asked(function, env)
-        situation = self._situation(asked)
+        situation_key = self._situation_key(function, env)
+        situation = self._situation(situation_key)
         around = (confidence, loud, frame.conditional)
-        again = self.engine.again
-        if again is not None and function.closure:
-            again.used(function.closure)
+        replay = self.engine.replay
+        if replay is not None and function.closure:
+            replay.used(function.closure)
         few = SHORT_CONTEXTS if info.is_short else MAX_CONTEXTS
         if self._counts.get(counted, 0) >= few and (situation, *around) not in self._memo:
             model = self.engine.entry if function.bound is not None else 0
             env = self._generalised((*counted, function.bound, model), env)
-            asked = self._asked(function, env)
-            situation = self._situation(asked)
+            situation_key = self._situation_key(function, env)
+            situation = self._situation(situation_key)
         self._last = situation
-        if self.engine.quiet and situation in self._given and self._is_compiled(frame):
+        if self.engine.untraced and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
         key = (situation, *around)
         if key in self._memo:
@@ -252,21 +255,21 @@ class Functions(Room):
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
-        limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
+        limit = MAX_UNTRACED_DEPTH if self.engine.untraced else MAX_DEPTH
         most = next(most for calls, most in FEWER if self._followed >= calls)
         often = self._counts.get(counted, 0) + self._again.get(counted, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
-            self.engine.cut += not self.engine.quiet
+            self.engine.cut += not self.engine.untraced
             self.engine.left_out += 1
-            if again is not None:
-                again.outside += 1
+            if replay is not None:
+                replay.outside += 1
             return TAINTED if any(map(comes_of_tensors, env.values())) else UNKNOWN
         self.engine.program.library.go_on()
-        if again is not None:
+        if replay is not None:
             caller = (frame.context, frame.depth, *sorted(self.engine.chained))
-            again.meet(asked, around, caller, info)
-            again.outside += bool(self.engine.quiet)
-            step = again.step() if not (self.engine.quiet or function.closure) else None
+            replay.meet(situation_key, around, caller, info)
+            replay.outside += bool(self.engine.untraced)
+            step = replay.step() if not (self.engine.untraced or function.closure) else None
             if step is not None:
                 return self._found_again(step, frame)
         self._followed += 1
@@ -281,14 +284,14 @@ class Functions(Room):
                 module,
                 info.symbol,
                 str(info.module.path),
-                not self.engine.quiet,
+                not self.engine.untraced,
                 tuple(env.values()),
                 self._closures.get(function.closure),
                 frame.depth + 1,
             )
         )
         self._link(frame, context)
-        stood = again.enter() if again is not None else None
+        entry_state = replay.enter() if replay is not None else None
         self._memo[key] = (context, None, before)
         changes = self.engine.heap.changes.count
         inner = Frame(
@@ -305,32 +308,32 @@ class Functions(Room):
         eager = False
         if info.is_generator and isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = next(iter(info.decorators), info.node)
-            eager = not self.engine.quiet and frame.context == self.engine.entry and not info.decorators
-            self.engine.tell(Alone(self.engine.where(inner), first, entry=eager))
+            eager = not self.engine.untraced and frame.context == self.engine.entry and not info.decorators
+            self.engine.emit(Alone(self.engine.where(inner), first, entry=eager))
         try:
             result = UNKNOWN if eager else self._body(info, inner)
         except RecursionError:  # nested deeper than the interpreter's own stack
-            self.engine.cut += not self.engine.quiet
+            self.engine.cut += not self.engine.untraced
             result = UNKNOWN
-            if again is not None:
-                again.outside += 1
+            if replay is not None:
+                replay.outside += 1
         self._memo[key] = (context, result, self.engine.switched)
         self._last = situation
-        filled = _filled(env, inner.ends)
+        filled = _changed_tables(env, inner.ends)
         if filled:
-            self._filled[situation] = filled
-        if not self.engine.quiet:
+            self._changed_tables[situation] = filled
+        if not self.engine.untraced:
             self._given[situation] = result
         if loud and changes == self.engine.heap.changes.count and info.only_looks:
             self._idle[idle] = context
-        if again is not None:
-            apart = self.engine.quiet or function.closure or filled
-            again.leave(context, result, None if apart else stood)
+        if replay is not None:
+            apart = self.engine.untraced or function.closure or filled
+            replay.leave(context, result, None if apart else entry_state)
         return result
 
     def give_back(self, function: Function, site: CallSite) -> None:
-        """What the last call of a function has put into the tables that it was given is there for who called it."""
-        filled = self._filled.get(self._last)
+        """Hand the caller what the last call of a function stored in the tables that it got as arguments."""
+        filled = self._changed_tables.get(self._last)
         if filled is None or len(site.node.args) != len(site.args):
             return
         taken = sum(isinstance(name, int) for name, _ in function.given) + (function.bound is not None)
@@ -340,13 +343,13 @@ class Functions(Room):
         for name, node in given:
             if name in filled and isinstance(node, (ast.Name, ast.Attribute)):
                 before, after = filled[name]
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     is_it = self.engine.eval(node, site.frame) == before
                 if is_it:
                     self.engine.put_back(node, after, site.frame)
 
-    def _with_scope(self, function: Function, owner: ClassInfo) -> Function:
-        """A method of a class that is defined in a function sees the variables of that function."""
+    def _bind_scope(self, function: Function, owner: ClassInfo) -> Function:
+        """Give a method of a class defined in a function the variables of that function."""
         bound, closure = function.bound, 0
         if isinstance(bound, Class):
             closure = bound.closure
@@ -358,16 +361,16 @@ class Functions(Room):
         return dataclasses.replace(function, closure=closure)
 
     def _found_again(self, step: Step, frame: Frame) -> Value:
-        """What a call gives of which all is as it was."""
-        assert self.engine.again is not None
-        met = self.engine.again.take(step)
+        """Return the result of a call in an unchanged situation."""
+        assert self.engine.replay is not None
+        met = self.engine.replay.take(step)
         for number, each in enumerate(met, step.first):
             assert each.function is not None
             assert each.gave is not None
             counted = each.function, False
             self._followed += 1
             self._counts[counted] = self._counts.get(counted, 0) + 1
-            situation = self._situation(each.asked)
+            situation = self._situation(each.situation_key)
             key = (situation, *each.around)
             self._memo[key] = number, each.gave, each.switched
             self._given[situation] = each.gave
@@ -378,27 +381,27 @@ class Functions(Room):
         return first.gave
 
     def count_again(self, modules: Collection[int], *, making: bool) -> None:
-        """What the methods of these modules ran counts once more, with what their `making` ran: each stands for one that
-        is not interpreted. So all models of a file are followed as far as if each were read by itself."""
+        """Count once more what the methods of these modules ran, and their `making`: each is shared with one that is not
+        interpreted. So all models of a file are followed as far as if each were read by itself."""
         for context in self.engine.contexts:
             if context.module in modules and context.function is not None and (making or context.compiled):
                 counted = context.function, not context.compiled
                 self._again[counted] = self._again.get(counted, 0) + 1
 
-    def _asked(self, function: Function, env: Env) -> tuple[object, ...]:
+    def _situation_key(self, function: Function, env: Env) -> tuple[object, ...]:
         return (function.info, function.closure, tuple(env.items()), self.engine.switched)
 
-    def _situation(self, asked: tuple[object, ...]) -> int:
-        return self._situations.setdefault(asked, len(self._situations))
+    def _situation(self, situation_key: tuple[object, ...]) -> int:
+        return self._situations.setdefault(situation_key, len(self._situations))
 
     def _is_compiled(self, frame: Frame) -> bool:
         return frame.context >= 0 and self.engine.contexts[frame.context].compiled
 
     def _link(self, frame: Frame, callee: int) -> None:
-        """Notes a call, what stands around it, and what must hold for it."""
+        """Record a call, the blocks around it, and its conditions."""
         edge = frame.context, callee
-        if self.engine.again is not None and edge not in self.engine.edges:
-            self.engine.again.linked(*edge)
+        if self.engine.replay is not None and edge not in self.engine.edges:
+            self.engine.replay.linked(*edge)
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
@@ -414,13 +417,13 @@ class Functions(Room):
             frame.end()
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
-        returned = _joined(frame.returned)
+        returned = _join_returns(frame.returned)
         vague = isinstance(returned, Unknown) or (
             isinstance(returned, Sequence)
             and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
         )
         if vague and node.returns is not None:
-            return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
+            return _complete(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
     def _generalised(self, key: tuple[FunctionInfo, bool, Value | None, int], env: Env) -> Env:
@@ -432,8 +435,8 @@ class Functions(Room):
                 name: join(known[name], value) if name in known else value for name, value in wide.items()
             }
         self._generic[key] = wide
-        if self.engine.again is not None:
-            self.engine.again.generalised(key, known, wide)
+        if self.engine.replay is not None:
+            self.engine.replay.generalised(key, known, wide)
         return wide
 
     def _parameters(
@@ -444,7 +447,7 @@ class Functions(Room):
         rest: Value | None,
         closure: int,
     ) -> Env:
-        """Binds arguments to names as Python does; what is not given takes its default, else what its annotation says.
+        """Bind arguments to names as Python does; what is not given takes its default, else what its annotation says.
 
         Of `rest`, any number of further positional arguments, parameters without default are given one. Who has a
         default keeps it: passing on `*args` says nothing of what is in them.
@@ -480,7 +483,7 @@ class Functions(Room):
     def _further(
         self, info: FunctionInfo, vararg: ast.arg, extra: tuple[Value, ...], rest: Value | None, named: int
     ) -> Value:
-        """What `*args` holds: the arguments that no other parameter takes."""
+        """Return the value of `*args`: the arguments that no other parameter takes."""
         declared = self.engine.annotation(vararg.annotation, info.module, sure=True)
         extra = tuple(
             declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
@@ -500,7 +503,7 @@ class Functions(Room):
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
         if isinstance(value, Unknown) and arg.annotation is None:
-            documented = self.engine.documented(arg.arg, info)
+            documented = self.engine.documented_value(arg.arg, info)
             return value if isinstance(documented, Unknown) else documented
         odd = (Unknown, Plain) if tensor_of(value) else Unknown
         partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
@@ -515,10 +518,10 @@ class Functions(Room):
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
         if default is None and arg.annotation is None:
-            return self.engine.documented(arg.arg, info)
+            return self.engine.documented_value(arg.arg, info)
         if default is None:
             return self.engine.annotation(arg.annotation, info.module, sure=True)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return self.engine.eval(default, home)
 
     def takes(self, function: Function, site: CallSite) -> bool:
@@ -534,7 +537,7 @@ class Functions(Room):
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:
-        """The one FunctionInfo of a function that is defined inside another."""
+        """Return the one FunctionInfo of a function that is defined inside another."""
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         found = inner.get(node)
         if not isinstance(found, FunctionInfo):
@@ -543,7 +546,7 @@ class Functions(Room):
         return found
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
-        """The class a `class` statement inside a function defines."""
+        """Return the class that a `class` statement inside a function defines."""
         inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         symbol = f"{frame.symbol}{LOCAL}{node.name}"
         found = inner.get(node)
@@ -553,7 +556,7 @@ class Functions(Room):
         if frame.function is None or names.isdisjoint(frame.env):
             return found
         # each call may derive it from another class
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             bases = tuple(self.engine.eval(base, frame) for base in node.bases)
         made = [
             each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body
@@ -567,7 +570,8 @@ class Functions(Room):
 
 
 def _operator_made(decorator: str, node: ast.expr) -> str:
-    """`namespace::name` of the operator that a decorator makes of a function; empty if it makes none by name."""
+    """Return the `namespace::name` of the operator that a decorator makes of a function; empty if it makes none by
+    name."""
     if decorator != K.CUSTOM_OP or not isinstance(node, ast.Call) or not node.args:
         return ""
     name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
@@ -575,7 +579,8 @@ def _operator_made(decorator: str, node: ast.expr) -> str:
 
 
 def _wraps_for_scripting(info: FunctionInfo) -> bool:
-    """Whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls what it wraps."""
+    """Return whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls the wrapped
+    function."""
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "__script_if_tracing_wrapper"
@@ -585,7 +590,7 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
 
 
 def _marks_as_constant(info: FunctionInfo) -> bool:
-    """Whether a decorator marks what it is given as `torch.compiler.assume_constant_result` does."""
+    """Return whether a decorator marks its argument as `torch.compiler.assume_constant_result` does."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == CONSTANT_MARK and isinstance(node.ctx, ast.Store))
         or (
@@ -598,14 +603,14 @@ def _marks_as_constant(info: FunctionInfo) -> bool:
     )
 
 
-def _completed(value: Value, declared: Value) -> Value:
-    """A value of which nothing is known, or not of all its members, as an annotation has it."""
+def _complete(value: Value, declared: Value) -> Value:
+    """Return an unknown value, or its unknown members, according to the annotation."""
     if isinstance(value, Unknown):
         return value if isinstance(declared, Unknown) else declared
     if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
         if value.kind == declared.kind and len(value.items) == len(declared.items):
-            items = tuple(map(_completed, value.items, declared.items))
-            return Sequence(value.kind, items, UNKNOWN, value.outer)
+            items = tuple(map(_complete, value.items, declared.items))
+            return Sequence(value.kind, items, UNKNOWN, value.escaping)
     if isinstance(value, Choice) and not isinstance(declared, Unknown):
         known = [v for v in value.options if not isinstance(v, Unknown)]
         numbers = any(isinstance(v, (Const, Plain)) and v != NONE for v in known)
@@ -615,8 +620,8 @@ def _completed(value: Value, declared: Value) -> Value:
     return value
 
 
-def _joined(returned: list[Returned]) -> Value:
-    """What a function gives that has returned this or that: preferably what it gives a usual call."""
+def _join_returns(returned: list[Returned]) -> Value:
+    """Return the joined result of several returns: preferably that of a usual call."""
     if not returned:
         return UNKNOWN
     every = join(*(each.value for each in returned))
@@ -625,7 +630,7 @@ def _joined(returned: list[Returned]) -> Value:
 
 
 def _tables(info: FunctionInfo, env: Env) -> tuple[str, ...]:
-    """The parameters that are dicts or lists, and that a function gives no other value."""
+    """Return the parameters that are dicts or lists, and that a function does not rebind."""
     found = [
         name
         for name, value in env.items()
@@ -634,8 +639,8 @@ def _tables(info: FunctionInfo, env: Env) -> tuple[str, ...]:
     return tuple(name for name in found if name not in info.rebound) if found else ()
 
 
-def _filled(env: Env, ends: list[Env]) -> dict[str, tuple[Value, Value]]:
-    """What tables are at the ends of a function, if that is not what they were."""
+def _changed_tables(env: Env, ends: list[Env]) -> dict[str, tuple[Value, Value]]:
+    """Return the tables at the ends of a function that have changed."""
     names = ends[0] if ends else {}
     after = {name: join(*(end[name] for end in ends if name in end)) for name in names}
     return {name: (env[name], value) for name, value in after.items() if value != env[name]}

@@ -12,7 +12,7 @@ from types import TracebackType
 from tcready.schema.words import RESOLVED
 from tcready.static import versions
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.again import Again, Recorded
+from tcready.static.engine.again import Recorded, Replay
 from tcready.static.engine.annotations import Annotations
 from tcready.static.engine.assignment import Assignment
 from tcready.static.engine.attributes import Attributes
@@ -43,24 +43,24 @@ from tcready.static.index import FunctionInfo, Program
 from tcready.static.versions import Version
 
 
-class _Quiet:
+class _OutsideTrace:
     """While it is entered, what is evaluated is not compiled code."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self._interpreter = interpreter
 
     def __enter__(self) -> None:
-        self._interpreter.quiet += 1
+        self._interpreter.untraced += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._interpreter.quiet -= 1
+        self._interpreter.untraced -= 1
 
 
 class Interpreter:
-    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` hold what it found. What its attributes
-    say stands in `contract.Engine`."""
+    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` are its results. The attributes are
+    documented in `contract.Engine`."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class Interpreter:
         edited: bool = False,
         before: Recorded | None = None,
     ) -> None:
-        """The model is cast to `dtype` and runs under `autocast`, if these are given. `torch` is the version that runs
-        the code; None for the newest that is known. Of a program whose files are
-        `edited` it is noted what is found, for the reading after the next edit; `before` is what the last one left."""
+        """Cast the model to `dtype` and run it under `autocast`, if these are given. `torch` is the version that runs the
+        code; None for the newest known one. For an `edited` program, record the results for the reading
+        after the next edit; `before` are those of the last one."""
         self.operations = Operations(
             program.library.tables(torch), program.library.tables, versions.with_tables()
         )
@@ -86,7 +86,7 @@ class Interpreter:
         self.dtype, self.autocast = dtype, autocast
         self.heap = Heap()
         self.facts: list[F.Fact] = []
-        self._kept: set[F.Fact] = set()
+        self._emitted: set[F.Fact] = set()
         self.contexts: list[Context] = []
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
@@ -101,15 +101,15 @@ class Interpreter:
         self.cut = 0
         self.left_out = 0
         self.entry = 0
-        self.quiet = 0
+        self.untraced = 0
         self.switched: frozenset[Switch] = frozenset()
         self.chained: set[int] = set()
         self.closures: dict[int, Frame] = {}
         self.generic: dict[Generic, Env] = {}
-        self._quietly = _Quiet(self)
-        self.again = Again(self, before) if edited else None
-        if self.again is not None:
-            log = self.again.log
+        self._outside_trace = _OutsideTrace(self)
+        self.replay = Replay(self, before) if edited else None
+        if self.replay is not None:
+            log = self.replay.log
             self.facts, self.heap.reads, self.heap.met = log.facts, log.reads, log.idents
 
         names = Names(self)
@@ -123,17 +123,17 @@ class Interpreter:
         recurrent = Recurrent(self)
         sparse = Sparse(self)
         overrides = Overrides(self)
-        self.overridden, self.is_overriding = overrides.overridden, overrides.is_overriding
+        self.call_override, self.is_overriding = overrides.call_override, overrides.is_overriding
         self.by_object = overrides.by_object
         unresolved = Unresolved(self)
-        self.tell_unresolved, self.tell_truth = unresolved.tell_unresolved, unresolved.tell_truth
+        self.emit_unresolved, self.emit_truth_test = unresolved.emit_unresolved, unresolved.emit_truth_test
         members = Members(self)
-        self.member_compared, self.tell_answer = members.member_compared, members.tell_answer
-        self.tell_member_called, self.tell_member_index = (
-            members.tell_member_called,
-            members.tell_member_index,
+        self.member_compared, self.emit_answer_read = members.member_compared, members.emit_answer_read
+        self.emit_member_call, self.emit_member_index = (
+            members.emit_member_call,
+            members.emit_member_index,
         )
-        self.tell_member_walk, self.tell_member_sum = members.tell_member_walk, members.tell_member_sum
+        self.emit_member_walk, self.emit_member_sum = members.emit_member_walk, members.emit_member_sum
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)
@@ -143,23 +143,23 @@ class Interpreter:
         functions = Functions(self)
         entries = Entries(self)
         self.module_frame, self.ask = names.module_frame, names.ask
-        self.named, self.global_value = names.named, names.global_value
-        self.imported = names.imported
+        self.resolve_name, self.global_value = names.resolve_name, names.global_value
+        self.resolve_import = names.resolve_import
         self.module_member = names.module_member
-        self.improbable, self.is_missing = names.improbable, names.is_missing
+        self.unlikely, self.is_missing = names.unlikely, names.is_missing
         self.decorate_class = classes.decorate_class
         self.patch = classes.patch
         self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into
-        self.of_metaclass = classes.of_metaclass
+        self.metaclass_methods = classes.metaclass_methods
         self.replacement = classes.replacement
         self.initialisers = classes.initialisers
         self.mro = classes.mro
         self.is_module = classes.is_module
-        self.assigned = classes.assigned
-        self.rewritten = classes.rewritten
+        self.assigned_attributes = classes.assigned_attributes
+        self.reassigned_attributes = classes.reassigned_attributes
         self.class_attribute = classes.class_attribute
-        self.annotation, self.documented = annotations.annotation, annotations.documented
-        self.assumed = annotations.assumed
+        self.annotation, self.documented_value = annotations.annotation, annotations.documented_value
+        self.symbolic_instance = annotations.symbolic_instance
         self.instance_value, self.instance_of = annotations.instance_value, annotations.instance_of
         self.attribute = attributes.attribute
         self.member, self.read_by = attributes.member, attributes.read_by
@@ -168,43 +168,43 @@ class Interpreter:
         self.has_attribute = attributes.has_attribute
         self.test = questions.test
         self.truthy = questions.truthy
-        self.tell_test = questions.tell_test
-        self.asked_apart = questions.asked_apart
+        self.emit_test = questions.emit_test
+        self.evaluate_with_cause = questions.evaluate_with_cause
         self.follow = questions.follow
-        self.asks_what_nothing_tells = questions.asks_what_nothing_tells
+        self.reads_unknown_attribute = questions.reads_unknown_attribute
         self.in_first_call = questions.in_first_call
         self.condition = questions.condition
         self.answer = questions.answer
         self.narrow = questions.narrow
         self.is_instance = questions.is_instance
-        self.fits, self.captured = matching.fits, matching.captured
-        self.operated, self.negated = protocols.operated, protocols.negated
-        self.related = protocols.related
+        self.fits, self.capture_names = matching.fits, matching.capture_names
+        self.apply_operator, self.apply_unary = protocols.apply_operator, protocols.apply_unary
+        self.compare = protocols.compare
         self.special = protocols.special
-        self.asked = protocols.asked
-        self.iterated = protocols.iterated
-        self.picked = protocols.picked
-        self.entered, self.exited = protocols.entered, protocols.exited
-        self.answered = protocols.answered
+        self.truth_operand = protocols.truth_operand
+        self.iterate = protocols.iterate
+        self.subscript = protocols.subscript
+        self.enter_context, self.exit_context = protocols.enter_context, protocols.exit_context
+        self.call_first_method = protocols.call_first_method
         self.ask_order, self.index_called = protocols.ask_order, protocols.index_called
-        self.got, self.set_through = protocols.got, protocols.set_through
+        self.read_descriptor, self.set_through = protocols.read_descriptor, protocols.set_through
         self.fill_record = records.fill_record
         self.is_dataclass = records.is_dataclass
         self.row = records.row
         self.compared_fields = records.compared_fields
         self.record_method = records.record_method
-        self.replaced = records.replaced
+        self.replace_fields = records.replace_fields
         self.as_mapping = records.as_mapping
         self.record_class = records.record_class
         self.is_enum, self.enum_member = records.is_enum, records.enum_member
         self.field_names = records.field_names
-        self.enum_members, self.numbered = records.enum_members, records.numbered
+        self.enum_members, self.auto_value = records.enum_members, records.auto_value
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
         self.touch_by_walk, self.touch_handed = recurrent.touch_by_walk, recurrent.touch_handed
-        self.tell_sparse, self.tell_handed = sparse.tell_sparse, sparse.tell_handed
+        self.emit_sparse_use, self.emit_sparse_argument = sparse.emit_sparse_use, sparse.emit_sparse_argument
         self.lay_out = sparse.lay_out
         self.eval = expressions.eval
-        self.tell_loop = expressions.tell_loop
+        self.emit_loop = expressions.emit_loop
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
@@ -228,12 +228,12 @@ class Interpreter:
         self.call_each = calls.call_each
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
         self.made_of_text = objects.made_of_text
-        self.registered, self.imported_with = objects.registered, objects.imported_with
-        self.near_class, self.deriving = objects.near_class, objects.deriving
-        self.copied = objects.copied
-        self.decorated = functions.decorated
+        self.resolve_registered, self.imported_with = objects.resolve_registered, objects.imported_with
+        self.near_class, self.derived_classes = objects.near_class, objects.derived_classes
+        self.copy_object = objects.copy_object
+        self.apply_decorators = functions.apply_decorators
         self.close = functions.close
-        self.enclosed = functions.enclosed
+        self.enclosed_values = functions.enclosed_values
         self.invoke, self.give_back = functions.invoke, functions.give_back
         self.count_again = functions.count_again
         self.function_info, self.takes = functions.function_info, functions.takes
@@ -250,16 +250,16 @@ class Interpreter:
         of it would wait for garbage to be collected, which takes several times as long."""
         self.__dict__.clear()
 
-    def quietly(self) -> _Quiet:
-        """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
-        return self._quietly
+    def outside_trace(self) -> _OutsideTrace:
+        """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
+        return self._outside_trace
 
     def is_strong(self, frame: Frame) -> bool:
-        """Whether what is stored here replaces what was there: while a model is built, on the one way that is taken."""
-        return bool(self.quiet) and not (frame.conditional or frame.parted)
+        """Return whether a store replaces the old value: while a model is built, on the single path that is taken."""
+        return bool(self.untraced) and not (frame.conditional or frame.multi_path)
 
     def where(self, frame: Frame) -> F.Where:
-        """The place where `frame` stands, for a fact."""
+        """Return the position of `frame`, for a fact."""
         known = frame.where
         if (
             known is None
@@ -279,16 +279,16 @@ class Interpreter:
             )
         return known
 
-    def tell(self, fact: F.Fact) -> None:
-        """Keeps a fact, unless what runs is not compiled."""
-        if not self.quiet:
-            known = len(self._kept)
-            self._kept.add(fact)
-            if len(self._kept) > known:
+    def emit(self, fact: F.Fact) -> None:
+        """Keep a fact, unless what runs is not compiled."""
+        if not self.untraced:
+            known = len(self._emitted)
+            self._emitted.add(fact)
+            if len(self._emitted) > known:
                 self.facts.append(fact)
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """Notes what became of a call; `line` counts from where its function begins."""
+        """Record what became of a call; `line` counts from where its function begins."""
         key = str(info.module.path), info.node.lineno + line, column
         if self.calls.get(key) in (None, *RESOLVED):
             self.calls[key] = became

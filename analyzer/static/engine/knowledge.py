@@ -1,6 +1,5 @@
-"""What names of torch, the standard library and numpy give back: the part of the world whose source is not
-read, in what the tables that were derived from torch do not tell of it.
-"""
+"""Results of names of torch, the standard library and numpy: code without source, as far as the tables derived from torch
+do not cover it."""
 
 from __future__ import annotations
 
@@ -41,14 +40,14 @@ from tcready.static.engine.values import (
     number_kind,
     options,
     prefer,
-    promoted,
+    promote_dtypes,
     tensor_of,
 )
 from tcready.static.engine.written import worked_out
 from tcready.static.versions import Version
 
 CUSTOM_OP = "torch.library.custom_op"
-"""It makes an operator of a function; one whose fake kernel is not in sight is named below it: `CUSTOM_OP.space.name`."""
+"""Makes an operator of a function; one without a visible fake kernel is named below it: `CUSTOM_OP.space.name`."""
 SHAPE_INT = Plain("int", "shape", size=True)
 SHAPE = Sequence("tuple", None, SHAPE_INT)
 
@@ -56,12 +55,12 @@ PLAIN_READS = frozenset(
     "dtype device layout memory_format Size finfo iinfo itemsize has_names can_cast promote_types get_autocast_dtype "
     "get_device_module".split()
 )
-"""What gives no tensor, and is no operation that the tables have."""
+"""Attributes and methods that return no tensor and are no operation of the tables."""
 NONE_CALLS = frozenset(
     "backward register_hook save set_default_dtype set_default_device set_num_threads set_float32_matmul_precision "
     "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
 )
-"""The same for what gives nothing of use."""
+"""The same for functions without a useful result."""
 CHECKS = (
     "_check",
     "_check_index",
@@ -90,8 +89,8 @@ OF_NOTHING_BUT_TENSORS = frozenset(
     "index_add_ index_fill movedim narrow clamp_ clamp_min clamp_max sigmoid_ relu_ addmm baddbmm triu tril size dim "
     "numel".split()
 )
-"""Those of them that neither arrays nor Python's own objects have, nor anything that authors name alike: whatever is
-asked for one is a tensor, though nothing else says so."""
+"""Those of them that neither arrays nor Python's own objects have, nor methods that authors commonly define: a value with
+one is a tensor, even if unknown otherwise."""
 
 TENSOR_NAMESPACES = (
     "torch.nn.functional.",
@@ -122,10 +121,10 @@ OF_PROCESS = MappingProxyType(
         "torch.is_anomaly_enabled": False,
     }
 )
-"""Calls that say what a process is or was told, and what they say of one that was told nothing."""
+"""Calls that return the configuration of the process, and their results in an unconfigured process."""
 
 MAY_TURN_GRADIENTS_ON = (".enable_grad", ".set_grad_enabled")
-"""How the names of the context managers of torch end that may turn gradients on, where they are off outside."""
+"""The endings of names of torch context managers that may turn gradients on if they are off outside."""
 TURN_GRADIENTS_OFF = (".no_grad", ".inference_mode")
 """And of those that turn them off."""
 
@@ -141,7 +140,7 @@ NO_CONTEXTS = frozenset(
 
 
 def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, position: int = 0) -> Value | None:
-    """The argument given by position or by name, or None."""
+    """Return the argument given by position or by name, or None."""
     return args[position] if len(args) > position else keywords.get(name)
 
 
@@ -156,7 +155,7 @@ OLD_CLASSES: tuple[tuple[DType, str], ...] = (
 OF_TYPED: MappingProxyType[str, DType] = MappingProxyType(
     {f"{word}Tensor": kind for kind, words in OLD_CLASSES for word in words.split()}
 )
-"""The kinds of numbers of torch's old classes of tensors."""
+"""The kinds of numbers of torch's old tensor classes."""
 
 
 CASTS: MappingProxyType[str, DType] = MappingProxyType(
@@ -166,7 +165,7 @@ CASTS: MappingProxyType[str, DType] = MappingProxyType(
 
 
 def dtype_of(value: Value | None) -> DType | None:
-    """The type of numbers that a `dtype=` argument asks for."""
+    """Return the type of numbers for a `dtype=` argument."""
     if isinstance(value, Plain) and value.kind == "dtype" and value.types:
         return "float"
     if isinstance(value, External) and value.name.startswith("torch."):
@@ -195,30 +194,31 @@ OWN_WORDS = frozenset(
     "backward is_tensor broadcast_shapes cond vmap compile load where full float half bfloat16 double type_as "
     "is_floating_point".split()
 )
-"""Operations whose result says where it comes from, or hangs on what torch's schemas do not tell: a number read from a
+"""Operations with results that record their origin, or that depend on more than torch's schemas: a number read from a
 tensor, one from its size, a data type given by position."""
 
 
 def has_own_words(operation: str) -> bool:
-    """Whether what the operation gives is told here, not by the tables that were derived from torch."""
+    """Return whether the result of the operation is defined here, not by the tables derived from torch."""
     last = operation.rpartition(".")[2]
     return last in OWN_WORDS or last.startswith("__") or last.endswith("_")
 
 
 def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-    """What `receiver.name(*args, **keywords)` gives."""
+    """Return the result of `receiver.name(*args, **keywords)`."""
     if name in TENSOR_ONLY_METHODS and not receiver.sure:
         receiver = Tensor(receiver.dtype)  # its use says so
     return _operation(name, receiver, args, keywords)
 
 
 def dimensions_of(tensor: Tensor) -> Value:
-    """The number of a tensor's dimensions: as far as it is known, that is what it has in a usual call."""
+    """Return the number of a tensor's dimensions: as far as it is known, that is what it has in a usual call."""
     return Plain("int") if tensor.rank is None else prefer(Const(tensor.rank), Plain("int"))
 
 
 def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-    """A tensor operation, as a method of its first argument, in what the tables do not tell of it."""
+    """Return the result of a tensor operation, as a method of its first argument, as far as the tables do not cover
+    it."""
     sure = subject.sure
     base = name.rstrip("_") if name not in ("__len__",) and not name.startswith("__") else name
     if base in ("item", "is_nonzero") or name in ("__bool__", "__int__", "__float__", "__index__"):
@@ -274,14 +274,14 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
 
 
 def _may_be_type(value: Value) -> bool:
-    """Whether a value that is given to a cast may be a data type."""
+    """Return whether a value that is passed to a cast may be a data type."""
     return any(
         isinstance(v, Unknown) or (isinstance(v, Plain) and v.kind in (None, "dtype")) for v in options(value)
     )
 
 
 GETTER = ExternalInstance("getset_descriptor.__get__")
-"""What the `__torch_function__` of a class is given as the function where an attribute of a tensor is read."""
+"""The function that `__torch_function__` of a class receives when an attribute of a tensor is read."""
 PARTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
     {
         "torch.nn.Transformer": {"encoder": "TransformerEncoder", "decoder": "TransformerDecoder"},
@@ -305,32 +305,31 @@ PARTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
 """The modules that a module of torch.nn makes of itself, by the names it keeps them under (held against torch by a
 test)."""
 UNRESOLVED = ExternalInstance("super().attribute")
-"""What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
+"""Dynamo's placeholder for a property, a dict or a class that is read by `super().name`."""
 OF_FUNCTION = ExternalInstance("torch.autograd.Function.attribute")
-"""What Dynamo has in place of what is read from a class of `torch.autograd.Function`, its methods apart."""
+"""Dynamo's placeholder for attributes of a class of `torch.autograd.Function`, except its methods."""
 OF_LOGGER = ExternalInstance("logging.Logger.attribute")
-"""What Dynamo has in place of an attribute of a logger, its methods apart."""
+"""Dynamo's placeholder for attributes of a logger, except its methods."""
 LOGGER_ATTRIBUTES = MappingProxyType(
     {name: Plain(type(value).__name__) for name, value in vars(logging.Logger("")).items()}
 )
 """The attributes of a logger, and their types."""
 ADDRESS = ExternalInstance("torch.Tensor.data_ptr()")
-"""Where a tensor lies in memory, which Dynamo has no number for."""
+"""The memory address of a tensor, which Dynamo has no number for."""
 PACKED = ExternalInstance("torch.nn.utils.rnn.PackedSequence")
 NEW_CLASS = External("type of this call")
-"""A class that `type(name, bases, dict)` makes while tracing: it may be read, not called."""
+"""A class made by `type(name, bases, dict)` while tracing: it may be read, not called."""
 ARRAY = ExternalInstance("numpy.ndarray")
 OF_TEXT = ExternalInstance("numpy.ndarray of text")
-"""An array of text that was made outside: Dynamo makes a tensor of an array where it is used, and
-torch has none for these."""
+"""An array of text made outside: Dynamo makes a tensor of an array when it is used, and torch has none for these."""
 NUMBER = ExternalInstance("numpy.generic")
-"""One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
+"""One number that numpy made of known ones: Dynamo keeps its value, until it is used in another operation."""
 MADE_BY_INDEX = frozenset({"numpy.r_", "numpy.c_", "numpy.mgrid", "numpy.ogrid"})
-"""Objects of numpy that make arrays of what stands in their brackets; Dynamo traces none of them."""
+"""numpy objects that make arrays of the expression in their brackets; Dynamo traces none of them."""
 ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
-"""Attributes of an array that say how large it is."""
+"""Attributes with the size of an array."""
 OF_EACH = frozenset("ceil floor round sqrt log log2 exp".split())
-"""Functions of numpy that make one number of each: of an array another."""
+"""Functions of numpy that return a number for a number, and an array for an array."""
 FOLDING = OF_EACH | frozenset("prod sum max min amax amin mean median std var size".split())
 
 NUMBERS_OF_NUMPY = frozenset(
@@ -358,13 +357,13 @@ GENERATORS: MappingProxyType[str, Value] = MappingProxyType(
         )
     }
 )
-"""What makes a random number generator of numpy. Its methods have the names of the functions of `numpy.random`."""
+"""Makers of numpy random number generators. Their methods have the names of the functions of `numpy.random`."""
 SELDOM = 0.3
-"""What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
+"""A branch that a draw from 0 to 1 takes no more often than this is not the default."""
 
 
 def drawn_below(draw: Value, bound: Value) -> bool | None:
-    """Whether a draw from 0 to 1 is usually below a known number; None if it is now so, now so."""
+    """Return whether a draw from 0 to 1 is usually below a known number; None if it varies."""
     if not isinstance(draw, Plain) or (draw.kind, draw.origin) != ("float", "random"):
         return None
     if not isinstance(bound, Const) or not isinstance(bound.value, (int, float)):
@@ -375,30 +374,31 @@ def drawn_below(draw: Value, bound: Value) -> bool | None:
 
 
 def computed(origin: Origin) -> Origin:
-    """The origin of a number made of another: what is made of a captured draw is worked out behind a break."""
+    """Return the origin of a number made of another: a number made of a captured draw is computed after a break."""
     return "random" if origin == "drawn" else origin
 
 
 def drawn_before(value: Value | None) -> Value | None:
-    """What a call gives that runs before the compiled call: no draw of it is captured."""
+    """Return the result of a call that runs before the compiled call: none of its draws is captured."""
     return Plain(value.kind, "random") if isinstance(value, Plain) and value.origin == "drawn" else value
 
 
 def _type_of_both(one: Tensor | None, other: Tensor | None) -> DType | None:
-    """The type that two tensors, or a tensor and something else, are promoted to; a single number does not count."""
+    """Return the type that two tensors, or a tensor and something else, are promoted to; a single number does not
+    count."""
     found = [each for each in (one, other) if each is not None]
     if len(found) == 2 and found[0].dtype in FLOATING and found[1].dtype in FLOATING:
         found = [each for each in found if not _is_single(each)] or found
     types = [each.dtype for each in found]
-    return types[0] if len(types) == 1 else promoted(*types)
+    return types[0] if len(types) == 1 else promote_dtypes(*types)
 
 
 def _is_single(tensor: Tensor) -> bool:
-    return tensor.written or tensor.rank == 0
+    return tensor.from_python_scalar or tensor.rank == 0
 
 
 def _either_floats(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether one of two tensors holds floating numbers, or nothing says that it does not."""
+    """Return whether one of two tensors is floating, or may be."""
     return any(each is not None and each.dtype not in ("int", "bool") for each in (one, other))
 
 
@@ -453,14 +453,14 @@ UNUSUAL = frozenset(
     "torch.float16 torch.half torch.bfloat16 torch.float64 torch.double torch.complex64 torch.complex128 "
     "torch.sparse_coo torch.sparse_csr torch.sparse_csc torch.sparse_bsr torch.sparse_bsc torch.jagged".split()
 )
-"""Data types and layouts that a model does not see unless asked to."""
+"""Data types and layouts that a model does not get by default."""
 USUAL = frozenset(("torch.float32", "torch.float"))
-"""The data type that a model computes in unless asked not to."""
+"""The data type that a model computes in by default."""
 UNUSUAL_KINDS = frozenset(
     "is_sparse is_sparse_csr is_quantized is_mkldnn is_nested is_meta is_mps is_xla is_xpu is_ipu is_vulkan is_maia "
     "is_mtia".split()
 )
-"""Attributes of a tensor that are False unless somebody made it so."""
+"""Attributes of a tensor that are False by default."""
 
 
 def is_unusual(value: Value) -> bool:
@@ -471,12 +471,12 @@ def is_unusual(value: Value) -> bool:
 
 
 def version_text(torch: Version) -> Value:
-    """torch's version as the model has it; of its last number nothing is known, and nobody asks for that alone."""
+    """Return torch's version in the code; its last number is unknown, and nobody tests that alone."""
     return Const(f"{torch[0]}.{torch[1]}.0")
 
 
 def external_attribute(name: str, torch: Version) -> Value:
-    """What a dotted external name stands for when it is read and not called, with the version of torch."""
+    """Return the value of a dotted external name that is read, not called, in this version of torch."""
     if name in ("torch.inf", "torch.pi", "torch.e", "torch.nan", "math.pi", "math.inf", "math.e", "math.nan"):
         return Plain("float")
     if name in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
@@ -505,7 +505,7 @@ FOLDED_OF_MATH: MappingProxyType[str, Callable[..., object]] = MappingProxyType(
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
-    """What calling the external `name` gives, or None if nothing is known of that name."""
+    """Return the result of calling the external `name`, or None if nothing is known of that name."""
     if name.endswith("()"):  # a function that an opaque decorator hides
         return TAINTED if any(map(comes_of_tensors, args)) else UNKNOWN
     if name.startswith("torch."):
@@ -571,7 +571,8 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
 
 
 def einops_call(name: str, args: tuple[Value, ...]) -> Value:
-    """einops and einx tell Dynamo of their functions, which traces none of their parsing; nor is it read here."""
+    """Return the result of a call of einops or einx: they register their functions with Dynamo, which traces none of
+    their parsing; nor is it read here."""
     if name.startswith("einops.layers.") and name.rpartition(".")[2][:1].isupper():
         return ExternalInstance(name)
     last = name.rpartition(".")[2]
@@ -603,7 +604,7 @@ def _origin(args: tuple[Value, ...]) -> Origin:
 OF_ROWS = frozenset(
     "array asarray prod sum max min amax amin mean median std var cumsum cumprod any all argmax argmin".split()
 )
-"""Functions of numpy that nobody calls with a single number: what is not known more closely is a row."""
+"""Functions of numpy that nobody calls with a single number: unknown arguments are rows."""
 
 
 KEEPING_WHOLE = frozenset(
@@ -612,22 +613,22 @@ KEEPING_WHOLE = frozenset(
     mod multiply negative power remainder rint round sign subtract
     """.split()
 )
-"""Functions of numpy that give a whole number for whole numbers."""
+"""Functions of numpy that return a whole number for whole numbers."""
 WHOLE = "numpy.integer"
 """The kind of a whole number that numpy made while tracing: Dynamo keeps it, and cannot make an `int` of it."""
 FRACTION = "numpy.floating"
-"""The kind of any other: `int` and `float` of it are known. Neither tells a branch which way it goes."""
+"""The kind of any other number: its `int` and `float` are known. Neither decides a branch."""
 ASKING = frozenset(
     """
     equal greater greater_equal isclose isfinite isinf isnan isneginf isposinf less less_equal logical_and logical_not
     logical_or logical_xor not_equal signbit
     """.split()
 )
-"""Functions of numpy that give an array of one truth even for a known number."""
+"""Functions of numpy that return an array of one truth value even for a known number."""
 
 
 def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
-    """What a numpy call gives that ran before the compiled one: an object from outside."""
+    """Return the result of a numpy call that ran before the compiled one: an object from outside."""
     last = name.rpartition(".")[2]
     if last in ("array", "asarray"):
         return OF_TEXT if args and is_text(args[0]) else ARRAY
@@ -639,7 +640,7 @@ def numpy_built(name: str, made: Value, args: tuple[Value, ...]) -> Value:
 
 
 def is_text(value: Value) -> bool:
-    """A row of text."""
+    """Return whether it is a row of text."""
     members = members_of(value) if isinstance(value, Sequence) else ()
     kinds = (type(v.value).__name__ if isinstance(v, Const) else getattr(v, "kind", None) for v in members)
     return bool(members) and all(kind == "str" for kind in kinds)
@@ -648,11 +649,11 @@ def is_text(value: Value) -> bool:
 OF_NUMBERS = frozenset(
     "arange empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
 )
-"""Functions of numpy that make an array of known numbers: what is in it has to be read."""
+"""Functions of numpy that make an array of known numbers: its values have to be read."""
 OF_SEVERAL = frozenset(
     "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
 )
-"""Functions of numpy that give a row of arrays."""
+"""Functions of numpy that return a row of arrays."""
 OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
     {
         **dict.fromkeys("allclose array_equal array_equiv iscomplexobj isrealobj isscalar".split(), "bool"),
@@ -660,11 +661,11 @@ OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
         "size": "int",
     }
 )
-"""Functions of numpy that give a value of Python's own, and its type."""
+"""Functions of numpy that return a value of Python's own, and its type."""
 OF_TYPES = frozenset(
     "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
 )
-"""Functions of numpy that speak of types: they give no array."""
+"""Functions of numpy about types: they return no array."""
 
 
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
@@ -706,12 +707,12 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
 
 
 def is_number_of_numpy(value: Value) -> TypeGuard[Plain]:
-    """A number that numpy made of known ones while tracing."""
+    """Return whether it is a number that numpy made of known ones while tracing."""
     return isinstance(value, Plain) and value.kind in (WHOLE, FRACTION)
 
 
 def method_of_number(number: Plain, name: str, wanted: Value | None) -> Value:
-    """What a method of a number of numpy gives; `astype` makes it the `wanted` kind."""
+    """Return the result of a method of a numpy number; `astype` makes it the `wanted` kind."""
     if name in ("item", "tolist"):
         return Plain("int", "tensor") if number.kind == WHOLE else Plain(None, number.origin)
     if name != "astype":
@@ -776,13 +777,13 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return UNKNOWN
         subject = next((t for a in args if (t := tensor_of(a))), None)
         if short.startswith("_") and subject is None:
-            return None  # what torch asks of itself
+            return None  # a check of torch itself
         dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
             kind = dtype or (_made_dtype(found) if "dtype" not in keywords else None)
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
-            return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
+            return Tensor(kind, graph_input=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             whole = all(_python_dtype(a) == "int" for a in args[:2])
             divided = short in ("div", "true_divide") and "rounding_mode" not in keywords
@@ -829,7 +830,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
 
 
 def _python_dtype(value: Value) -> DType | None:
-    """The dtype `torch.tensor(value)` would have."""
+    """Return the dtype `torch.tensor(value)` would have."""
     if isinstance(value, Tensor):
         return value.dtype
     if isinstance(value, Const):
@@ -845,7 +846,7 @@ def _python_dtype(value: Value) -> DType | None:
 
 
 def _made_dtype(value: Value) -> DType | None:
-    """The type of a tensor that is made of a value: of numbers of Python it is the default one, whatever the model
+    """Return the type of a tensor that is made of a value: of numbers of Python it is the default one, whatever the model
     computes in."""
     kind = _python_dtype(value)
     if kind != "float" or isinstance(value, Tensor):
@@ -857,9 +858,9 @@ TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "Bo
 DICTIONARIES = frozenset(
     "dict collections.OrderedDict collections.UserDict collections.defaultdict typing.Dict typing.OrderedDict".split()
 )
-"""What a class derives from whose objects are dicts."""
+"""The bases of classes of dicts."""
 LISTS = frozenset("list collections.UserList typing.List".split())
-"""What a class derives from whose objects are lists."""
+"""The bases of classes of lists."""
 
 CONTAINERS = frozenset(
     f"torch.nn.{name}"
@@ -876,7 +877,7 @@ WITH_PARAMETERS = (
     "Transformer",
     "PReLU",
 )
-"""What is in the names of classes of torch.nn that have parameters."""
+"""Parts of the names of torch.nn classes that have parameters."""
 
 
 EXPORTED = (
@@ -884,25 +885,25 @@ EXPORTED = (
     ("torch.nn", "torch.nn.parameter"),
     ("torch.autograd", "torch.autograd.function"),
 )
-"""Packages of torch, and the modules inside whose classes they export under their own name."""
+"""Packages of torch, and the modules inside from which they export classes under their own name."""
 DISTRIBUTION_METHODS = frozenset(
     "sample rsample log_prob prob entropy cdf icdf expand enumerate_support perplexity sample_n".split()
 )
 
 
 PARAMETRISED = "parametrizations"
-"""The attribute in which a module keeps what makes its tensors out of others, by their names."""
+"""The attribute with the parametrizations of a module's tensors, by their names."""
 PROPERTY = External("property")
-"""Partial of it is a property: what is filled in is its getter, and its setter behind that."""
+"""A partial of it is a property: its arguments are the getter and the setter."""
 
 
 def is_property(value: Value) -> TypeGuard[Partial]:
-    """Whether it is a property; what is given to the partial is its getter, and its setter behind that."""
+    """Return whether it is a property: the partial's arguments are its getter and its setter."""
     return isinstance(value, Partial) and value.function == PROPERTY
 
 
 OF_PROPERTIES = frozenset({"fget", "fset", "fdel", "__set__", "__delete__"})
-"""What a property may be asked for by name, all of which Dynamo leaves to Python (measured on torch 2.13)."""
+"""The attributes of a property, all of which Dynamo leaves to Python (measured on torch 2.13)."""
 CACHED_PROPERTY = "functools.cached_property"
 PROPERTIES = frozenset(
     {
@@ -912,11 +913,11 @@ PROPERTIES = frozenset(
         "torch.distributions.utils.lazy_property",
     }
 )
-"""Classes of descriptors outside the source that run what they are given where the attribute is read."""
+"""Classes of descriptors without source that call their function when the attribute is read."""
 
 
 def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
-    """What an attribute of an object of torch.distributions is: mostly a parameter, or a statistic."""
+    """Return the value of an attribute of a torch.distributions object: usually a parameter, or a statistic."""
     if name in ("batch_shape", "event_shape"):
         return SHAPE
     if name == "_validate_args":
@@ -940,7 +941,7 @@ FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
 
 
 def is_left(value: Value) -> bool:
-    """Whether it is what Dynamo has in place of an attribute that it does not look up."""
+    """Return whether it is Dynamo's placeholder for an attribute that it does not look up."""
     return value is UNRESOLVED or value is OF_FUNCTION or value is OF_LOGGER
 
 
@@ -964,7 +965,7 @@ def public_name(name: str) -> str:
 
 @lru_cache(4096)
 def is_module_class(name: str) -> bool:
-    """A class of torch.nn that is an nn.Module."""
+    """Return whether it is a class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]
     named_so = last.removeprefix("_")[:1].isupper()  # `_Loss` and `_ConvNd` are for classes to derive from
     return (
@@ -978,13 +979,13 @@ def is_module_class(name: str) -> bool:
 STACKS: MappingProxyType[str, str] = MappingProxyType(
     {"torch.nn.TransformerEncoder": "encoder_layer", "torch.nn.TransformerDecoder": "decoder_layer"}
 )
-"""Modules of torch.nn that call copies of a module, one after the other, and the argument that it is."""
+"""Modules of torch.nn that call copies of a module, one after the other, and the argument with that module."""
 CALLED = MappingProxyType({"torch.nn.DataParallel": "module", **dict.fromkeys(STACKS, "layers")})
-"""Modules of torch.nn that call what they are given, and the attribute that holds it."""
+"""Modules of torch.nn that call their argument, and the attribute that holds it."""
 
 
 def has_parameters(name: str) -> bool:
-    """Whether a module of the torch.nn class `name` has parameters of its own, as a rule."""
+    """Return whether a module of the torch.nn class `name` usually has parameters of its own."""
     return any(word in name.rpartition(".")[2] for word in WITH_PARAMETERS)
 
 
@@ -995,7 +996,7 @@ MODULE_TENSORS = frozenset(
 
 
 def module_method(name: str, module: Value) -> Value | None:
-    """What an inherited method of nn.Module gives, or None if it has no such method."""
+    """Return the result of an inherited method of nn.Module, or None if it has no such method."""
     if name in ("parameters", "buffers"):
         return Sequence("iterator", None, Tensor(leaf=True, parameter=name == "parameters"))
     if name in ("named_parameters", "named_buffers"):

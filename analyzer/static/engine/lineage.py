@@ -1,4 +1,4 @@
-"""Classes and what stands above them: the method resolution order."""
+"""Classes and their bases: the method resolution order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATCHED = ("forward", "__call__", "__init__")
 WITHOUT_FORWARD = (CONTAINERS - {"torch.nn.Sequential"}) | {"torch.nn.Module"}
 """Classes of torch.nn that cannot be called as they are."""
 TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
-"""What a class derives from whose objects are tensors."""
+"""The bases of classes of tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Mro:
     classes: tuple[ClassInfo, ...]
     external: tuple[str, ...]
     behind_module: frozenset[ClassInfo] = frozenset()
-    """Classes behind nn.Module in the order: `class Net(nn.Module, Callable)` is called as a module is."""
+    """Classes after nn.Module in the order: `class Net(nn.Module, Callable)` is called as a module is."""
 
     @cached_property
     def is_module(self) -> bool:
@@ -54,7 +54,7 @@ class Mro:
         )
 
     def sets(self, name: str) -> bool:
-        """Whether a method gives its own object the attribute, as in `self.forward = self.first_phase`."""
+        """Return whether a method sets the attribute on its own object, as in `self.forward = self.first_phase`."""
         methods = (each for cls in self.classes for found in cls.functions.values() for each in found)
         return any(
             isinstance(node, ast.Attribute)
@@ -67,7 +67,8 @@ class Mro:
         )
 
     def assigns(self, name: str) -> bool:
-        """Whether the nearest class that binds `name` assigns it, as in `forward = Other.forward`; None is nothing."""
+        """Return whether the nearest class that binds `name` assigns it, as in `forward = Other.forward`; None is
+        nothing."""
         cls = next((cls for cls in self.classes if name in cls.functions or name in cls.assigned), None)
         value = None if cls is None or name in cls.functions else cls.assigned[name]
         return value is not None and not (isinstance(value, ast.Constant) and value.value is None)
@@ -93,7 +94,8 @@ class Mro:
         return any(name in DICTIONARIES for name in self.external)
 
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
-        """The definitions of a method, nearest class first found; none if a nearer one assigns something of that name."""
+        """Return the definitions of a method, nearest class first found; none if a nearer one assigns something of that
+        name."""
         for cls in self.after(after):
             if name in cls.functions and not (name == "__call__" and cls in self.behind_module):
                 return cls.functions[name]
@@ -102,13 +104,13 @@ class Mro:
         return []
 
     def after(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
-        """The classes that come behind one (None: all of them)."""
+        """Return the classes after one (None: all of them)."""
         if after is None or after not in self.classes:
             return self.classes
         return self.classes[self.classes.index(after) + 1 :]
 
     def holder(self, name: str, after: ClassInfo | None = None) -> ClassInfo | None:
-        """The nearest class that assigns or nests `name`; an annotation alone makes no attribute."""
+        """Return the nearest class that assigns or nests `name`; an annotation alone makes no attribute."""
         for cls in self.after(after):
             if cls.assigned.get(name) is not None or name in cls.inner:
                 return cls
@@ -118,7 +120,7 @@ class Mro:
 def behind_module(
     order: list[ClassInfo], bases: dict[ClassInfo, list[ClassInfo | str]]
 ) -> frozenset[ClassInfo]:
-    """The classes of an order that stand behind nn.Module: no modules themselves, and named after one as a base."""
+    """Return the classes of an order after nn.Module: no modules themselves, and named after one as a base."""
     modules: set[ClassInfo] = set()
     for cls in reversed(order):
         if any(is_module_class(b) if isinstance(b, str) else b in modules for b in bases.get(cls, [])):
@@ -150,7 +152,7 @@ def linearise(
     while pending:
         current, ready = pending.pop()
         if ready:
-            done[current] = _merged(current, bases, done)
+            done[current] = _merge_orders(current, bases, done)
         elif current not in started:
             started.add(current)
             pending.append((current, True))
@@ -158,12 +160,12 @@ def linearise(
     return done[cls]
 
 
-def _merged(
+def _merge_orders(
     cls: ClassInfo,
     bases: dict[ClassInfo, list[ClassInfo | str]],
     done: dict[ClassInfo, tuple[list[ClassInfo], list[str]]],
 ) -> tuple[list[ClassInfo], list[str]]:
-    """The order of `cls` from the orders of its bases that are `done`."""
+    """Return the order of `cls` from the orders of its bases that are `done`."""
     sequences: list[list[ClassInfo]] = []
     external: list[str] = []
     direct: list[ClassInfo] = []

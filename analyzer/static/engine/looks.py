@@ -1,4 +1,4 @@
-"""What Dynamo's quick look at a function finds before it compiles it: whether anything in it is of torch."""
+"""The frame filter: Dynamo's quick check of a function before it compiles it, whether anything in it is of torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NESTING = 3
 
 
 def is_of_torch(engine: Engine, value: Value, *, vague: bool, depth: int = NESTING) -> bool:
-    """Whether the look finds something in a value that a function holds; `vague`: what nothing is known of counts too."""
+    """Return whether the check finds something in a value that a function holds; `vague`: unknown values count too."""
     for option in options(value):
         if isinstance(option, Unknown) and (vague or option.tainted):
             return True
@@ -34,7 +34,7 @@ def is_of_torch(engine: Engine, value: Value, *, vague: bool, depth: int = NESTI
 
 
 def is_torch(found: Iterable[object]) -> bool:
-    """Whether a name of a file may be a module of torch or numpy."""
+    """Return whether a name of a file may be a module of torch or numpy."""
     for binding in found:
         if isinstance(binding, Import):
             whole = f"{binding.module}.{binding.name}" if binding.name else binding.module

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import Component
 from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
@@ -30,24 +30,24 @@ from tcready.static.engine.values import (
 OF_ITSELF = frozenset(
     {"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
 )
-"""Classes of Python's whose pattern takes one pattern without a name, for the object itself."""
+"""Python's classes that take one positional pattern, for the object itself."""
 SINGLE = frozenset({"bool", "int", "float", "complex", "str", "bytes", "dtype", "device", "layout"})
 """Kinds of values that fit no pattern of a sequence or of a mapping: text is no sequence there."""
 FITS, DIFFERS = Const(True), Const(False)
 
 
-class Matching(Room):
+class Matching(Component):
     """Patterns of `match`: whether a subject fits one, and what the names in it are then."""
 
     def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
-        """Whether a subject fits a pattern, as a value whose truth is asked."""
+        """Return whether a subject fits a pattern, as a value to be tested for truth."""
         if isinstance(pattern, ast.MatchAs):
             return FITS if pattern.pattern is None else self.fits(pattern.pattern, subject, frame)
         if isinstance(pattern, ast.MatchOr):
-            return _combined(any, [self.fits(each, subject, frame) for each in pattern.patterns])
+            return _combine(any, [self.fits(each, subject, frame) for each in pattern.patterns])
         if isinstance(pattern, ast.MatchValue):
             value = self.engine.eval(pattern.value, frame)
-            return self.engine.related(ast.Eq(), subject, value, pattern.value, frame)
+            return self.engine.compare(ast.Eq(), subject, value, pattern.value, frame)
         if isinstance(pattern, ast.MatchSingleton):
             return lift(partial(compared, ast.Is()), subject, Const(pattern.value))
         return lift(
@@ -55,7 +55,7 @@ class Matching(Room):
         )
 
     def _fits_one(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
-        """The same of a pattern that has parts, and of a value that is no choice."""
+        """Return the same for a pattern with parts, and a value that is no Choice."""
         if isinstance(pattern, ast.MatchClass):
             answer = self.engine.is_instance(subject, pattern.cls, frame)
         elif isinstance(pattern, ast.MatchSequence):
@@ -67,10 +67,10 @@ class Matching(Room):
         if answer == DIFFERS:
             return answer
         parts = self._parts(pattern, subject, frame)
-        return _combined(all, [answer, *(self.fits(part, value, frame) for part, value in parts)])
+        return _combine(all, [answer, *(self.fits(part, value, frame) for part, value in parts)])
 
     def _is_row(self, pattern: ast.MatchSequence, subject: Value) -> Value:
-        """Whether a value is a sequence with as many members as the pattern has parts."""
+        """Return whether a value is a sequence with as many members as the pattern has parts."""
         row = self.engine.row(subject) or subject
         if not isinstance(row, Sequence) or row.kind not in ("list", "tuple"):
             return _is_other(row, Mapping, Sequence)
@@ -82,17 +82,18 @@ class Matching(Room):
             of_sizes = isinstance(row.element, Plain) and row.element.origin == "shape"
             return Plain("bool", "shape" if of_sizes else "config")
         answer = Const(len(row.items) >= wanted if starred else len(row.items) == wanted)
-        return prefer(answer, Plain("bool")) if row.outer else answer
+        return prefer(answer, Plain("bool")) if row.escaping else answer
 
     def _has_keys(self, pattern: ast.MatchMapping, subject: Value, frame: Frame) -> Value:
-        """Whether a value is a mapping with the keys of the pattern."""
+        """Return whether a value is a mapping with the keys of the pattern."""
         if not isinstance(subject, Mapping):
             return _is_other(subject, Sequence)
         keys = (self.engine.eval(key, frame) for key in pattern.keys)
-        return _combined(all, [lift(partial(compared, ast.In()), key, subject) for key in keys])
+        return _combine(all, [lift(partial(compared, ast.In()), key, subject) for key in keys])
 
     def _parts(self, pattern: ast.pattern, subject: Value, frame: Frame) -> list[tuple[ast.pattern, Value]]:
-        """The patterns inside a pattern, each with the part of a subject that fits so far which it is asked of."""
+        """Return the patterns inside a pattern, each with the part of a subject, fitting so far, that it is matched
+        against."""
         if isinstance(pattern, ast.MatchSequence):
             return self._places(pattern, self.engine.row(subject) or subject)
         if isinstance(pattern, ast.MatchMapping):
@@ -115,7 +116,7 @@ class Matching(Room):
         return []
 
     def _places(self, pattern: ast.MatchSequence, row: Value) -> list[tuple[ast.pattern, Value]]:
-        """The parts of a pattern of a sequence, each with the member, or the members, that it stands for."""
+        """Return the parts of a sequence pattern, each with the member, or the members, that it matches."""
         parts = pattern.patterns
         if not isinstance(row, Sequence):
             return [(part, UNKNOWN) for part in parts]
@@ -130,20 +131,20 @@ class Matching(Room):
         members = (*row.items[:at], Sequence("list", row.items[at:end], UNKNOWN), *row.items[end:])
         return list(zip(parts, members, strict=False))
 
-    def captured(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
-        """What the names in a pattern are where a subject fits it."""
+    def capture_names(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
+        """Return the values that a pattern captures if a subject fits it."""
         names = {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "name", None), str)}
         names |= {n for part in ast.walk(pattern) if isinstance(n := getattr(part, "rest", None), str)}
-        with self.engine.quietly():
-            return {name: lift(partial(self._of_name, pattern, name, frame), subject) for name in names}
+        with self.engine.outside_trace():
+            return {name: lift(partial(self._class_of_name, pattern, name, frame), subject) for name in names}
 
-    def _of_name(self, pattern: ast.pattern, name: str, frame: Frame, subject: Value) -> Value:
+    def _class_of_name(self, pattern: ast.pattern, name: str, frame: Frame, subject: Value) -> Value:
         fitting = [v for v in options(subject) if truth(self.fits(pattern, v, frame)) is not False]
         found = [v for option in fitting for v in self._bound(pattern, name, option, frame)]
         return join(*found) if found else UNKNOWN
 
     def _bound(self, pattern: ast.pattern, name: str, subject: Value, frame: Frame) -> list[Value]:
-        """What a name is bound to by a pattern; several for those of which one is tried after the other."""
+        """Return the value that a pattern binds to a name; several if alternatives are tried one after the other."""
         if isinstance(pattern, (ast.MatchAs, ast.MatchStar)) and pattern.name == name:
             return [subject]
         return [
@@ -151,7 +152,7 @@ class Matching(Room):
         ]
 
 
-def _combined(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> Value:
+def _combine(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> Value:
     """`all` or `any` of what is asked one after the other: what decides it, else what is left open."""
 
     def of(*values: Value) -> Value:
@@ -165,7 +166,7 @@ def _combined(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> 
 
 
 def _is_other(value: Value, *kinds: type) -> Value:
-    """False for a value that is surely not what a pattern asks for: of these kinds, or of one without parts."""
+    """Return False for a value that certainly does not fit a pattern: of these kinds, or of one without parts."""
     single = isinstance(value, Plain) and value.kind in SINGLE
     sure = isinstance(value, Tensor) and value.sure
     if single or sure or isinstance(value, (Const, Class, Function, *kinds)):

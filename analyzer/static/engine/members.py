@@ -1,7 +1,7 @@
-"""What is asked of a member of an enum as of the number or the text that it is besides.
+"""Enum members used as the numbers or strings that they also are.
 
-Python takes it for that. Dynamo has an object there, and what comes of that differs between versions of torch, so that
-the tables tell it (`members`, derived by `benchmarks/deriving/members.py`).
+To Dynamo the member is an object, and the effect differs between versions of torch, so the tables have it (`members`,
+derived by `benchmarks/deriving/members.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.contract import CallSite, Component
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     Choice,
@@ -32,17 +32,18 @@ ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 CONVERSIONS = frozenset({"float", "range"})
 
 
-class Members(Room):
+class Members(Component):
     """Members of enums, where they are taken for numbers and texts."""
 
     def member_compared(
         self, op: ast.cmpop, node: ast.Compare, sides: tuple[Value, Value], frame: Frame, of: ast.expr | None
     ) -> Value | None:
-        """What a comparison with a member gives, if that is no tensor; `of` is read of the answer, and no bool has it."""
+        """Return the result of a comparison with a member, if it is no tensor; `of` is read from the result, and no bool
+        has it."""
         left, right = sides
         inside = isinstance(op, (ast.In, ast.NotIn))
         if inside and _is_text(right):
-            self._tell(node, "text containment", frame)
+            self._emit(node, "text containment", frame)
         if not _is_with_member(op, left, right):
             return None
         use = (
@@ -54,35 +55,35 @@ class Members(Room):
         known = not isinstance(left, Choice) and not isinstance(right, Choice)
         sure = known and all(v.sure for v in sides if isinstance(v, Tensor))
         lost = of is not None and outcome == F.DIFFERS
-        self._tell(node, "attribute" if lost else use, frame, sure=sure or lost)
+        self._emit(node, "attribute" if lost else use, frame, sure=sure or lost)
         if outcome != F.DIFFERS:
             return None
         return Const(isinstance(op, (ast.NotEq, ast.NotIn))) if sure else Plain("bool")
 
-    def tell_answer(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
-        """Tells what is read of the answer of such a comparison as of a tensor."""
+    def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
+        """Emit an attribute read as of a tensor from the result of such a comparison."""
         if (
             is_answer(owner)
             and not hasattr(bool, node.attr)
             and self._outcome("tensor equality") == F.DIFFERS
         ):
-            self._tell(node, "attribute", frame)
+            self._emit(node, "attribute", frame)
 
-    def tell_member_called(
+    def emit_member_call(
         self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
     ) -> None:
-        """Tells a method of a member, a conversion of one, and a bool that is given where an operation takes none."""
+        """Emit a method call on a member, a conversion of one, and a bool passed to an operation that takes none."""
         if isinstance(receiver, Const) and is_member(receiver):
             kind = "text" if isinstance(receiver.value, str) else "number"
-            self._tell(site.node, f"{kind} method", site.frame)
+            self._emit(site.node, f"{kind} method", site.frame)
         elif operation in CONVERSIONS and any(map(_is_number, operands)):
-            self._tell(site.node, operation, site.frame)
+            self._emit(site.node, operation, site.frame)
         elif operation.startswith("torch.") and self._outcome("tensor equality") == F.DIFFERS:
             if self.engine.operations.takes_no_bool(operation, operands, site.keywords):
-                self._tell(site.node, "argument", site.frame)
+                self._emit(site.node, "argument", site.frame)
 
-    def tell_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """Tells a member that a row is indexed by."""
+    def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
+        """Emit a sequence indexed by a member."""
         if not _is_number(index):
             return
         kind = ""
@@ -93,25 +94,25 @@ class Members(Room):
         elif isinstance(base, (Instance, ExternalInstance)) and self.engine.walked_members(base) is not None:
             kind = "module"
         if kind:
-            self._tell(node, f"{kind} index", frame)
+            self._emit(node, f"{kind} index", frame)
 
-    def tell_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Tells a walk through the letters of a member."""
+    def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """Emit an iteration over the characters of a member."""
         if _is_text(value):
-            self._tell(node, "text walk", frame)
+            self._emit(node, "text walk", frame)
 
-    def tell_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
-        """Tells a text that is put behind a member."""
+    def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
+        """Emit a string appended to a member."""
         if isinstance(node.op, ast.Add) and _is_text(left):
-            self._tell(node, "text sum", frame)
+            self._emit(node, "text sum", frame)
 
     def _outcome(self, use: str) -> str:
         return self.engine.operations.tables.member(use)
 
-    def _tell(self, node: ast.expr, use: F.Use, frame: Frame, *, sure: bool = True) -> None:
+    def _emit(self, node: ast.expr, use: F.Use, frame: Frame, *, sure: bool = True) -> None:
         outcome = F.OF_ANSWERS.get(use) or self._outcome(use)
-        if outcome and not self.engine.quiet:
-            self.engine.tell(F.OfMember(self.engine.where(frame), node, use, outcome, sure))
+        if outcome and not self.engine.untraced:
+            self.engine.emit(F.OfMember(self.engine.where(frame), node, use, outcome, sure))
 
 
 def _is_number(value: Value) -> bool:
@@ -123,7 +124,7 @@ def _is_text(value: Value) -> bool:
 
 
 def _is_with_member(op: ast.cmpop, left: Value, right: Value) -> bool:
-    """Whether a tensor is compared with a member of an enum that is a number, or looked for among such members."""
+    """Return whether a tensor is compared with an enum member that is a number, or looked up among such members."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         return False
     if isinstance(op, (ast.In, ast.NotIn)):

@@ -11,7 +11,7 @@ from tcready.schema.paths import is_installed
 from tcready.schema.words import Confidence
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
@@ -29,9 +29,9 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     brought_in,
+    escaped,
     join,
     options,
-    outliving,
     prefer,
 )
 from tcready.static.index import Binding, ClassInfo, FunctionInfo, Guard, Import, ModuleInfo
@@ -39,10 +39,10 @@ from tcready.static.locate import is_opaque
 
 BUILTINS = frozenset(vars(builtins))
 IMPORT_DEPTH = 8
-"""Where the count of call levels starts for what runs at import, so that few are followed there."""
+"""The call level at which code run at import starts, so that few calls are followed there."""
 
 
-class Names(Room):
+class Names(Component):
     """Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
 
     def __init__(self, engine: Engine) -> None:
@@ -50,7 +50,7 @@ class Names(Room):
         self._module_frames: dict[ModuleInfo, Frame] = {}
         self._globals: dict[tuple[ModuleInfo, str], Value] = {}
         self._busy: set[tuple[ModuleInfo, str]] = set()
-        """Names whose value is being worked out."""
+        """Names that are being evaluated."""
         self._starred: dict[tuple[ModuleInfo, str], ModuleInfo | None] = {}
         self._installed: dict[ModuleInfo, bool] = {}
 
@@ -60,11 +60,11 @@ class Names(Room):
         return self._module_frames[module]
 
     def ask(self, module: ModuleInfo) -> None:
-        """A model that a module makes at import is what was asked for: it is followed as deep as any other."""
+        """A model that a module makes at import was requested: it is followed as deep as any other."""
         self._module_frames[module] = Frame(module, None, -1, "high", {})
 
-    def named(self, name: str, frame: Frame) -> Value:
-        """What a bare name stands for: a variable, a name of the module, a builtin."""
+    def resolve_name(self, name: str, frame: Frame) -> Value:
+        """Return the value of a bare name: a variable, a name of the module, a builtin."""
         env = frame.env
         found = env[name] if name in env and not frame.outside else frame.lookup(name)
         if found is None:
@@ -79,10 +79,10 @@ class Names(Room):
         return found
 
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
-        """What a top-level name of a module is; None if the module has no such name."""
+        """Return the value of a top-level name of a module; None if the module has no such name."""
         key = (module, name)
-        if self.engine.again is not None:
-            self.engine.again.named(module, name)
+        if self.engine.replay is not None:
+            self.engine.replay.named(module, name)
         known = self._globals.get(key)
         if known is not None:
             return known
@@ -105,9 +105,9 @@ class Names(Room):
             return UNKNOWN if annotation is not None else None
         self._busy.add(key)
         try:
-            with self.engine.quietly():
-                value = self._bound_to(module, self._running(module, name, found))
-                if self.engine.improbable(self.module_frame(module)) is not None:
+            with self.engine.outside_trace():
+                value = self._bound_to(module, self._reached_bindings(module, name, found))
+                if self.engine.unlikely(self.module_frame(module)) is not None:
                     value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
             self._busy.discard(key)
@@ -119,7 +119,7 @@ class Names(Room):
         return self._globals[key]
 
     def _bound_to(self, module: ModuleInfo, found: list[Binding]) -> Value:
-        """What a name is that is bound to one of these."""
+        """Return the value of a name with one of these bindings."""
         values = [v for v in (self._binding(module, b) for b in found) if v is not None]
         sure = [v for v in values if not isinstance(v, Unknown)]
         callables = [v for v in sure if v != NONE]
@@ -128,9 +128,9 @@ class Names(Room):
             return join(value, NONE)
         return value
 
-    def _running(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
-        """Of what a module may bind a name to, what stands where its import comes by: not on the other side of a test
-        that is decided, nor behind the import of a package that is not there. All if nothing is left."""
+    def _reached_bindings(self, module: ModuleInfo, name: str, found: list[Binding]) -> list[Binding]:
+        """Return the possible bindings of a module's name that its import reaches: not those in the other branch of a
+        decided test, nor after the import of a missing package. All if none is left."""
         guards = module.guards.get(name, [])
         if len(found) < 2 or not any(guards):
             return found
@@ -150,40 +150,41 @@ class Names(Room):
         return usual is None or usual == guard.holds
 
     def is_missing(self, module: str) -> bool:
-        """A package that is not where torch is: its absence is to be expected."""
+        """Return whether a package is not installed with torch: its absence is expected."""
         program = self.engine.program
         if module.partition(".")[0] in sys.stdlib_module_names or program.package_of(module) is not None:
             return False
         return program.find("torch") is not None
 
     def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """A top-level name is given another value while the module is imported."""
-        if not self.engine.quiet or (module, name) not in self._globals:
+        """Bind a top-level name to another value while the module is imported."""
+        if not self.engine.untraced or (module, name) not in self._globals:
             return
         self.engine.heap.changes.count += 1
         self.engine.heap.changes.elsewhere += 1
         places = [(module, name)]
         for place in places:
-            self._globals[place] = outliving(value)
+            self._globals[place] = escaped(value)
             # what is imported is the very table of the other module
             if isinstance(value, (Mapping, Sequence)):
                 origins = map(self._origin, place[0].bindings.get(place[1], ()))
                 places += [each for each in origins if each in self._globals and each not in places]
 
     def _origin(self, binding: Binding) -> tuple[ModuleInfo, str] | None:
-        """The name of another module that a name is imported from."""
+        """Return the name of another module that a name is imported from."""
         if not isinstance(binding, Import) or binding.name is None:
             return None
         module = self.engine.program.module(binding.module)
         return None if module is None else (module, binding.name)
 
     def _by_stub(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
-        """The stub that binds a name which a package imports when it is asked for."""
+        """Return the stub that binds a name which a package imports on demand."""
         stub = self.engine.program.stub(module)
         return stub if stub is not None and name in stub.bindings else None
 
     def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
-        """The module that binds a name which another has by `from ... import *`, however many stars away."""
+        """Return the module that binds a name which another imports by `from ... import *`, through any number of
+        stars."""
         key = module, name
         if key not in self._starred:
             program = self.engine.program
@@ -204,8 +205,8 @@ class Names(Room):
         return self._starred[key]
 
     def _outside_stars(self, module: ModuleInfo, name: str) -> External | None:
-        """What `from torch.nn import *` binds, however many stars away: a name that torch's tables have. A name that no
-        star in sight binds comes of the one star over a compiled module, if there is one."""
+        """Return the value that `from torch.nn import *` binds, through any number of stars: a name in torch's tables. A
+        name that no known star binds comes from the only star over a compiled module, if there is one."""
         program = self.engine.program
         seen = {module}
         pending = list(reversed(module.stars))
@@ -225,16 +226,16 @@ class Names(Room):
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)
         if isinstance(binding, FunctionInfo):
-            return self.engine.decorated(binding, frame)
+            return self.engine.apply_decorators(binding, frame)
         if isinstance(binding, ClassInfo):
             self.engine.decorate_class(binding)
             return Class(binding)
         if isinstance(binding, Import):
-            return self.imported(binding, module)
-        return outliving(self.engine.eval(cast(ast.expr, binding), frame))
+            return self.resolve_import(binding, module)
+        return escaped(self.engine.eval(cast(ast.expr, binding), frame))
 
-    def imported(self, item: Import, module: ModuleInfo) -> Value:
-        """What an import of `module` binds; an external name if its source is not read."""
+    def resolve_import(self, item: Import, module: ModuleInfo) -> Value:
+        """Return the value that an import of `module` binds; an external name if its source is not read."""
         found = self.engine.program.module(item.module)
         if found is None:
             self._note_missing(item.module, module)
@@ -245,9 +246,9 @@ class Names(Room):
         if not root or is_opaque(root) or self.engine.program.package_of(name) is not None:
             return
         if (
-            self.engine.again is not None and not self._busy
-        ):  # else it is told again when that name is asked for
-            self.engine.again.outside += 1
+            self.engine.replay is not None and not self._busy
+        ):  # else it is emitted again when that name is read
+            self.engine.replay.outside += 1
         self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = reach.missing(root)
 
     def _bound(self, item: Import, module: ModuleInfo | None) -> Value:
@@ -275,10 +276,10 @@ class Names(Room):
             ):
                 return Module(inner)
         value = self.global_value(module, name)
-        return self._made_when_asked(module, name) if value is None else value
+        return self._module_getattr(module, name) if value is None else value
 
-    def _made_when_asked(self, module: ModuleInfo, name: str) -> Value | None:
-        """What `__getattr__` of a module gives for a name that it does not bind."""
+    def _module_getattr(self, module: ModuleInfo, name: str) -> Value | None:
+        """Return the result of a module's `__getattr__` for a name that it does not bind."""
         key = (module, name)
         if "__getattr__" not in module.bindings or key in self._busy or name.startswith("__"):
             return None
@@ -286,7 +287,7 @@ class Names(Room):
             getter = self.global_value(module, "__getattr__")
             self._busy.add(key)
             try:
-                with self.engine.quietly():
+                with self.engine.outside_trace():
                     found = [
                         self.engine.invoke(option, (Const(name),), {}, self.module_frame(module), "high")
                         for option in options(getter or UNKNOWN)
@@ -297,12 +298,12 @@ class Names(Room):
             self._globals[key] = brought_in(join(*found)) if found else UNKNOWN
         return self._globals[key]
 
-    def improbable(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
-        """How sure code runs that the defaults pass by; None if it is not followed.
+    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
+        """Return the confidence that code runs which the defaults skip; None to ignore it.
 
-        A project's own options are there to be used, so what they switch on is read, and shown to whom asks for it. Of
-        an installed package's nobody uses most, and what they switch on says nothing of the model at hand. What runs if
-        the model computes in one of `types` is always followed: any model may be cast.
+        A project's own options are meant to be used, so code that they enable is read, and shown on request. Most options
+        of an installed package are never used, so code that they enable says nothing about the model at hand. Code that
+        runs if the model computes in one of `types` is always followed: any model may be cast.
         """
         if types:
             return "low"

@@ -1,4 +1,4 @@
-"""Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+"""Objects: made by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.alike import Alike
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.alike import SharedModules
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import constructors
 from tcready.static.engine.passed import builders, handed_on, passed
@@ -49,17 +49,17 @@ from tcready.static.index import IMPORTS, ClassInfo, FunctionInfo, Import, Modul
 from tcready.static.source import nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
-"""Attributes that tell no module from another."""
+"""Attributes that do not distinguish modules."""
 MAX_IMPORTS = 100
-"""Names of a file that are looked at for such a class."""
+"""The number of imported names of a file that are searched for such a class."""
 TELLING = 2
-"""So many attributes that are read of an argument tell its class, if it is no module."""
+"""The number of attributes read from an argument that identify its class, if it is no module."""
 MAX_FITTING = 3
-"""Of the classes that fit what is read of an argument, more say nothing."""
+"""The number of classes fitting an argument's attributes beyond which they decide nothing."""
 
 
-class Objects(Room):
-    """Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+class Objects(Component):
+    """Makes objects: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -68,34 +68,34 @@ class Objects(Room):
         self._near: dict[Path, list[ClassInfo]] = {}
         self._deriving: dict[ClassInfo, list[ClassInfo]] = {}
         self._builders: dict[ClassInfo, Env] = {}
-        """What those who make an object of a class give its constructor."""
+        """The arguments that builders of a class pass to its constructor."""
         self._given: list[tuple[ClassInfo, list[Env]]] = []
-        """The classes of which is asked what their constructors are given, and what the first call gave."""
+        """The classes for which constructor arguments are being collected, and those of the first call."""
         self._given_before: dict[ClassInfo, Env] = {}
-        """What constructors of other classes were given on the way: a function that was run once is not run again."""
+        """The arguments that other constructors received meanwhile: a function that ran once does not run again."""
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
-        self._alike = Alike(engine)
+        self._shared_modules = SharedModules(engine)
 
     def build(self, cls: ClassInfo) -> Instance:
-        """An object of `cls` made with arguments nobody knows: configuration."""
-        with self._alike.building() as unchanged:
-            root = self._built(Instance(self.engine.heap.ident("entry", cls, outer=True), cls))
+        """Return an object of `cls` made with unknown arguments: configuration."""
+        with self._shared_modules.building() as unchanged:
+            root = self._built(Instance(self.engine.heap.ident("entry", cls, escaping=True), cls))
         if not unchanged():
-            root = self._built(Instance(self.engine.heap.ident("apart", cls, outer=True), cls))
-        self._alike.unite(root)
+            root = self._built(Instance(self.engine.heap.ident("apart", cls, escaping=True), cls))
+        self._shared_modules.unite(root)
         return root
 
     def _built(self, root: Instance) -> Instance:
         cls = root.cls
         self.initialise(root, Frame(cls.module, None, -1, "high", {}))
         if self.engine.training:
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 self._set_to_train(root, set())
         return root
 
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
-        """Runs `__init__` of an object with arguments nobody knows; those in `given` are not None."""
-        with self.engine.quietly():
+        """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
+        with self.engine.outside_trace():
             mro = self.engine.mro(made.cls)
             for written in mro.functions("__init__")[:1]:
                 args, keywords = self._configuration(written, made.cls, given)
@@ -106,7 +106,7 @@ class Objects(Room):
                 self._run_initialisers(made, mro, dataclasses.replace(call, rest=rest))
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
-        """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
+        """Run the `train` methods of a module and of what it holds: some keep a part in evaluation."""
         if made in done or not self.engine.is_module(made):
             return
         done.add(made)
@@ -123,7 +123,7 @@ class Objects(Room):
     ) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
         frame = self.engine.module_frame(info.module)
-        # `config: Config` in the class body tells what the argument of that name is, which becomes the attribute
+        # `config: Config` in the class body types the argument of that name, which becomes the attribute
         annotated: dict[str, ast.expr] = {}
         for above in reversed(self.engine.mro(cls).classes):
             if above.module is info.module:
@@ -146,13 +146,13 @@ class Objects(Room):
             if module is not None:
                 return module
             if arg.annotation is None and isinstance(declared, Unknown):
-                declared = self.engine.documented(arg.arg, info)
+                declared = self.engine.documented_value(arg.arg, info)
                 declared = declared if isinstance(declared, (Plain, Instance)) else Plain()
             if isinstance(declared, (Tensor, Unknown)) or not options(declared):
                 declared = Plain()
             if default is None:
                 return declared
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 value = self.engine.eval(default, frame)
             if value == NONE and arg.arg in given:
                 return without_none(declared)
@@ -170,9 +170,9 @@ class Objects(Room):
         return args, keywords
 
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
-        """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
-        else of those of the same package that the file imports, by themselves or in a module. Any other object, if
-        several things are read of it and one class alone has them: of many, one in another file of the folder."""
+        """Return a module that is passed in without a type: of the classes in the same file with all attributes that are
+        read of it, else of those of the same package that the file imports, by themselves or in a module. Any other
+        object, if several attributes are read and only one class has them: of many, one in another file of the folder."""
         if not isinstance(without_none(declared), Unknown):
             return None
         read, called = self._uses_of(name, info, cls)
@@ -194,14 +194,14 @@ class Objects(Room):
             found = found if len(found) == 1 else []
         if not 0 < len(found) <= MAX_FITTING:
             return None
-        module = join(*map(self.engine.assumed, found))
+        module = join(*map(self.engine.symbolic_instance, found))
         # what is only read a configuration may have as well
         return module if called else join(module, Plain())
 
     def _built_with(self, cls: ClassInfo) -> Env:
-        """The modules, classes and functions that a class method, or a function in the same file or in one beside it,
-        gives the constructor of a class that it makes an object of, by parameter:
-        `def build(size): return Net(Encoder(size), Decoder(size))`."""
+        """Return the modules, classes and functions that a class method, or a function in the same file or in one next to
+        it, passes to the constructor of a class, by parameter: `def build(size): return Net(Encoder(size),
+        Decoder(size))`."""
         if cls not in self._builders:
             self._builders[cls] = {}
             for builder in self._makers(cls):
@@ -210,27 +210,32 @@ class Objects(Room):
                 _, found = self._given.pop()
                 if not found and cls in self._given_before:
                     found = [self._given_before[cls]]
-                told = {name: value for env in found[:1] for name, value in env.items() if self._tells(value)}
-                if told:
-                    self._builders[cls] = told
+                specific = {
+                    name: value
+                    for env in found[:1]
+                    for name, value in env.items()
+                    if self._is_specific(value)
+                }
+                if specific:
+                    self._builders[cls] = specific
                     break
         return self._builders[cls]
 
     def _run_builder(self, builder: Function, cls: ClassInfo) -> None:
-        """Runs what makes an object of a class, with arguments nobody knows; a constructor for an object of its class,
-        and not if that cannot tell more than is known of its own arguments."""
+        """Run a builder of a class with unknown arguments; a constructor for an object of its class, unless it cannot
+        know more than its own arguments."""
         owner = builder.info.owner
         frame = self.engine.module_frame(builder.info.module)
         if owner is not None and builder.bound is None:
-            if self._may_tell(cls, builder.info, owner):
-                made = Instance(self.engine.heap.ident("around", owner, outer=True), owner)
+            if self._may_specify(cls, builder.info, owner):
+                made = Instance(self.engine.heap.ident("around", owner, escaping=True), owner)
                 self.initialise(made, frame)
             return
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             self.engine.invoke(builder, (), {}, frame, "high")
 
-    def _may_tell(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
-        """Whether a constructor may give that of a class a module, a class or a function."""
+    def _may_specify(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
+        """Return whether a constructor may pass that of a class a module, a class or a function."""
         handed = handed_on(cls, constructor)
         if not handed:
             return handed is None
@@ -240,47 +245,47 @@ class Objects(Room):
         return any(not isinstance(v, (Plain, Const)) for name in handed for v in options(known[name]))
 
     def _makers(self, cls: ClassInfo) -> Iterator[Function]:
-        """Functions that make an object of a class."""
+        """Yield the functions that make an object of a class."""
         yield from builders(cls, cls.module)
         for beside in self._modules_beside(cls.module, (cls.name,)):
             if cls.name in beside.called and self.engine.global_value(beside, cls.name) == Class(cls):
                 yield from builders(cls, beside)
 
-    def _tells(self, value: Value) -> bool:
-        """Whether a value is, in any case, a module, a class or a function, or a list of such."""
+    def _is_specific(self, value: Value) -> bool:
+        """Return whether a value is, in any case, a module, a class or a function, or a list of such."""
         if isinstance(value, Sequence):
-            return value.items != () and all(map(self._tells, members_of(value)))
+            return value.items != () and all(map(self._is_specific, members_of(value)))
         return all(
             isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v)
             for v in options(value)
         )
 
     def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
-        """What a constructor is given while somebody asks."""
+        """Record the arguments of a constructor if they are being collected."""
         if not self._given:
             return
-        asked, found = self._given[-1]
-        if found if asked is cls else cls in self._given_before:
+        wanted, found = self._given[-1]
+        if found if wanted is cls else cls in self._given_before:
             return
         for info in mro.functions("__init__")[:1]:
             names = [arg.arg for arg, _ in positional(info.node.args)[1:]]
             given = {**dict(zip(names, site.args, strict=False)), **site.keywords}
-            if asked is cls:
+            if wanted is cls:
                 found.append(given)
             else:
                 self._given_before[cls] = given
 
     def _beside_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
-        """The classes in other files of the same folder that have all of `names`."""
+        """Return the classes in other files of the same folder that have all of `names`."""
         return self._first(c for c in self._classes_beside(module, names) if self._owns(c, names))
 
     def _classes_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ClassInfo]:
-        """The classes in other files of the same folder that mention all of `names`."""
+        """Yield the classes in other files of the same folder that mention all of `names`."""
         for beside in self._modules_beside(module, names):
             yield from beside.classes()
 
     def _modules_beside(self, module: ModuleInfo, names: Iterable[str]) -> Iterator[ModuleInfo]:
-        """The other files of the same folder that mention all of `names`."""
+        """Yield the other files of the same folder that mention all of `names`."""
         package = module.name.rpartition(".")[0]
         for path in self.engine.program.files_in(module.path.parent)[:MAX_IMPORTS] if package else ():
             full = f"{package}.{path.stem}"
@@ -289,43 +294,45 @@ class Objects(Room):
                 if beside is not None:
                     yield beside
 
-    def deriving(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The classes in the file of a class, and in those of the same folder, that derive from it."""
+    def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
+        """Return the classes in the file of a class, and in those of the same folder, that derive from it."""
         if cls not in self._deriving:
             near = (*cls.module.classes(), *self._classes_beside(cls.module, (cls.name,)))
             self._deriving[cls] = [c for c in near if cls in self.engine.mro(c).classes[1:]]
         return self._deriving[cls]
 
     def _first(self, classes: Iterable[ClassInfo]) -> list[ClassInfo]:
-        """Of a class and one that derives from it the first."""
+        """Return the classes without those that derive from another one of them."""
         found = [*classes]
         return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
 
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
-        """The classes near a file that have all of `names`, its `own` too if asked; of a class and one that derives from
-        it the first."""
+        """Return the classes near a file that have all of `names`, including its `own` if requested; without those
+        derived from another one of them."""
         near = dict.fromkeys((*(module.classes() if own else ()), *self._imported_classes(module)))
         return self._first(c for c in near if self._owns(c, names))
 
     def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
-        """The one class of that name near a file; None if there is none, or several."""
+        """Return the one class of that name near a file; None if there is none, or several."""
         found = [cls for cls in self._imported_classes(module) if cls.name == name]
         return found[0] if len(found) == 1 else None
 
     def _imported_classes(self, module: ModuleInfo) -> list[ClassInfo]:
-        """The classes of the package's own files that a file imports from, and those that these import."""
+        """Return the classes of the package's own files that a file imports from, and those that these import."""
         if module.path not in self._near:
             found: dict[ClassInfo, None] = {}
             for near in self._imported_from(module):
                 found.update(dict.fromkeys(near.classes()))
-                with self.engine.quietly():
-                    values = [self.engine.imported(binding, near) for binding in self._own_imports(near)]
+                with self.engine.outside_trace():
+                    values = [
+                        self.engine.resolve_import(binding, near) for binding in self._own_imports(near)
+                    ]
                 found.update((value.info, None) for value in values if isinstance(value, Class))
             self._near[module.path] = list(found)
         return self._near[module.path]
 
     def _imported_from(self, module: ModuleInfo) -> list[ModuleInfo]:
-        """The files of the same package that a file imports, or imports from."""
+        """Return the files of the same package that a file imports, or imports from."""
         found: dict[Path, ModuleInfo] = {}
         for binding in self._own_imports(module):
             inner = f"{binding.module}.{binding.name}" if binding.name else binding.module
@@ -345,11 +352,11 @@ class Objects(Room):
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
     def _uses_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> tuple[set[str], bool]:
-        """The attributes that a class reads of an argument of its constructor, apart from what every module has, and
-        whether it calls the argument or what is read of it."""
+        """Return the attributes that a class reads of a constructor argument, apart from those of every module, and
+        whether it calls the argument or an attribute of it."""
         nodes = nodes_in(info.node)
-        kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
-        names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
+        stores = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
+        names = {key for targets in stores for t in targets if (key := narrowing_key(t)) and "." in key}
         read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
         for above in self.engine.mro(cls).classes if names else ():
             if above.module is info.module:
@@ -361,8 +368,8 @@ class Objects(Room):
         return own, any(narrowing_key(each) in {name, *names} for each in callees)
 
     def _copies(self, cls: ClassInfo, names: set[str], argument: str) -> bool:
-        """Whether the constructor of a class takes all of these from an argument of that name (`self.width =
-        config.width`): what goes by the same name elsewhere is the like of that, and no object of the class."""
+        """Return whether the constructor of a class copies all of these from an argument of that name (`self.width =
+        config.width`): an object of the same name elsewhere is like that argument, not like the class."""
         copied: set[str] = set()
         every = (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes)
         for node in (node for node in every if isinstance(node, ast.Assign)):
@@ -373,15 +380,15 @@ class Objects(Room):
 
     def _owns(self, cls: ClassInfo, names: set[str]) -> bool:
         mro = self.engine.mro(cls)
-        assigned = self.engine.assigned(mro)
+        assigned = self.engine.assigned_attributes(mro)
         return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
-        """An object made by calling a class: what `__call__` of its metaclass gives (unless that asks `type` for it),
-        what `__new__` gives if that is none of the class, else a new one."""
+        """Return an object made by calling a class: the result of `__call__` of its metaclass (unless that calls `type`),
+        the result of `__new__` if that is of another class, else a new one."""
         mro = self.engine.mro(cls.info)
         self._note_given(cls.info, mro, site)
-        called = None if by_type else next(iter(self.engine.of_metaclass(mro, "__call__")), None)
+        called = None if by_type else next(iter(self.engine.metaclass_methods(mro, "__call__")), None)
         if called is not None:
             given = self.engine.invoke(
                 Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
@@ -393,33 +400,33 @@ class Objects(Room):
             return self._tensor_made(cls, mro, site)
         maker = mro.functions("__new__")[:1]
         if not maker:
-            return self._initialised(cls, mro, site)
+            return self._initialise_object(cls, mro, site)
         args = (cls, *site.args)
         given = self.engine.invoke(
             Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest
         )
         others = keep(given, lambda v: isinstance(v, Instance) and cls.info not in self._above(v))
         if isinstance(others, Unknown):
-            return self._initialised(cls, mro, site)
-        return given if others == given else join(self._initialised(cls, mro, site), others)
+            return self._initialise_object(cls, mro, site)
+        return given if others == given else join(self._initialise_object(cls, mro, site), others)
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
-        """An object of a class of tensors, once its methods have run that make it. Dynamo gives `__init__` the keywords
-        alone, and the constructor of torch.Tensor nothing but a tensor."""
+        """Return an object of a tensor class after its constructors have run. Dynamo passes `__init__` the keywords
+        alone, and the constructor of torch.Tensor only a tensor."""
         kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
-        made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
+        made = Tensor(kinds[0] if kinds else None, leaf=self.engine.untraced > 0, subclass=cls.info)
         maker, initialiser = (mro.functions(name)[:1] for name in ("__new__", "__init__"))
         spread = any(given.arg is None for given in site.node.keywords)
         by_keywords = spread or all(_is_filled_by(info, site.keywords) for info in initialiser)
         alone = maker or (len(site.args) == 1 and not site.keywords) or site.rest is not None
         wraps = mro.functions("__torch_dispatch__")  # what makes one ends the graph
-        if not (by_keywords and alone) and not wraps and not self.engine.quiet:
+        if not (by_keywords and alone) and not wraps and not self.engine.untraced:
             node, where = site.node, self.engine.where(site.frame)
             keywords = tuple(site.keywords.items())
-            self.engine.tell(
+            self.engine.emit(
                 F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
             )
-        given = () if by_keywords and not self.engine.quiet else site.args
+        given = () if by_keywords and not self.engine.untraced else site.args
         for found, args, rest in (
             (maker, (cls, *site.args), site.rest),
             (initialiser, (made, *given), site.rest if given else None),
@@ -431,19 +438,21 @@ class Objects(Room):
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
         return self.engine.mro(made.cls).classes
 
-    def _initialised(self, cls: Class, mro: Mro, site: CallSite) -> Value:
-        """A new object of a class, `__init__` run; while a model is built, one that an earlier model had made alike."""
-        asked = self._alike.asked(cls.info, site) if mro.is_module and self.engine.quiet else None
-        lent = self._alike.lent(asked) if asked is not None else None
-        if lent is not None:
-            return lent
-        told_by = () if mro.is_module or not self.engine.quiet else self._constants_of(cls, site)
-        key = (cls.info, site.node, site.frame.context, *told_by)
-        made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), cls.info)
+    def _initialise_object(self, cls: Class, mro: Mro, site: CallSite) -> Value:
+        """Return a new object of a class, `__init__` run; while a model is built, an equal one of an earlier model."""
+        request = (
+            self._shared_modules.request(cls.info, site) if mro.is_module and self.engine.untraced else None
+        )
+        shared = self._shared_modules.shared(request) if request is not None else None
+        if shared is not None:
+            return shared
+        constants = () if mro.is_module or not self.engine.untraced else self._constants_of(cls, site)
+        key = (cls.info, site.node, site.frame.context, *constants)
+        made = Instance(self.engine.heap.ident(*key, escaping=self.engine.untraced > 0), cls.info)
         if cls.closure:
             self.engine.heap[made].closure = cls.closure
         if site.frame.context < 0 and site.frame.function is None and not mro.is_module:
-            self.engine.heap[made].of_process = True
+            self.engine.heap[made].process_global = True
         if mro.functions("__init__"):
             thing = self.engine.heap[made]
             before = dict(thing.attributes) if thing.stored else {}
@@ -460,8 +469,8 @@ class Objects(Room):
             self.engine.heap.made(
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )
-            if asked is not None:
-                self._alike.keep(asked, made, stored)
+            if request is not None:
+                self._shared_modules.keep(request, made, stored)
             return made
         if mro.container or mro.is_list:
             self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
@@ -472,26 +481,26 @@ class Objects(Room):
         if self.engine.is_enum(mro) and site.args:
             members = self.engine.enum_members(cls.info)
             known = members.items if members is not None and members.items else ()
-            self._tell_no_member(mro, known, site)
+            self._emit_no_member(mro, known, site)
             return lift(lambda value: next((each for each in known if each == value), value), site.args[0])
         self.engine.fill_record(made, site)
         for base in mro.external:
             constructors.inherit(self.engine, made, base, site)
         return made
 
-    def _tell_no_member(self, mro: Mro, known: tuple[Value, ...], site: CallSite) -> None:
-        """Tells a call of an enum that raises where a `try` may handle it."""
+    def _emit_no_member(self, mro: Mro, known: tuple[Value, ...], site: CallSite) -> None:
+        """Emit a call of an enum that raises if a `try` may handle it."""
         value = likely(site.args[0])
         complete = bool(known) and all(isinstance(member, Const) for member in known)
         missing = isinstance(value, Const) and all(
             isinstance(member, Const) and member.value != value.value for member in known
         )
         if complete and missing and "try" in site.frame.enclosing and not mro.functions("_missing_"):
-            self.engine.tell(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
+            self.engine.emit(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
 
     def _constants_of(self, cls: Class, site: CallSite) -> tuple[object, ...]:
-        """The constants that an object is made with, by which it is told from others that a loop makes at the same place;
-        of many such objects, nothing tells them apart."""
+        """Return the constants that an object is made with, which distinguish it from others that a loop makes at the
+        same place; nothing distinguishes them if there are many."""
         given = [(str(place), value) for place, value in enumerate(site.args)] + [*site.keywords.items()]
         constants = tuple((name, value) for name, value in sorted(given) if isinstance(value, Const))
         known = self._told_apart.setdefault((cls.info, site.node, site.frame.context), set())
@@ -501,8 +510,8 @@ class Objects(Room):
         return ()
 
     def _run_initialisers(self, made: Instance, mro: Mro, site: CallSite) -> None:
-        """Runs what stands for `__init__`, or that itself if what decorates it passes things on in a way that is not
-        understood: nothing is set then."""
+        """Run the functions that act as `__init__`, or `__init__` itself if its decorator passes arguments on in a way
+        that is not understood: nothing is set then."""
         own = mro.functions("__init__")[0]
         found = self.engine.initialisers(mro)
         for option in found:
@@ -513,11 +522,11 @@ class Objects(Room):
     def _run_initialiser(self, function: Function, site: CallSite) -> None:
         self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
 
-    def registered(self, site: CallSite) -> Value | None:
-        """What a factory makes of a configuration object if its own code does not tell."""
+    def resolve_registered(self, site: CallSite) -> Value | None:
+        """Return the result of a factory for a configuration object if its own code does not decide it."""
         for value in site.args[:1]:
             for option in options(likely(value)):
-                if isinstance(option, Instance) and self.engine.heap[option].assumed:
+                if isinstance(option, Instance) and self.engine.heap[option].symbolic:
                     cls = option.cls
                     if cls not in self._registries:
                         self._registries[cls] = modules_for(cls, self.engine)
@@ -529,9 +538,9 @@ class Objects(Room):
         return None
 
     def made_of_text(self, site: CallSite) -> Value | None:
-        """What a function makes of a text that a class is registered under beside the place of the call, if the
-        function's own code does not tell: the class; of a dict that holds such a text, an object of the class, made with
-        what else the dict holds."""
+        """Return the result of a function for a text that a class is registered under near the call, if the function's
+        own code does not decide it: the class; for a dict with such a text, an object of the class, made with the other
+        items."""
         for value in map(likely, (*site.args, *site.keywords.values())):
             if isinstance(value, Const):
                 cls = self._known_by(value, site)
@@ -546,7 +555,7 @@ class Objects(Room):
         return None
 
     def _known_by(self, text: Value, site: CallSite) -> Value | None:
-        """The class that is registered under a text beside the place of a call."""
+        """Return the class that is registered under a text near a call."""
         if not isinstance(text, Const) or not isinstance(text.value, str):
             return None
         key = text.value, site.frame.module
@@ -554,38 +563,42 @@ class Objects(Room):
             self._by_text[key] = class_registered_as(*key, self.engine)
         return self._by_text[key]
 
-    def copied(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
-        """A copy of an object of plain attributes, which is changed apart from it, a `deep` one with what it holds;
-        anything else as it is."""
-        return self._copied(value, node, frame, {} if deep else None)
+    def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
+        """Return a copy of an object of plain attributes, independent of it, a `deep` one with its members; anything else
+        unchanged."""
+        return self._copy_attributes(value, node, frame, {} if deep else None)
 
-    def _copied(self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None) -> Value:
-        """`done`: what a deep copy has made of objects so far; None for one that is not deep."""
+    def _copy_attributes(
+        self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None
+    ) -> Value:
+        """Copy the attributes; `done` has the copies made so far by a deep copy; None for one that is not deep."""
         if isinstance(value, Sequence):
-            return dataclasses.replace(value, outer=False, constant=False)
+            return dataclasses.replace(value, escaping=False, constant=False)
         if isinstance(value, Mapping):
-            return dataclasses.replace(value, outer=False)
+            return dataclasses.replace(value, escaping=False)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value
         if done is not None and value.ident in done:
             return done[value.ident]
         key = ("copy", node, frame.context, value.ident)
-        made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), value.cls)
+        made = Instance(self.engine.heap.ident(*key, escaping=self.engine.untraced > 0), value.cls)
         thing = self.engine.heap[made]
         thing.take(self.engine.heap[value])
         if done is not None:
             done[value.ident] = made
-            for name, held in [*thing.attributes.items()]:
-                if isinstance(held, Instance):
-                    thing.update(name, self._copied(held, node, frame, done), strong=True)
+            for name, attribute in [*thing.attributes.items()]:
+                if isinstance(attribute, Instance):
+                    thing.update(name, self._copy_attributes(attribute, node, frame, done), strong=True)
             if isinstance(thing.members, Mapping):
-                entries = tuple((k, self._copied(v, node, frame, done)) for k, v in thing.members.entries)
+                entries = tuple(
+                    (k, self._copy_attributes(v, node, frame, done)) for k, v in thing.members.entries
+                )
                 thing.members = dataclasses.replace(thing.members, entries=entries)
         return made
 
 
 def _says_little(declared: Value) -> bool:
-    """Whether a type leaves open what an argument, or each in a list of them, is."""
+    """Return whether a type leaves open what an argument, or each in a list of them, is."""
     declared = without_none(declared)
     if isinstance(declared, Sequence) and declared.items is None:
         declared = declared.element
@@ -593,7 +606,7 @@ def _says_little(declared: Value) -> bool:
 
 
 def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:
-    """Whether keywords give all parameters of a method that have no default."""
+    """Return whether keywords cover all parameters of a method without a default."""
     spec = info.node.args
     needed = [arg.arg for arg, default in positional(spec)[1:] if default is None]
     needed += [
@@ -603,7 +616,7 @@ def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:
 
 
 def _is_filled(value: Value) -> bool:
-    """A list, tuple or dict that is written out: who gives no other has that one."""
+    """Return whether it is a literal list, tuple or dict: a call that passes no other uses it."""
     if isinstance(value, Mapping):
         return bool(value.entries)
     return isinstance(value, Sequence) and bool(value.items)

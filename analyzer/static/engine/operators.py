@@ -51,7 +51,7 @@ from tcready.static.engine.written import worked_out
 
 ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
-"""Where `%` puts a value as it is."""
+"""The positions at which `%` inserts a value unchanged."""
 
 
 TYPES = frozenset(
@@ -102,7 +102,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
 
 
 def _is_written(value: Value) -> bool:
-    """A constant, or a row whose length is known."""
+    """Return whether it is a constant, or a row of known length."""
     return isinstance(value, Const) or (isinstance(value, Sequence) and value.items is not None)
 
 
@@ -167,7 +167,7 @@ def _apart_from_numbers(left: Value, right: Value) -> list[tuple[Value, Value]] 
 
 
 def _is_number(value: Value) -> bool:
-    """A number, or a Python value that may be one."""
+    """Return whether it is a number, or a Python value that may be one."""
     if isinstance(value, Const):
         return type(value.value) in (int, float)
     return isinstance(value, Plain) and value.kind in ("int", "float", None)
@@ -178,7 +178,7 @@ def _may_be_number(value: Value) -> bool:
 
 
 def _holds_numbers(value: Value) -> bool:
-    """A list or a tuple of numbers that are written out."""
+    """Return whether it is a literal list or tuple of numbers."""
     if not isinstance(value, Sequence) or value.kind not in ("list", "tuple"):
         return False
     return bool(value.items) and all(
@@ -211,7 +211,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             usually = Const(isinstance(op, ast.NotIn))  # nobody has set the variable
             return prefer(usually, Plain("bool")) if right == ENVIRONMENT else Plain("bool")
         answer = Const(inside == isinstance(op, ast.In))
-        changeable = isinstance(right, (Sequence, Mapping)) and right.outer
+        changeable = isinstance(right, (Sequence, Mapping)) and right.escaping
         changeable = changeable or (isinstance(right, Mapping) and right.extra)
         return prefer(answer, Plain("bool")) if changeable else answer
     if isinstance(left, Const) and isinstance(right, Const):
@@ -257,8 +257,8 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
             isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
         )
         sure = sure and (whole or other_plain or (lt is not None and rt is None))
-        written = all(t.written for t in (lt, rt) if t)
-        return Tensor("bool", sure, rank=layouts.of_elements((left, right)), written=written)
+        written = all(t.from_python_scalar for t in (lt, rt) if t)
+        return Tensor("bool", sure, rank=layouts.elementwise_rank((left, right)), from_python_scalar=written)
     values = (*options(left), *options(right))
     if K.ARRAY in values or K.NUMBER in values or any(map(K.is_number_of_numpy, values)):
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
@@ -275,7 +275,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
 
 
 def _one_member(left: Const, right: Const) -> bool:
-    """Whether two constants are the same member of an enum."""
+    """Return whether two constants are the same member of an enum."""
     return (
         left.enum is not None
         and right.enum is not None
@@ -321,7 +321,7 @@ def same(left: Value, right: Value) -> bool | None:
 
 
 def _is_type(value: Value) -> bool:
-    """A class that no other name stands for."""
+    """Return whether it is a class that no other name refers to."""
     return isinstance(value, Class) or (
         isinstance(value, External) and (value.name in TYPES or value.name == "torch.Tensor")
     )
@@ -345,10 +345,10 @@ def _contains(item: Value, container: Value) -> bool | None:
 
 
 def _constants(value: Value) -> Any:
-    """A tuple or list of constants as Python has it; None if anything of it is not known."""
+    """Return a tuple or list of constants as a Python object; None if any part is unknown."""
     if not isinstance(value, Sequence) or value.items is None or value.kind not in ("tuple", "list"):
         return None
-    if value.outer and value.kind == "list":
+    if value.escaping and value.kind == "list":
         return None
     found = [v.value for v in value.items if isinstance(v, Const)]
     if len(found) < len(value.items):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -23,20 +23,20 @@ from tcready.static.index import ClassInfo
 OVERRIDE = "__torch_function__"
 
 
-class Overrides(Room):
-    """Operations of torch on tensors whose class says what they do."""
+class Overrides(Component):
+    """Operations of torch on tensors of classes that override them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._inside = False
         """An override is being run: what it does to its tensors is torch's own, or would have no end."""
 
-    def overridden(
+    def call_override(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """What the `__torch_function__` that a class of the source has gives for what is done to its tensors; None if
-        none of the arguments is such a tensor."""
-        if self._inside or self.engine.quiet:
+        """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no
+        argument is such a tensor."""
+        if self._inside or self.engine.untraced:
             return None
         given = (*args, *keywords.values())
         classes = dict.fromkeys(cls for value in given for cls in _classes(value))
@@ -58,8 +58,8 @@ class Overrides(Room):
     def by_object(
         self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
     ) -> Value | None:
-        """What the `__torch_function__` of an object that is no tensor gives for an operation that is given it;
-        None if none is. Where it may be a tensor as well, that is one more alternative."""
+        """Return the result of `__torch_function__` of an object that is no tensor for an operation on it; None if there
+        is none. If it may be a tensor as well, that is one more alternative."""
         if not self.engine.operations.tables.forms_of(K.public_name(operation)):
             return None
         given = (*args, *keywords.values())
@@ -77,12 +77,12 @@ class Overrides(Room):
         return None
 
     def is_overriding(self) -> bool:
-        """Whether an override is being run: what torch gives in it is a plain tensor."""
+        """Return whether an override is running: torch returns plain tensors in it."""
         return self._inside
 
 
 def _classes(value: Value) -> list[ClassInfo]:
-    """The classes of the tensors that a value is or holds."""
+    """Return the classes of the tensors that a value is or holds."""
     if isinstance(value, Tensor):
         return [value.subclass] if value.subclass is not None else []
     if isinstance(value, Sequence) and value.items:

@@ -1,4 +1,5 @@
-"""What the calls that a file makes pass for a parameter: `ResNet(Block, 3)` beside `class ResNet` says what a block is.
+"""Call-site inference: arguments that the calls in a file pass for a parameter. `ResNet(Block, 3)` beside `class ResNet`
+says what a block is.
 
 Only classes and functions count: what a constructor is given besides is configuration, which anybody may choose.
 """
@@ -18,16 +19,16 @@ from tcready.static.index import FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo
 MAX_DEPTH = 3
 """Functions that hand an argument on, one to the other, until one names what it is."""
 MAX_BUILDERS = 2
-"""Functions that make an object of a class, of which is asked what they give it: the others do the same."""
+"""The number of builders of a class that are examined for their arguments: the others do the same."""
 
 
 def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine) -> list[Value]:
-    """The classes and functions that calls of the name `called` in a file pass for a parameter, by its name or its place
-    among those given by position; each once, in the order of the file."""
-    return list(dict.fromkeys(_passed(module, called, parameter, place, engine, MAX_DEPTH)))
+    """Return the classes and functions that calls of the name `called` in a file pass for a parameter, by its name or its
+    place among those given by position; each once, in the order of the file."""
+    return list(dict.fromkeys(_collect_passed(module, called, parameter, place, engine, MAX_DEPTH)))
 
 
-def _passed(
+def _collect_passed(
     module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine, depth: int
 ) -> Iterator[Value]:
     if not depth or called not in module.called:
@@ -40,15 +41,15 @@ def _passed(
             given = None if any(isinstance(arg, ast.Starred) for arg in before) else call.args[place]
         handed = _parameter(given, around)
         if around is not None and handed is not None:
-            yield from _passed(module, around.name, *handed, engine, depth - 1)
+            yield from _collect_passed(module, around.name, *handed, engine, depth - 1)
         elif isinstance(given, (ast.Name, ast.Attribute)):
-            with engine.quietly():
+            with engine.outside_trace():
                 values = options(engine.eval(given, frame))
-            yield from (value for value in values if _tells(value))
+            yield from (value for value in values if _is_specific(value))
 
 
 def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
-    """The functions of a file that make an object of a class, in the order of the file; in its own file its class
+    """Return the functions of a file that make an object of a class, in the order of the file; in its own file its class
     methods, too. Behind them the constructors that do."""
     around = (info for info, _ in _calls(module, cls.name) if info is not None)
     found = [Function(info) for info in dict.fromkeys(around)]
@@ -67,11 +68,12 @@ def builders(cls: ClassInfo, module: ModuleInfo) -> list[Function]:
 
 
 def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
-    """The parameters of a constructor that makes an object of a class out of nothing but constants and its parameters, or
-    what it reads of these; None if it may give the constructor anything else, or names the class in another way."""
+    """Return the parameters of a constructor that makes an object of a class out of nothing but constants and its
+    parameters, or what it reads of these; None if it may give the constructor anything else, or names the class in
+    another way."""
     spec = builder.node.args
     taken = {arg.arg for arg in (*(arg for arg, _ in positional(spec)[1:]), *spec.kwonlyargs)}
-    own = taken - _changed(builder)
+    own = taken - _changed_names(builder)
     named = [node for node in builder.nodes if isinstance(node, ast.Name) and node.id == cls.name]
     calls = [node for node in builder.nodes if isinstance(node, ast.Call) and node.func in named]
     if not calls or len(calls) < len(named) or _is_called_by_methods(cls.name, builder.module):
@@ -86,9 +88,9 @@ def handed_on(cls: ClassInfo, builder: FunctionInfo) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _changed(function: FunctionInfo) -> set[str]:
-    """The names that a function may give another value than it was called with, or into what it stores, or asks the class
-    of: an inner function has its own of that name."""
+def _changed_names(function: FunctionInfo) -> set[str]:
+    """Return the names that a function may give another value than it was called with, or into what it stores, or asks
+    the class of: an inner function has its own of that name."""
     found = {*function.rebound}
     own = {id(arg) for arg in ast.walk(function.node.args) if isinstance(arg, ast.arg)}
     for node in function.nodes:
@@ -104,7 +106,7 @@ def _changed(function: FunctionInfo) -> set[str]:
 
 
 def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:
-    """Whether a method of the file other than a constructor calls a name: a constructor may run it."""
+    """Return whether a method of the file other than a constructor calls a name: a constructor may run it."""
     lines = module.called.get(name, ())
     methods = (
         info
@@ -118,14 +120,14 @@ def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:
     )
 
 
-def _tells(value: Value) -> bool:
+def _is_specific(value: Value) -> bool:
     return isinstance(value, (Class, Function)) or (
         isinstance(value, External) and is_module_class(value.name)
     )
 
 
 def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | None, ast.Call]]:
-    """The calls of a name in a file, each with the top-level function that it stands in."""
+    """Return the calls of a name in a file, each with its top-level function."""
     around: dict[int, FunctionInfo] = {}
     for found in module.bound(FUNCTIONS).values():
         for binding in found:
@@ -139,26 +141,26 @@ def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | Non
 
 
 def _nodes_on(statement: ast.stmt, lines: Sequence[int]) -> list[ast.AST]:
-    """All in a statement but the statements in it that none of the lines, in order, is of: to walk whole files again and
-    again takes longer than to interpret them."""
-    found: list[ast.AST] = [statement] if _stands_on(statement, lines) else []
+    """Return all nodes in a statement except nested statements without one of the lines, in order: to walk whole files
+    again and again takes longer than to interpret them."""
+    found: list[ast.AST] = [statement] if _spans_any(statement, lines) else []
     for each in found:
         found += [
             child
             for child in ast.iter_child_nodes(each)
-            if not isinstance(child, ast.stmt) or _stands_on(child, lines)
+            if not isinstance(child, ast.stmt) or _spans_any(child, lines)
         ]
     return found
 
 
-def _stands_on(statement: ast.stmt, lines: Sequence[int]) -> bool:
+def _spans_any(statement: ast.stmt, lines: Sequence[int]) -> bool:
     first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
     at = bisect.bisect_left(lines, first)
     return at < len(lines) and lines[at] <= (statement.end_lineno or first)
 
 
 def _parameter(given: ast.expr | None, around: FunctionInfo | None) -> tuple[str, int] | None:
-    """The name and place of the parameter that is handed on as it is."""
+    """Return the name and place of the parameter that is passed on unchanged."""
     if around is None or not isinstance(given, ast.Name):
         return None
     names = [arg.arg for arg, _ in positional(around.node.args)]

@@ -49,7 +49,7 @@ LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
 )
 """The values of `torch.finfo` for each of FLOATS, in their order, and the bytes of a value."""
 WHOLE = frozenset({"bits", "itemsize"})
-"""Which of LIMITS are whole numbers."""
+"""The LIMITS that are whole numbers."""
 ORDERED: MappingProxyType[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
     {
         ast.Eq: operator.eq,
@@ -65,14 +65,14 @@ POSITIVE = (ast.Eq, ast.Is, ast.In)
 
 
 def float_type(name: str | None) -> FloatType | None:
-    """The floating type that a name stands for, as torch spells it; None for any other type."""
+    """Return the floating type of a name, as torch spells it; None for any other type."""
     return None if name is None else SPELLINGS.get(name.removeprefix("torch."))
 
 
 def read_type(tensor: Tensor, dtype: str | None, autocast: str | None) -> Value:
     """`tensor.dtype` in a model that is cast to `dtype`, or not cast, and runs under `autocast`, or not."""
     anything = Plain("dtype")
-    came_in = tensor.leaf or tensor.given
+    came_in = tensor.leaf or tensor.graph_input
     if autocast is not None and not came_in:
         return anything  # the result of a product may have either dtype
     own = tensor.dtype == "float" or (tensor.dtype is None and tensor.parameter)
@@ -131,15 +131,15 @@ def compare(
         left = Plain("dtype", types=(exact,))
     if not isinstance(left, Plain) or left.kind != "dtype":
         return None
-    asked = _types_of(right)
-    if not asked:
+    types = _types_of(right)
+    if not types:
         return None
-    true_in = tuple(name for name in FLOATS if (name in asked) == isinstance(op, POSITIVE))
+    true_in = tuple(name for name in FLOATS if (name in types) == isinstance(op, POSITIVE))
     if left.types:
         return _by_type(left.types, true_in)
     if usual is None:
         return Plain("bool")
-    if usual in asked and not fixed and len(asked) == 1:
+    if usual in types and not fixed and len(types) == 1:
         return None  # it may be a tensor of whole numbers as well
     return _usually(usual in true_in, () if fixed else true_in)
 
@@ -147,7 +147,7 @@ def compare(
 _TURNED: MappingProxyType[type[ast.cmpop], type[ast.cmpop]] = MappingProxyType(
     {ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 )
-"""What a comparison is if its sides change places."""
+"""The comparisons with swapped sides."""
 
 
 def _compared_limit(op: ast.cmpop, limits: Plain, bound: Value) -> Value | None:
@@ -159,19 +159,19 @@ def _compared_limit(op: ast.cmpop, limits: Plain, bound: Value) -> Value | None:
 
 
 def _by_type(possible: tuple[FloatType, ...], true_in: tuple[FloatType, ...]) -> Value:
-    """A boolean that the dtype decides. The first of the possible dtypes is the usual one."""
+    """Return a boolean that the dtype decides. The first of the possible dtypes is the usual one."""
     answers = {name in true_in for name in possible}
     usual = possible[0] in true_in
     return Const(usual) if len(answers) == 1 else _usually(usual, true_in)
 
 
 def _usually(usual: bool, true_in: tuple[FloatType, ...]) -> Value:
-    """A boolean that is `usual` by default. A join would forget for which dtypes it is true."""
+    """Return a boolean that is `usual` by default. A join would forget for which dtypes it is true."""
     return Choice((Const(usual), Plain("bool", types=true_in)), 1)
 
 
 def _types_of(value: Value) -> frozenset[FloatType]:
-    """The floating types that a data type, or each of several, stands for; nothing if one of them is another type."""
+    """Return the floating types of a data type, or of several; nothing if one of them is another type."""
     members = value.items or () if isinstance(value, Sequence) else (value,)
     found = [float_type(each.name) if isinstance(each, External) else None for each in members]
     types = frozenset(name for name in found if name is not None)
@@ -179,7 +179,7 @@ def _types_of(value: Value) -> frozenset[FloatType]:
 
 
 def other_types(truth: Value, usual: bool) -> tuple[FloatType, ...]:
-    """The dtypes for which a boolean differs from its usual value; empty if the dtype does not decide it."""
+    """Return the dtypes for which a boolean differs from its usual value; empty if the dtype does not decide it."""
     if not isinstance(truth, Plain) or not truth.types:
         return ()
     return tuple(name for name in FLOATS if (name in truth.types) != usual)

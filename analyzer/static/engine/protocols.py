@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.operators import binary, compared
 from tcready.static.engine.precision import compare, float_type
 from tcready.static.engine.scope import Frame
@@ -73,23 +73,23 @@ COMPARISONS: MappingProxyType[type[ast.cmpop], tuple[str, str]] = MappingProxyTy
 """The method of the left operand, and the one of the right that is asked if that has none."""
 UNARY = MappingProxyType({ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"})
 CONSTANTS = frozenset({"str", "bytes", "int", "float", "tuple"})
-"""Types whose subclasses give objects that Dynamo takes for constants, or may."""
+"""Types that make objects of their subclasses constants to Dynamo, or may do so."""
 NUMBERS = CONSTANTS - {"tuple"}
-"""Types whose subclasses give objects that stand in a graph as the numbers or texts that they are."""
+"""Types that make objects of their subclasses plain numbers or strings in a graph."""
 NOT_IMPLEMENTED = External("NotImplemented")
 
 
-class Protocols(Room):
+class Protocols(Component):
     """Objects of the user's own classes where Python asks them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._told_names: set[tuple[ClassInfo, str]] = set()
-        """Class attributes whose `__set_name__` has run."""
+        self._named_attributes: set[tuple[ClassInfo, str]] = set()
+        """Class attributes after their `__set_name__` has run."""
         self._subscripts: dict[int, ast.Subscript] = {}
 
     def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
-        """What the method `name` of an object's class gives; None if nothing in sight defines it."""
+        """Call the method `name` of an object's class; None if no class with source defines it."""
         if not isinstance(owner, Instance):
             return None
         mro = self.engine.mro(owner.cls)
@@ -105,30 +105,32 @@ class Protocols(Room):
                 Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.confidence
             )
             for info in defined
-            for value in options(self.engine.decorated(info, self.engine.module_frame(info.module)))
+            for value in options(self.engine.apply_decorators(info, self.engine.module_frame(info.module)))
             if isinstance(value, Function)
         ]
         return join(*found) if found else None
 
-    def _implemented(self, owner: Value, name: str, other: Value, frame: Frame) -> tuple[Value | None, bool]:
-        """What a binary method gives, and whether that is all it may: False if `NotImplemented` may come of it."""
+    def _call_binary_method(
+        self, owner: Value, name: str, other: Value, frame: Frame
+    ) -> tuple[Value | None, bool]:
+        """Return the result of a binary method, and whether it is complete: False if it may be `NotImplemented`."""
         made = self.special(owner, name, (other,), frame)
         if made is None or made == NOT_IMPLEMENTED:
             return None, False
         whole = NOT_IMPLEMENTED not in options(made)
         return (made if whole else keep(made, lambda v: v != NOT_IMPLEMENTED)), whole
 
-    def operated(
+    def apply_operator(
         self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
     ) -> Value:
-        """`left op right`, or `left op= right`, as `node` has it."""
-        if not self.engine.quiet and (_has_object(left) or _has_object(right)):
-            self._tell_overloaded(op, left, right, node, frame)
-        made = self._operated_on(op, left, right, frame, in_place)
-        before = self.engine.quiet and K.ARRAY not in (*options(left), *options(right))
+        """Return `left op right`, or `left op= right`, at `node`."""
+        if not self.engine.untraced and (_has_object(left) or _has_object(right)):
+            self._emit_overloaded(op, left, right, node, frame)
+        made = self._apply_overload(op, left, right, frame, in_place)
+        before = self.engine.untraced and K.ARRAY not in (*options(left), *options(right))
         return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
 
-    def _operated_on(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
+    def _apply_overload(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
         if not contained and not _has_object(left) and not _has_object(right):
             text = any(
@@ -138,12 +140,13 @@ class Protocols(Room):
 
         def apply(left: Value, right: Value) -> Value:
             pairs = ((one, other) for one in options(left) for other in options(right))
-            return join(*(self._operated(op, one, other, frame, in_place) for one, other in pairs))
+            return join(*(self._apply_methods(op, one, other, frame, in_place) for one, other in pairs))
 
         return lift(apply, left, right)
 
-    def _tell_overloaded(self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
-        """Of a tensor and an object, Dynamo puts the operator of tensors into its graph; it knows no other `@`."""
+    def _emit_overloaded(self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
+        """Emit an operator of a tensor and an object: Dynamo puts that of tensors into its graph; it knows no other
+        `@`."""
         stem = ARITHMETIC.get(op, "")
         for owner, name, other in ((left, f"__{stem}__", right), (right, f"__r{stem}__", left)):
             usual, tensor = options(likely(owner)), tensor_of(likely(other))
@@ -152,23 +155,23 @@ class Protocols(Room):
             if overloading and fitting:
                 sure = len(overloading) == len(usual)
                 written = not isinstance(node, ast.Call)
-                self.engine.tell(F.Overloaded(self.engine.where(frame), node, other, sure, written))
+                self.engine.emit(F.Overloaded(self.engine.where(frame), node, other, sure, written))
                 return
 
     def _overloads(self, value: Instance, name: str) -> bool:
-        """Whether an object has a method of its own for an operator, and is none that Dynamo computes with."""
+        """Return whether an object has its own method for an operator, and is none that Dynamo computes with."""
         mro = self.engine.mro(value.cls)
         if not any(name in c.functions or name in c.assigned for c in mro.classes):
             return False
         constant = not NUMBERS.isdisjoint(mro.external) or self.engine.is_enum(mro)
         return not (constant or self.engine.row(value) is not None or mro.functions("__torch_function__"))
 
-    def _operated(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
+    def _apply_methods(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         stem = ARITHMETIC.get(op)
-        asked = [(left, f"__{stem}__", right), (right, f"__r{stem}__", left)]
+        candidates = [(left, f"__{stem}__", right), (right, f"__r{stem}__", left)]
         if in_place:
-            asked.insert(0, (left, f"__i{stem}__", right))
-        made = self._first_of(asked, frame)
+            candidates.insert(0, (left, f"__i{stem}__", right))
+        made = self._first_of(candidates, frame)
         if made is None and op == "Add":
             made = self.engine.container_sum(left, right, in_place=in_place)
         if made is not None:
@@ -177,25 +180,25 @@ class Protocols(Room):
         objects = isinstance(left, Instance) or isinstance(right, Instance)
         return UNKNOWN if objects and not tensor_of(join(left, right)) else binary(op, left, right)
 
-    def _first_of(self, asked: list[tuple[Value, str, Value]], frame: Frame) -> Value | None:
-        """What the first of several methods gives that implements an operator; None if none does."""
+    def _first_of(self, candidates: list[tuple[Value, str, Value]], frame: Frame) -> Value | None:
+        """Return the result of the first of several methods that implements an operator; None if none does."""
         found: list[Value] = []
-        for owner, name, other in asked:
-            made, whole = self._implemented(owner, name, other, frame)
+        for owner, name, other in candidates:
+            made, whole = self._call_binary_method(owner, name, other, frame)
             if made is not None:
                 found.append(made)
             if whole:
                 break
         return join(*found) if found else None
 
-    def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
-        """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
+    def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
+        """Return `-value`, `+value`, `~value` of an object; None if no class with source defines it."""
         name = UNARY.get(type(op))
         found = [self.special(v, name, (), frame) for v in options(value)] if name else []
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
-    def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
-        """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
+    def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+        """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
         if isinstance(op, (ast.Is, ast.IsNot)):
             return lift(partial(self._compared, op), left, right)
         if not _has_object(left) and not _has_object(right):
@@ -205,7 +208,7 @@ class Protocols(Room):
 
         def apply(left: Value, right: Value) -> Value:
             pairs = ((one, other) for one in options(left) for other in options(right))
-            return join(*(self._related(op, one, other, node, frame) for one, other in pairs))
+            return join(*(self._compare_methods(op, one, other, node, frame) for one, other in pairs))
 
         return lift(apply, left, right)
 
@@ -237,7 +240,7 @@ class Protocols(Room):
         for one, other in zip(ones, others, strict=True):
             same = self._same(one, other, node, frame)
             if one is not other and (is_surely_tensor(same) or same == K.ARRAY):
-                self.engine.tell_test(node, "members", same, frame)
+                self.engine.emit_test(node, "members", same, frame)
             if self.engine.answer(same).decided is not True:
                 return
 
@@ -245,18 +248,20 @@ class Protocols(Room):
         """`one == other` of two members: the methods of objects are asked, but of an object and itself."""
         if one == other or not (_has_object(one) and _has_object(other)):
             return compared(ast.Eq(), one, other)
-        return self.related(ast.Eq(), one, other, node, frame)
+        return self.compare(ast.Eq(), one, other, node, frame)
 
-    def _related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+    def _compare_methods(
+        self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame
+    ) -> Value:
         if isinstance(op, (ast.In, ast.NotIn)):
             made = self.special(right, "__contains__", (left,), frame)
             if made is not None:
-                truth = self.asked(made, frame)
+                truth = self.truth_operand(made, frame)
                 answer = self.engine.answer(truth).decided
                 if answer is not None:
                     return Const(answer == isinstance(op, ast.In))
                 return Plain("bool", truth.origin if isinstance(truth, Plain) else "config")
-            walked = self.iterated(right, frame)
+            walked = self.iterate(right, frame)
             if isinstance(walked, Sequence):
                 for member in members_of(walked):
                     if self.engine.answer(self._same(left, member, node, frame)).decided is True:
@@ -276,13 +281,13 @@ class Protocols(Room):
             self._ask_members(op, one, other, node, frame)
         return compared(op, one or left, other or right)
 
-    def asked(self, value: Value, frame: Frame) -> Value:
-        """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
+    def truth_operand(self, value: Value, frame: Frame) -> Value:
+        """Return the value that Python tests for truth: the result of `__bool__` or `__len__`, else `value` itself."""
         if not _has_object(value):
             return value
-        return lift(lambda v: join(*(self._asked(option, frame) for option in options(v))), value)
+        return lift(lambda v: join(*(self._truth_operand(option, frame) for option in options(v))), value)
 
-    def _asked(self, value: Value, frame: Frame) -> Value:
+    def _truth_operand(self, value: Value, frame: Frame) -> Value:
         for name in ("__bool__", "__len__"):
             made = self.special(value, name, (), frame)
             if made is not None:
@@ -290,22 +295,22 @@ class Protocols(Room):
         row = self.engine.row(value)
         return value if row is None else row
 
-    def iterated(self, value: Value, frame: Frame) -> Value:
-        """What Python walks over: what `__iter__` of an object gives, else the value itself."""
+    def iterate(self, value: Value, frame: Frame) -> Value:
+        """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
         if isinstance(value, Class):
             return self.engine.enum_members(value.info) or value
         if not _has_object(value):
             return value
-        return lift(lambda v: join(*(self._iterated(option, frame) for option in options(v))), value)
+        return lift(lambda v: join(*(self._iterate_object(option, frame) for option in options(v))), value)
 
-    def _iterated(self, value: Value, frame: Frame) -> Value:
+    def _iterate_object(self, value: Value, frame: Frame) -> Value:
         row = self.engine.row(value)
         if row is not None:
             return row
         walker = self.special(value, "__iter__", (), frame)
         if walker is not None:
-            return join(*(self._stepped(option, frame) or option for option in options(walker)))
-        own = self._stepped(value, frame)
+            return join(*(self._step_members(option, frame) or option for option in options(walker)))
+        own = self._step_members(value, frame)
         if own is not None:
             return own
         if isinstance(value, Instance) and self.engine.container_members(value) is None:
@@ -314,12 +319,12 @@ class Protocols(Room):
                 return Sequence("iterator", None, item)
         return value
 
-    def _stepped(self, value: Value, frame: Frame) -> Value | None:
-        """The members that `__next__` of an object gives, one after the other."""
+    def _step_members(self, value: Value, frame: Frame) -> Value | None:
+        """Return the members that `__next__` of an object gives, one after the other."""
         step = self.special(value, "__next__", (), frame)
         return None if step is None else Sequence("iterator", None, step)
 
-    def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+    def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         """`base[index]`."""
         members = self.engine.enum_members(base.info) if isinstance(base, Class) else None
         if isinstance(base, Class) and members is not None and members.items:
@@ -333,7 +338,7 @@ class Protocols(Room):
         if not _has_object(base):
             return self.engine.item(base, index, node)
         return lift(
-            lambda v: join(*(self._picked(option, index, node, frame) for option in options(v))), base
+            lambda v: join(*(self._call_getitem(option, index, node, frame) for option in options(v))), base
         )
 
     def _member(self, enum: Class, members: Sequence, name: Value, frame: Frame) -> Value:
@@ -345,30 +350,30 @@ class Protocols(Room):
             )
         return join(*(members.items or ()))
 
-    def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+    def _call_getitem(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         made = self.special(base, "__getitem__", (index,), frame)
-        if made is not None and not self.engine.quiet and self._comes_from_outside(base):
+        if made is not None and not self.engine.untraced and self._comes_from_outside(base):
             # what compiled code picks out of an object that it is given is what it computes with
             made = join(*(TAINTED if isinstance(v, Unknown) else v for v in options(made)))
         row = self.engine.row(base) if made is None else None
         return made if made is not None else self.engine.item(row or base, index, node)
 
     def _comes_from_outside(self, value: Value) -> bool:
-        """Whether an object is known by its class alone."""
-        return isinstance(value, Instance) and self.engine.heap[value].assumed
+        """Return whether an object is known by its class alone."""
+        return isinstance(value, Instance) and self.engine.heap[value].symbolic
 
-    def entered(self, manager: Value, frame: Frame) -> Value | None:
-        """What `with manager as name` binds; None if no class in sight says so."""
+    def enter_context(self, manager: Value, frame: Frame) -> Value | None:
+        """Return the value that `with manager as name` binds; None if no class with source defines it."""
         found = [self.special(option, "__enter__", (), frame) for option in options(manager)]
         return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
 
-    def exited(self, manager: Value, frame: Frame) -> None:
-        """The end of a `with`."""
+    def exit_context(self, manager: Value, frame: Frame) -> None:
+        """Leave a `with`."""
         for option in options(manager):
             self.special(option, "__exit__", (NONE, NONE, NONE), frame)
 
-    def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
-        """What the first of the methods gives that the class of an object has; None if it has none."""
+    def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None:
+        """Call the first of these methods that the class of an object has; None if it has none."""
         for option in options(value):
             if "__repr__" in names and not self._is_own(option):
                 continue
@@ -379,11 +384,12 @@ class Protocols(Room):
         return None
 
     def _is_own(self, value: Value) -> bool:
-        """An object of a class of the project: how a package writes its own as text matters to nobody."""
+        """Return whether it is an object of a class of the project: how a package writes its own as text matters to
+        nobody."""
         return isinstance(value, Instance) and self.engine.program.is_own(value.cls.module.path)
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
-        """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
+        """Emit the comparisons of a sort: the truth of `<` between any two members, or between their keys."""
         element = self.engine.element(walked)
         if key is not None and key != NONE:
             element = self.engine.call_each(key, site.giving((element,))) or UNKNOWN
@@ -393,21 +399,21 @@ class Protocols(Room):
         if odd is not None:
             first = self._compared_first(element)
             kind = "order" if self._no_constant(first) is not None else "order of parts"
-            self.engine.tell_test(site.node, kind, odd, site.frame)
+            self.engine.emit_test(site.node, kind, odd, site.frame)
             return
-        less = self.asked(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
+        less = self.truth_operand(self.compare(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
-            self.engine.tell_test(site.node, "order", less, site.frame)
+            self.engine.emit_test(site.node, "order", less, site.frame)
 
     def _compared_first(self, value: Value) -> Value:
-        """The first member of each item, which `<` compares first; the item itself if it has no members."""
+        """Return the first member of each item, which `<` compares first; the item itself if it has no members."""
         row = likely(self.engine.row(likely(value)) or value)
         while isinstance(row, Sequence) and row.items:
             row = likely(row.items[0])
         return row
 
     def _no_constant(self, value: Value) -> Value | None:
-        """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
+        """Return a tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
         for option in options(value):
             row = self.engine.row(option) or option
             if isinstance(row, Tensor) or row == K.ARRAY or self.engine.is_module(row):
@@ -424,7 +430,7 @@ class Protocols(Room):
         return None
 
     def index_called(self, site: CallSite) -> Value:
-        """`operator.getitem(base, index)`: the subscript that it stands for."""
+        """Evaluate `operator.getitem(base, index)` as the subscript that it is."""
         base, index = site.args
         node = self._subscripts.get(id(site.node))
         if node is None:
@@ -435,13 +441,13 @@ class Protocols(Room):
             index.items if isinstance(index, Sequence) and index.kind == "tuple" and index.items else (index,)
         )
         where = self.engine.where(site.frame)
-        self.engine.tell(F.Index(where, node, base, index, parts, (), "load"))
-        return self.picked(base, index, site.node, site.frame)
+        self.engine.emit(F.Index(where, node, base, index, parts, (), "load"))
+        return self.subscript(base, index, site.node, site.frame)
 
-    def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
-        """A class attribute as it is read: a descriptor says what it is."""
+    def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
+        """Return the value of reading a class attribute: that of its descriptor if it is one."""
         if isinstance(value, Choice):
-            return join(*(self.got(option, owner, name, frame) for option in value.options))
+            return join(*(self.read_descriptor(option, owner, name, frame) for option in value.options))
         if K.is_property(value) and not isinstance(owner, Class):
             getter = value.given[0][1]
             read = [
@@ -452,24 +458,24 @@ class Protocols(Room):
             return join(*read) if read else UNKNOWN
         if not isinstance(value, Instance):
             return value
-        self._tell_name(value, owner, name, frame)
+        self._call_set_name(value, owner, name, frame)
         instance = owner if isinstance(owner, Instance) else NONE
         cls = owner if isinstance(owner, Class) else Class(owner.cls)
         made = self.special(value, "__get__", (instance, cls), frame)
         return value if made is None else made
 
     def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
-        """Assigns an attribute through a descriptor; False if the class attribute is none."""
-        self._tell_name(value, owner, name, frame)
+        """Assign an attribute through a descriptor; False if the class attribute is none."""
+        self._call_set_name(value, owner, name, frame)
         return self.special(value, "__set__", (owner, new), frame) is not None
 
-    def _tell_name(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> None:
+    def _call_set_name(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> None:
         """`__set_name__`, which the class statement called."""
         cls = owner.info if isinstance(owner, Class) else owner.cls
         holder = self.engine.mro(cls).holder(name)
-        if holder is not None and (holder, name) not in self._told_names:
-            self._told_names.add((holder, name))
-            with self.engine.quietly():
+        if holder is not None and (holder, name) not in self._named_attributes:
+            self._named_attributes.add((holder, name))
+            with self.engine.outside_trace():
                 self.special(value, "__set_name__", (Class(holder), Const(name)), frame)
 
 

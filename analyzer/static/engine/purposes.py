@@ -1,7 +1,7 @@
-"""Purposes: what an argument that may be left out is there for, told by what runs only with it or without it.
+"""The roles of optional arguments, according to the code that runs only with or without them.
 
-Where a loss is computed only if it is given, it is a target: a model is called without it to predict. Where a value is
-made only if it is not given, it overrides that value: mostly it is left out.
+An argument is a target if a loss is computed only with it: a model is called without it to predict. It is an override if
+a value is made only without it: it is usually left out.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tcready.static.source import nodes_in
 Purpose: TypeAlias = Literal["target", "override"]
 
 MAX_DEPTH = 4
-"""How many calls deep a function is read."""
+"""The depth of calls to which a function is read."""
 READ = "_purposes"
-"""The attribute of a function that holds what its source tells here."""
+"""The attribute of a function that stores the result."""
 WORDS = ("loss", "criterion")
-"""In names of what computes a loss; torch's own losses without such a name are told by the tables."""
+"""Parts of the names of functions that compute a loss; the tables list torch's own losses without them."""
 
 
-class Purposes:
-    """What the arguments of functions are there for."""
+class ArgumentRoles:
+    """The roles of the arguments of functions."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def parameters_for(self, purpose: Purpose, info: FunctionInfo, owner: Instance | None) -> frozenset[str]:
-        """The parameters of a function that have the default None and that purpose."""
-        with self._engine.quietly():
+        """Return the parameters of a function with the default None and that role."""
+        with self._engine.outside_trace():
             return _Body(info, owner, self._engine, MAX_DEPTH).parameters_for(purpose)
 
 
@@ -63,7 +63,7 @@ class _Gate:
 
 @dataclass(frozen=True)
 class _Read:
-    """What the source of a function alone tells."""
+    """The roles according to a function's own source."""
 
     body: tuple[ast.AST, ...]
     optional: frozenset[str]
@@ -78,7 +78,7 @@ class _Read:
 
     @classmethod
     def of(cls, info: FunctionInfo) -> _Read:
-        """What is read of a function once, for as long as it has this tree."""
+        """Return the roles in a function, read once for each tree."""
         known = vars(info).get(READ)
         if isinstance(known, cls):
             return known
@@ -108,7 +108,7 @@ class _Body:
         self._frame = Frame(info.module, info, -1, "high", env)
 
     def parameters_for(self, purpose: Purpose) -> frozenset[str]:
-        """The optional parameters with that purpose, those included that are handed on to it."""
+        """Return the optional parameters with that role, including those passed on to it."""
         if not self._depth:
             return frozenset()
         read = _Read.of(self._info)
@@ -129,7 +129,7 @@ class _Body:
         return optional & found
 
     def computes_loss(self) -> bool:
-        """Whether a loss is computed anywhere in it."""
+        """Return whether a loss is computed anywhere in it."""
         return self._depth > 0 and self._have_loss(_Read.of(self._info).calls_in_body)
 
     def _have_loss(self, calls: Iterable[ast.Call]) -> bool:
@@ -146,7 +146,7 @@ class _Body:
         return body is not None and body.computes_loss()
 
     def _handed_on(self, call: ast.Call, names: frozenset[str], purpose: Purpose) -> Iterator[str]:
-        """Of these parameters, those that a call hands on as they are to what takes them for that purpose."""
+        """Return those of these parameters that a call passes unchanged to a parameter of that role."""
         given: list[tuple[int | str | None, ast.expr]] = [*enumerate(call.args)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords]
         own = [(place, n.id) for place, n in given if isinstance(n, ast.Name) and n.id in names]
@@ -157,8 +157,7 @@ class _Body:
                 yield from (name for place, name in own if places.get(place, place) in found)
 
     def _meant(self, called: ast.expr) -> Iterator[Value]:
-        """What is called, if that is written as a name or as an attribute of one; a method as it is written, whatever
-        decorates it."""
+        """Return the callee if it is a name or an attribute of one; a method by its definition, whatever decorates it."""
         root = called
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -198,7 +197,7 @@ def _optional(info: FunctionInfo) -> Iterator[str]:
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that are assigned somewhere in them."""
+    """Yield the names that are assigned somewhere in them."""
     for each in nodes:
         for node in nodes_in(each):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -206,7 +205,7 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _gates(nodes: Iterable[ast.AST]) -> Iterator[_Gate]:
-    """The tests in them of what is given."""
+    """Yield the tests of arguments in them."""
     for node in nodes:
         if isinstance(node, ast.IfExp):
             yield _Gate(frozenset(_given(node.test, True)), [node.body], [node.orelse])
@@ -229,7 +228,7 @@ def _gates(nodes: Iterable[ast.AST]) -> Iterator[_Gate]:
 
 
 def _given(test: ast.expr, holds: bool) -> Iterator[str]:
-    """The names that are not None where a test holds, or where it does not."""
+    """Yield the names that are not None if a test holds, or if it does not."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yield from _given(test.operand, not holds)
     elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):
@@ -247,7 +246,7 @@ def _is_none(node: ast.expr) -> bool:
 def _needed_in_training(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """`if self.training: if targets is None: raise`: what only training cannot do without."""
     for node in nodes:
-        if isinstance(node, ast.If) and any(map(_asks_training, nodes_in(node.test))):
+        if isinstance(node, ast.If) and any(map(_reads_training, nodes_in(node.test))):
             for gate in _gates(nodes_in(ast.Module([node], []))):
                 if any(map(_refuses, gate.absent)):
                     yield from gate.names
@@ -263,5 +262,5 @@ def _refuses(statement: ast.AST) -> bool:
     return isinstance(statement, ast.Raise)
 
 
-def _asks_training(node: ast.AST) -> bool:
+def _reads_training(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "training"

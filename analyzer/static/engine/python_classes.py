@@ -34,7 +34,7 @@ MODULES: types.MappingProxyType[str, types.ModuleType] = types.MappingProxyType(
         "typing_extensions": typing,
     }
 )
-"""Modules whose classes ask for what an object can do, and which this process may ask too."""
+"""Modules with abstract classes that test an object's methods, which this process may evaluate too."""
 NUMBERS_AND_TEXT: types.MappingProxyType[str, type] = types.MappingProxyType(
     {cls.__name__: cls for cls in (bool, int, float, complex, str, bytes, slice, range)}
 )
@@ -43,7 +43,7 @@ ROWS = (list, tuple)
 
 
 class AsTensor:
-    """Stands for torch.Tensor: the methods that abstract classes ask for (torch 2.11 to 2.14 have these)."""
+    """Represents torch.Tensor: the methods that abstract classes require (torch 2.11 to 2.14 have these)."""
 
     def __iter__(self) -> None: ...
     def __len__(self) -> None: ...
@@ -55,8 +55,8 @@ class AsTensor:
 
 @lru_cache(1024)
 def python_class(name: str) -> type | None:
-    """The class that a dotted name stands for (`typing.Mapping` is `collections.abc.Mapping`); None if it is none of
-    Python's own. What typing defines itself (`Any`, protocols) is none that an object is of."""
+    """Return the class of a dotted name (`typing.Mapping` is `collections.abc.Mapping`); None if it is none of Python's
+    own. Definitions of typing itself (`Any`, protocols) are no class of an object."""
     module, _, last = name.rpartition(".")
     found = getattr(MODULES.get(module), last, None)
     found = getattr(found, "__origin__", found) if module.startswith("typing") else found
@@ -64,14 +64,14 @@ def python_class(name: str) -> type | None:
 
 
 def is_object_of(value: Value, cls: type) -> bool | None:
-    """Whether a value is an object of one of Python's classes; None if what is known of it does not tell."""
+    """Return whether a value is an object of one of Python's classes; None if unknown."""
     possible = _classes_of(value)
     answers = {issubclass(each, cls) for each in possible}
     return answers.pop() if len(answers) == 1 else None
 
 
 def _classes_of(value: Value) -> tuple[type, ...]:
-    """The classes one of which a value is of; none if that is not known."""
+    """Return the possible classes of a value; none if they are unknown."""
     if isinstance(value, Const):
         return (type(value.value),)
     if isinstance(value, Tensor):

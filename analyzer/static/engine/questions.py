@@ -1,4 +1,4 @@
-"""Truth: what the source says of a test, and what is known once it has an answer."""
+"""Truth evaluation and narrowing: the result of a test according to the source, and the values known after it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import TypeGuard, TypeVar, get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.chains import Fits, values_test, written
-from tcready.static.engine.contract import Engine, Room
-from tcready.static.engine.facts import About, Condition
+from tcready.static.engine.chains import Fits, test_text, values_test
+from tcready.static.engine.contract import Component, Engine
+from tcready.static.engine.facts import Condition, DecidedBy
 from tcready.static.engine.knowledge import PROPERTY, dtype_of, is_module_class, is_property, public_name
 from tcready.static.engine.precision import float_type, other_types
 from tcready.static.engine.python_classes import is_object_of, python_class
@@ -47,7 +47,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    agreed,
+    common_answer,
     is_open,
     join,
     likely,
@@ -63,21 +63,21 @@ from tcready.static.engine.values import (
 )
 from tcready.static.source import holds_chain, nodes_in
 
-ABOUT: tuple[About, ...] = get_args(About)
+ABOUT: tuple[DecidedBy, ...] = get_args(DecidedBy)
 T = TypeVar("T")
 OF_DEVICES = frozenset("device is_cuda is_cpu".split())
-"""Attributes of a tensor that say where it is."""
+"""Attributes of a tensor with its device."""
 OF_PROCESS = re.compile(r"is_\w+|device_count")
-"""The last names of the functions of torch that ask for the machine or the state of the process."""
+"""The last names of torch functions that read the machine or the state of the process."""
 OF_LAYOUT = MappingProxyType(
     {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
 )
-"""Methods that ask a tensor for what only a caller knows, and what they give for a usual argument."""
+"""Methods of a tensor with a result that only a caller decides, and that for a usual argument."""
 OFF = frozenset(
     "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
 )
-"""What somebody has to switch on around the model."""
-OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
+"""States that a user has to switch on around the model."""
+OF_ORIGIN: MappingProxyType[Origin, DecidedBy] = MappingProxyType(
     {
         "constant": "configuration",
         "config": "configuration",
@@ -89,7 +89,7 @@ OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
     }
 )
 OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
-"""Kinds of tests that are what a statement, or `a if b else c`, asks."""
+"""Kinds of tests in a statement, or in `a if b else c`."""
 MAX_TEST = 70
 """Characters of a test that a report shows."""
 TYPE = External("type")
@@ -107,25 +107,25 @@ OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyTyp
         (ast.Lt, 1): False,
     }
 )
-"""How a comparison of a count with a number comes out unless nothing is there."""
+"""The results of comparing a count with a number unless it is 0."""
 
 
-class Questions(Room):
-    """Truth: what the source says of a test, and what is known once it has an answer."""
+class Questions(Component):
+    """Evaluates tests: their result according to the source, and the values known after them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._texts: dict[ast.expr, str] = {}
-        """Tests as a report shows them."""
+        """The texts of tests in a report."""
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
-        """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
+        """Return the truth of `node` as far as the source decides it, and emit a Test fact of `kind`."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self.test(node.operand, kind, frame)
         if isinstance(node, ast.BoolOp):
             return self._test_all(node, kind, frame)
-        value = self.engine.asked(self.engine.eval(node, frame), frame)
-        self.tell_test(node, kind, value, frame)
+        value = self.engine.truth_operand(self.engine.eval(node, frame), frame)
+        self.emit_test(node, kind, value, frame)
         if isinstance(node, ast.Name):
             self.engine.touch(value, node, frame)
         answer = self.answer(value)
@@ -139,23 +139,23 @@ class Questions(Room):
         return Answer(None, usual)
 
     def _by_dtype(self, node: ast.expr, frame: Frame) -> bool | None:
-        """How a test for `x.dtype` usually comes out: by the kind of numbers that the tensor is known to hold."""
+        """Return the usual result of a test of `x.dtype`: by the kind of numbers that the tensor is known to hold."""
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not _is_dtype_read(node.left):
             return None
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return None
-        with self.engine.quietly():
-            whose = self.engine.eval(node.left.value, frame)
-        asked = self._dtypes(node.comparators[0], frame)
-        if not isinstance(whose, Tensor) or whose.dtype is None or not asked or None in asked:
+        with self.engine.outside_trace():
+            owner = self.engine.eval(node.left.value, frame)
+        dtypes = self._dtypes(node.comparators[0], frame)
+        if not isinstance(owner, Tensor) or owner.dtype is None or not dtypes or None in dtypes:
             return None
-        kind, kinds = number_kind(whose.dtype), set(map(number_kind, asked))
+        kind, kinds = number_kind(owner.dtype), set(map(number_kind, dtypes))
         if kind in kinds and kinds != {"bool"}:
             return None  # there are several kinds of floats, and of integers
         return (kind in kinds) == isinstance(node.ops[0], (ast.Eq, ast.Is, ast.In))
 
     def _usually(self, node: ast.expr, frame: Frame) -> bool | None:
-        """How a test usually comes out that asks whether a tensor has members, or dimensions; None for any other."""
+        """Return the usual result of a test of whether a tensor has members, or dimensions; None for any other."""
         if isinstance(node, ast.Call) and not (node.args or node.keywords):
             usual = self._usual_state(node.func, frame)
             if usual is not None:
@@ -164,48 +164,51 @@ class Questions(Room):
             return True if self._counts(node, frame) else None
         bound = node.comparators[0]
         if isinstance(bound, ast.Tuple) and not bound.elts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            whose = _of_shape(node.left)
-            return isinstance(node.ops[0], ast.NotEq) if whose and self._is_no_number(whose, frame) else None
+            subject = _shape_owner(node.left)
+            return (
+                isinstance(node.ops[0], ast.NotEq) if subject and self._is_no_number(subject, frame) else None
+            )
         if len(node.ops) != 1 or not isinstance(bound, ast.Constant) or type(bound.value) is not int:
             return None
         usual = OF_COUNTS.get((type(node.ops[0]), bound.value))
         return usual if usual is not None and self._counts(node.left, frame) else None
 
     def _usual_state(self, function: ast.expr, frame: Frame) -> bool | None:
-        """What a usual call finds that asks how an argument lies in memory, or what is switched on around the model."""
+        """Return the usual result of a test of an argument's memory layout, or of what is switched on around the
+        model."""
         if not isinstance(function, ast.Attribute):
             return None
-        with self.engine.quietly():
-            whose = self.engine.eval(function.value, frame)
+        with self.engine.outside_trace():
+            subject = self.engine.eval(function.value, frame)
             called = self.engine.eval(function, frame)
-        if isinstance(whose, Tensor) and whose.given:
+        if isinstance(subject, Tensor) and subject.graph_input:
             return OF_LAYOUT.get(function.attr)
         return False if isinstance(called, External) and called.name in OFF else None
 
     def _counts(self, node: ast.expr, frame: Frame) -> bool:
-        """`x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of a tensor, or a name
-        of what a size is in."""
-        whose: ast.expr | None = None
+        """Return whether it is `x.numel()`, `x.dim()`, `x.shape`, `x.shape[0]`, `x.size(0)`, `len(x)`, `len(x.shape)` of
+        a tensor, or a name with a size."""
+        subject: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            whose = node.func.value if node.func.attr in COUNTING else None
-        elif isinstance(node, ast.Call) and _dotted(node.func) == "len" and len(node.args) == 1:
-            whose = _of_shape(node.args[0]) or node.args[0]
+            subject = node.func.value if node.func.attr in COUNTING else None
+        elif isinstance(node, ast.Call) and _dotted_name(node.func) == "len" and len(node.args) == 1:
+            subject = _shape_owner(node.args[0]) or node.args[0]
         elif isinstance(node, ast.Subscript):
-            whose = _of_shape(node.value)
+            subject = _shape_owner(node.value)
         elif isinstance(node, ast.Attribute) and node.attr in ("ndim", "shape"):
-            whose = node.value
-        if whose is None:
+            subject = node.value
+        if subject is None:
             return self._is_size(node, frame)
-        return self._is_no_number(whose, frame)
+        return self._is_no_number(subject, frame)
 
     def _is_size(self, node: ast.expr, frame: Frame) -> bool:
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = likely(self.engine.eval(node, frame))
         return isinstance(value, Plain) and value.size
 
     def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
-        """A tensor that may have dimensions."""
-        with self.engine.quietly():
+        """Return whether it is a tensor that may have dimensions."""
+        with self.engine.outside_trace():
             value = self.engine.eval(node, frame)
         return isinstance(value, Tensor) and value.rank != 0
 
@@ -214,7 +217,7 @@ class Questions(Room):
         decided: bool | None = conjunction
         guess: bool | None = conjunction
         parts: list[Answer] = []
-        with frame.learning(node):
+        with frame.scoped_refinement(node):
             for operand in node.values:
                 # an assert is traced, but of a condition in parts only the last is what it asserts
                 part = (
@@ -224,7 +227,7 @@ class Questions(Room):
                     if conjunction
                     else "or"
                 )
-                answer, about = self.asked_apart(frame, partial(self.test, operand, part, frame))
+                answer, about = self.evaluate_with_cause(frame, partial(self.test, operand, part, frame))
                 if answer.decided is not None and answer.decided != conjunction:
                     decided = answer.decided
                     break
@@ -236,11 +239,11 @@ class Questions(Room):
                 elif answer.likely is not None and answer.likely != conjunction:
                     guess = answer.likely  # whatever the others say
                 if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
-                    lower = self.engine.improbable(frame, answer.types)
+                    lower = self.engine.unlikely(frame, answer.types)
                     if lower is None:
                         break
                     frame.confidence = lower
-                elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
+                elif answer.decided is None and frame.confidence == "high" and _is_none_check(operand):
                     frame.confidence = "medium"  # what was not given ends the test here
                 self.follow(operand, conjunction, answer, about, frame)
                 frame.env = self.narrow(operand, conjunction, frame)
@@ -249,55 +252,57 @@ class Questions(Room):
         return Answer(None, guess, _types_of_all(parts, guess, conjunction))
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
-        """The value of an operand whose truth is asked; the test inside it is told."""
+        """Evaluate an operand and its truth; emit the test in it."""
         if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (
             isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
         ):
             return truth_value(self.test(node, kind, frame))
         value = self.engine.eval(node, frame)
-        self.tell_test(node, kind, self.engine.asked(value, frame), frame)
+        self.emit_test(node, kind, self.engine.truth_operand(value, frame), frame)
         return value
 
-    def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+    def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            frame.asked = _foremost((frame.asked, *map(_about, options(value))))
-            if self.engine.quiet or isinstance(node, Fits):
+            frame.decided_by = _foremost((frame.decided_by, *map(_cause_of_truth, options(value))))
+            if self.engine.untraced or isinstance(node, Fits):
                 return
-            self.engine.tell_truth(node, frame, value)
+            self.engine.emit_truth_test(node, frame, value)
             if K.ADDRESS in options(value):
-                self.engine.tell(F.Address(self.engine.where(frame), node, "tested"))
+                self.engine.emit(F.Address(self.engine.where(frame), node, "tested"))
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):
                 asker = None  # a comparison alone is counted as its own line's
             where = self.engine.where(frame)
-            self.engine.tell(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
+            self.engine.emit(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
-    def asked_apart(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, About | None]:
-        """What a question gives that is a part of another, and what decides this part alone."""
-        before, frame.asked = frame.asked, None
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, DecidedBy | None]:
+        """Evaluate part of a condition; return its result and what decides this part alone."""
+        before, frame.decided_by = frame.decided_by, None
         given = ask()
-        about = frame.asked
-        frame.asked = _foremost((before, about))
+        about = frame.decided_by
+        frame.decided_by = _foremost((before, about))
         return given, about
 
-    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: About | None, frame: Frame) -> None:
-        """What stands behind a part of an expression holds only if that came out as `taken`."""
+    def follow(
+        self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None, frame: Frame
+    ) -> None:
+        """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
         found = self.condition(test, taken, answer, about)
         if not found:
             return
         frame.conditions = (*frame.conditions, *found)
         frame.conditional |= about in F.DECIDED_OUTSIDE and answer.likely is None
-        untold = answer.likely is None and self.asks_what_nothing_tells(test, frame)
+        untold = answer.likely is None and self.reads_unknown_attribute(test, frame)
         setting = about in ("unknown", "configuration") and answer.likely is None
         if (about == "size" or setting or untold) and frame.confidence == "high":
             frame.confidence = "medium"  # who knows what sizes it is given, and what is switched on
 
-    def asks_what_nothing_tells(self, test: ast.expr, frame: Frame) -> bool:
-        """Whether a test asks for an attribute of a module of torch that may be anything, where by default most switches
-        are off; for the device or the state of the process, which the machine decides; or how a tensor lies in memory.
-        """
-        if self.engine.quiet:
+    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
+        """Return whether a test reads an attribute of a torch module that may have any value, where most switches are off
+        by default; the device or the state of the process, which the machine decides; or the memory layout of a
+        tensor."""
+        if self.engine.untraced:
             return False
         nodes = nodes_in(test)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -306,11 +311,11 @@ class Questions(Room):
         if any(node.attr in OF_DEVICES for node in attributes):
             return True
         bare = [node.func for node in calls if not (node.args or node.keywords)]
-        names = {each: each.attr if isinstance(each, ast.Attribute) else _dotted(each) for each in bare}
+        names = {each: each.attr if isinstance(each, ast.Attribute) else _dotted_name(each) for each in bare}
         asking = [each for each, last in names.items() if OF_PROCESS.fullmatch(last)]
         if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in asking):
             return True
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             functions = [self.engine.eval(node, frame) for node in asking]
             values = [self.engine.eval(node, frame) for node in attributes]
         if any(isinstance(each, External) and each.name.startswith("torch.") for each in functions):
@@ -318,9 +323,9 @@ class Questions(Room):
         return any(is_open(option) for value in values for option in options(value))
 
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
-        """The result of a test in the first call, if it reads numbers that the constructor sets and methods change; else
-        None."""
-        with self.engine.quietly():
+        """Return the result of a test in the first call, if it reads numbers that the constructor sets and methods
+        change; else None."""
+        with self.engine.outside_trace():
             first = {
                 key: number
                 for node in nodes_in(test)
@@ -337,21 +342,21 @@ class Questions(Room):
         return answer.likely
 
     def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
-        """The number that a constructor gives an attribute which other methods change."""
+        """Return the number that a constructor gives an attribute which other methods change."""
         owner = self.engine.eval(node.value, frame)
-        if not isinstance(owner, Instance) or not self.engine.heap[owner].outer:
+        if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
             return None
         value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
-        changed = node.attr in self.engine.rewritten(self.engine.mro(owner.cls))
+        changed = node.attr in self.engine.reassigned_attributes(self.engine.mro(owner.cls))
         if not changed or not isinstance(value, Const) or type(value.value) not in (int, float):
             return None
         return value
 
     def condition(
-        self, test: ast.expr, taken: bool, answer: Answer, about: About | None
+        self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None
     ) -> tuple[Condition, ...]:
-        """What is known to hold where a test came out as `taken`, of which `about` says what decides it; nothing if the
-        source does."""
+        """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
+        decides it."""
         if answer.decided is not None or about is None:
             return ()
         holds = taken
@@ -364,7 +369,7 @@ class Questions(Room):
         return (Condition(self._texts[test], holds, about, usual, types),)
 
     def answer(self, value: Value) -> Answer:
-        """`bool(value)`, as far as the source tells."""
+        """Return `bool(value)` as far as the source decides it."""
         decided = self._truth(value)
         if decided is not None:
             return Answer(decided, decided)
@@ -374,8 +379,8 @@ class Questions(Room):
         return Answer(None, usual, types)
 
     def _usual_truth(self, value: Value) -> bool | None:
-        """How `bool(value)` usually comes out: a `**kwargs` for which a call that was read gives something holds that. So
-        does a list, or a dict, that a constructor fills."""
+        """Return the usual `bool(value)`: a `**kwargs` is not empty if a call that was read passes something for it, nor
+        is a list, or a dict, that a constructor fills."""
         if isinstance(value, Mapping) and value.entries and (value.extra or value.element is None):
             return True
         if isinstance(value, Sequence) and value.items:
@@ -397,15 +402,14 @@ class Questions(Room):
         return answer
 
     def _only_open(self, node: ast.BoolOp, frame: Frame) -> ast.expr | None:
-        """The one operand that decides a chain, if the source decides all others for it to go on. Of a chain that holds
-        one that holds a third none is: to ask each again at every level would take twice the time a level.
-        """
+        """Return the one operand that decides a chain, if the source decides that all others continue it. None for a
+        chain that contains one with a third: evaluating each again at every level would take twice the time a level."""
         if any(holds_chain(operand) for operand in node.values):
             return None
         goes_on = isinstance(node.op, ast.And)
         left: list[ast.expr] = []
         before = frame.env
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             for operand in node.values:
                 value = self.engine.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
@@ -417,7 +421,7 @@ class Questions(Room):
         return left[0] if len(left) == 1 else None
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
-        """The environment once `node` is known to be `assume`."""
+        """Return the environment in which `node` has the truth value `assume`."""
         env = frame.env
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.narrow(node.operand, not assume, frame)
@@ -447,75 +451,75 @@ class Questions(Room):
             elif isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
                 subject = node.left.value
                 key = narrowing_key(subject)
-                asked = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
+                operators = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
                 dtype = self._dtype(right, frame)
-                same = isinstance(node.ops[0], asked)
-                change = None if dtype is None else lambda v: _of_dtype(v, dtype if same else None)
+                same = isinstance(node.ops[0], operators)
+                change = None if dtype is None else lambda v: _narrow_dtype(v, dtype if same else None)
             elif isinstance(node.ops[0], (ast.Eq, ast.In) if assume else (ast.NotEq, ast.NotIn)):
                 subject = node.left
                 key = narrowing_key(subject)
                 texts = _texts(right, several=isinstance(node.ops[0], (ast.In, ast.NotIn)))
                 change = (lambda v: _one_of(v, texts)) if texts else None
         elif isinstance(node, ast.Call) and node.args:
-            test = _dotted(node.func)
+            test = _dotted_name(node.func)
             subject = node.args[0]
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
                 wanted = self.engine.instance_value(node.args[1], frame)
-                change = lambda v: _narrow_to(self._of_kind(v, wanted, assume), wanted, assume)  # noqa: E731
+                change = lambda v: _narrow_to(self._narrow_class(v, wanted, assume), wanted, assume)  # noqa: E731
             elif test in ("torch.is_tensor", "is_tensor"):
                 change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
         elif key is not None:
             change = without_falsy if assume else None
         if key is None or change is None:
             return env
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             current = self.engine.eval(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
 
     def _narrow_case(self, node: Fits, assume: bool, frame: Frame) -> dict[str, Value]:
-        """The same of a case of a match statement, with the names that its pattern captures if it is the one."""
-        asked = values_test(node)
-        env = frame.env if asked is None else self.narrow(asked, assume, frame)
+        """Narrow to a case of a match statement, with the names that its pattern captures if it matches."""
+        comparison = values_test(node)
+        env = frame.env if comparison is None else self.narrow(comparison, assume, frame)
         if not assume:
             return env
-        return {**env, **self.engine.captured(node.pattern, frame.env[node.key], frame)}
+        return {**env, **self.engine.capture_names(node.pattern, frame.env[node.key], frame)}
 
-    def _of_kind(self, value: Value, wanted: Value | None, assume: bool) -> Value:
-        """`value` with each object of which only the class is known as one of the class that isinstance names, if that
-        derives from its own; without the objects that isinstance rules out."""
-        asked = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
-        if not asked:
+    def _narrow_class(self, value: Value, wanted: Value | None, assume: bool) -> Value:
+        """Return `value` with each object of known class only as one of the class that isinstance names, if that derives
+        from its own; without the objects that isinstance excludes."""
+        members = [w for w in options(wanted) if isinstance(w, Instance)] if wanted is not None else []
+        if not members:
             return value
-        found = [self._as_one_of(option, asked, assume) for option in options(value)]
-        usual = [self._as_one_of(option, asked, assume) for option in options(likely(value))]
+        found = [self._as_one_of(option, members, assume) for option in options(value)]
+        usual = [self._as_one_of(option, members, assume) for option in options(likely(value))]
         left, first = (join(*(v for v in each if v is not None)) for each in (found, usual))
         if all(v is None for v in found):
             return value
         return left if all(v is None for v in usual) or first == left else prefer(first, left)
 
-    def _as_one_of(self, option: Value, asked: list[Instance], assume: bool) -> Value | None:
-        """One alternative, as an object of one of these classes or not; None if it is ruled out."""
+    def _as_one_of(self, option: Value, wanted_members: list[Instance], assume: bool) -> Value | None:
+        """Return one alternative, as an object of one of these classes or not; None if it is excluded."""
         if not isinstance(option, Instance):
             return option
         above = self.engine.mro(option.cls).classes
-        if any(w.cls in above for w in asked):
+        if any(w.cls in above for w in wanted_members):
             return option if assume else None
-        if not assume or not self.engine.heap[option].assumed:
+        if not assume or not self.engine.heap[option].symbolic:
             return option
-        below = [w for w in asked if option.cls in self.engine.mro(w.cls).classes]
+        below = [w for w in wanted_members if option.cls in self.engine.mro(w.cls).classes]
         return join(*below) if below else option
 
     def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
-        """The kinds of number that a data type, or each of several, stands for; None among them for what is not known."""
-        with self.engine.quietly():
+        """Return the kinds of number of a data type, or of several; None among them for an unknown one."""
+        with self.engine.outside_trace():
             value = self.engine.eval(node, frame)
         return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
 
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
-        """The kind of number that a data type, or each of several, stands for: of floating types the model's own, unless
-        that is cast to another."""
+        """Return the kind of number of a data type, or of several: of floating types the model's own, unless that is cast
+        to another."""
         types = self._dtypes(node, frame)
         kinds = set(map(number_kind, types))
         kind = kinds.pop() if len(kinds) == 1 else None
@@ -523,7 +527,7 @@ class Questions(Room):
         return kind if kind != "float" or own else types.pop() if len(types) == 1 else "floating"
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             classes = self.engine.eval(node, frame)
         answer = self._is_of_class(value, classes)
         if answer is not None:
@@ -531,11 +535,15 @@ class Questions(Room):
         if isinstance(classes, External) and public_name(classes.name) == PARAMETER:
             answers = {_is_parameter(option) for option in options(value)}
             if answers == {True} or answers == {False}:
-                return agreed(answers)
-        if isinstance(node, ast.Name) and node.id == "type" and self.engine.named("type", frame) == TYPE:
-            return agreed({_is_type(option) for option in options(value)})
+                return common_answer(answers)
+        if (
+            isinstance(node, ast.Name)
+            and node.id == "type"
+            and self.engine.resolve_name("type", frame) == TYPE
+        ):
+            return common_answer({_is_type(option) for option in options(value)})
         if is_property(value) and isinstance(node, ast.Name):
-            if self.engine.named(node.id, frame) == PROPERTY:
+            if self.engine.resolve_name(node.id, frame) == PROPERTY:
                 return Const(True)
         answers_to_each = self._answers_to_each(value, node, classes, frame)
         for answer in answers_to_each:  # one that is in sight may do
@@ -546,25 +554,25 @@ class Questions(Room):
         if all(isinstance(v, Const) for v in options(value)) and _is_foreign(classes):
             return Const(False)
         known = all(isinstance(v, (Tensor, Sequence, Mapping, Const)) for v in options(value))
-        if known or (not self.engine.quiet and all(map(_is_foreign, _each_class(classes)))):
+        if known or (not self.engine.untraced and all(map(_is_foreign, _each_class(classes)))):
             return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
         return Plain("bool")
 
     def _is_of_python(self, value: Value, cls: type) -> Value:
-        """Whether a value is of one of Python's own classes. What is a dict may be of a class below, as an OrderedDict:
-        who asks for that has made it so, as a rule."""
+        """Return whether a value is of one of Python's own classes. A dict may be of a subclass, as an OrderedDict: code
+        that tests for it usually made it so."""
         answers = {
             self._is_below(option, cls) if isinstance(option, Instance) else is_object_of(option, cls)
             for option in options(value)
         }
         if len(answers) == 1 and None not in answers:
-            return agreed(answers)
+            return common_answer(answers)
         if issubclass(cls, dict) and all(isinstance(option, Mapping) for option in options(value)):
             return prefer(Const(True), Plain("bool", "call"))
-        return agreed(answers)
+        return common_answer(answers)
 
     def _is_of_torch(self, value: Value, name: str) -> bool | None:
-        """Whether a value is a module of a class of torch.nn, or of one that derives from it."""
+        """Return whether a value is a module of a class of torch.nn, or of one that derives from it."""
         if isinstance(value, ExternalInstance) and is_module_class(value.name):
             return derives(value.name, name)
         if isinstance(value, Instance):
@@ -572,19 +580,19 @@ class Questions(Room):
             answers = {derives(base, name) for base in mro.external if is_module_class(base)}
             if True in answers or None in answers:
                 return True if True in answers else None
-            return None if self.engine.heap[value].assumed else False
+            return None if self.engine.heap[value].symbolic else False
         return False if isinstance(value, (Tensor, Const, Sequence, Mapping, Function, Class)) else None
 
     def _is_below(self, made: Instance, cls: type) -> bool | None:
-        """Whether the class of an object derives from one of Python's own, or has the methods that it asks for; None if
-        nothing in sight says so."""
+        """Return whether the class of an object derives from one of Python's own, or has the methods that this requires;
+        None if unknown."""
         mro = self.engine.mro(made.cls)
         if any((above := python_class(name)) is not None and issubclass(above, cls) for name in mro.external):
             return True
         return True if cls is CALLABLE and (mro.is_module or mro.functions("__call__")) else None
 
     def _answers_to_each(self, value: Value, node: ast.expr, classes: Value, frame: Frame) -> list[Value]:
-        """Whether a value is of each class of a tuple, written out or in a name; none if it is no tuple."""
+        """Return whether a value is of each class of a tuple, literal or named; none if it is no tuple."""
         if isinstance(node, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in node.elts):
             return [self.is_instance(value, item, frame) for item in node.elts]
         if not isinstance(classes, Sequence):
@@ -592,17 +600,17 @@ class Questions(Room):
         return [self._is_of_class(value, each) or Plain("bool") for each in _each_class(classes)]
 
     def _is_of_class(self, value: Value, cls: Value) -> Value | None:
-        """Whether a value is of a class, or of one of several; None if one of them is not understood."""
+        """Return whether a value is of a class, or of one of several; None if one of them is not understood."""
         of_python = python_class(cls.name) if isinstance(cls, External) else None
         if of_python is not None and not hasattr(builtins, of_python.__name__):
             return self._is_of_python(value, of_python)
         if isinstance(cls, External) and is_module_class(name := public_name(cls.name)):
-            return agreed({self._is_of_torch(option, name) for option in options(value)})
+            return common_answer({self._is_of_torch(option, name) for option in options(value)})
         wanted = self.engine.instance_of(cls)
         return None if wanted is None else self._is_among(value, wanted)
 
     def _is_among(self, value: Value, wanted: Value) -> Value:
-        """Whether a value is of the classes that `wanted` stands for."""
+        """Return whether a value is of the classes in `wanted`."""
         answers: set[bool | None] = set()
         for option in options(value):
             if option == NONE:
@@ -630,62 +638,62 @@ class Questions(Room):
         of_own = all(isinstance(w, Tensor) and w.subclass is not None for w in options(wanted))
         if answers <= {None, False} and None in answers and (of_own or self._is_no_text(value, wanted)):
             return prefer(Const(False), Plain("bool", "call"))
-        return agreed(answers)
+        return common_answer(answers)
 
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
-        """Whether a tensor is of one of these classes; where nothing says so, it is of none of the user's own."""
+        """Return whether a tensor is of one of these classes; by default, it is of none of the user's own."""
         above = self.engine.mro(tensor.subclass).classes if tensor.subclass is not None else ()
-        asked = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
-        return any(cls is None or cls in above for cls in asked)
+        classes = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
+        return any(cls is None or cls in above for cls in classes)
 
     def _is_of(self, made: Instance, wanted: Value) -> bool | None:
-        """Whether an object is of one of the classes that `wanted` stands for."""
+        """Return whether an object is of one of the classes in `wanted`."""
         above = self.engine.mro(made.cls).classes
         if any(isinstance(w, Instance) and w.cls in above for w in options(wanted)):
             return True
         own = all(isinstance(w, Instance) for w in options(wanted))
-        return False if own and not self.engine.heap[made].assumed else None
+        return False if own and not self.engine.heap[made].symbolic else None
 
     def _is_no_text(self, value: Value, wanted: Value) -> bool:
-        """Text is asked for, and what a compiled call hands around is rarely text."""
+        """Return whether the test is for a string: arguments of compiled calls are rarely strings."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
-        return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
+        return text and not self.engine.untraced and not any(isinstance(v, Plain) for v in options(value))
 
 
 def _each_class(classes: Value) -> tuple[Value, ...]:
-    """The classes that `isinstance` is given."""
+    """Return the classes that `isinstance` is given."""
     return members_of(classes) if isinstance(classes, Sequence) else (classes,)
 
 
 def _is_foreign(value: Value) -> bool:
-    """A class of a package that is not read, torch aside: no constant is an object of it, and a compiled call hands no
-    object of it around."""
+    """Return whether it is a class of an unread package, torch aside: no constant is an object of it, and a compiled call
+    passes no object of it."""
     if not isinstance(value, External) or "." not in value.name:
         return False
     return value.name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "typing_extensions")
 
 
 def _is_one(made: ExternalInstance, wanted: Value) -> bool:
-    """An object of exactly that class."""
+    """Return whether it is an object of exactly that class."""
     return isinstance(wanted, ExternalInstance) and wanted.name == made.name
 
 
 def _is_type(value: Value) -> bool | None:
-    """Whether a value is a class; None if that is not known."""
+    """Return whether a value is a class; None if unknown."""
     if isinstance(value, (Class, Function, Instance, Tensor, Const, Sequence, Mapping)):
         return isinstance(value, Class)
     return None
 
 
 def _is_parameter(value: Value) -> bool | None:
-    """Whether a value is an nn.Parameter; None if nothing says so: a tensor may be one."""
+    """Return whether a value is an nn.Parameter; None if unknown: a tensor may be one."""
     if isinstance(value, Tensor):
         return True if value.parameter else None
     return False if isinstance(value, (Const, Sequence, Mapping)) else None
 
 
 def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bool) -> tuple[FloatType, ...]:
-    """In which types a chain of tests may come out other than it does as a rule, if nothing else keeps it from that."""
+    """Return the types in which a chain of tests may differ from its usual result, if nothing else prevents that."""
     if guess is None:
         return ()
     undecided = [part for part in parts if part.decided is None]
@@ -697,8 +705,8 @@ def _types_of_all(parts: Sequential[Answer], guess: bool | None, conjunction: bo
     return tuple(name for name in FLOATS if any(name in part.types for part in undecided))
 
 
-def _about(value: Value) -> About:
-    """What decides the truth of one value."""
+def _cause_of_truth(value: Value) -> DecidedBy:
+    """Return what decides the truth of one value."""
     if isinstance(value, Tensor):
         return "data"
     if isinstance(value, Plain):
@@ -706,47 +714,49 @@ def _about(value: Value) -> About:
     return "unknown" if isinstance(value, Unknown) else "configuration"
 
 
-def _foremost(abouts: Iterable[About | None]) -> About | None:
-    """What decides the most, of several; None if nothing was asked."""
+def _foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
+    """Return the strongest of several origins of a decision; None if there is none."""
     known = [each for each in abouts if each is not None]
     return max(known, key=ABOUT.index) if known else None
 
 
-def _of_shape(node: ast.expr) -> ast.expr | None:
-    """The `x` of `x.shape`."""
+def _shape_owner(node: ast.expr) -> ast.expr | None:
+    """Return the `x` of `x.shape`."""
     return node.value if isinstance(node, ast.Attribute) and node.attr == "shape" else None
 
 
 def _on_one_line(node: ast.expr) -> str:
-    text = " ".join(written(node).split())
+    text = " ".join(test_text(node).split())
     return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
 
 
-def _dotted(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     """`a.b.c` as it is written; empty for anything else."""
     if isinstance(node, ast.Attribute):
-        return f"{inner}.{node.attr}" if (inner := _dotted(node.value)) else ""
+        return f"{inner}.{node.attr}" if (inner := _dotted_name(node.value)) else ""
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _asks_whether_given(node: ast.expr) -> bool:
-    """`x is None`, `x is not None`."""
+def _is_none_check(node: ast.expr) -> bool:
+    """Return whether it is `x is None` or `x is not None`."""
     return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot))
 
 
 def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
-    """`value` once isinstance says `assume` about what `wanted` stands for."""
+    """Return `value` narrowed by isinstance with the classes in `wanted` having the result `assume`."""
     if wanted is None:
         return value
-    fits = [v for option in options(value) if (v := _fitting(option, wanted, assume)) is not None]
+    fits = [v for option in options(value) if (v := _narrow_option(option, wanted, assume)) is not None]
     if not fits:
         return value
-    first = [v for option in options(likely(value)) if (v := _fitting(option, wanted, assume)) is not None]
+    first = [
+        v for option in options(likely(value)) if (v := _narrow_option(option, wanted, assume)) is not None
+    ]
     return prefer(join(*first), join(*fits)) if first else join(*fits)
 
 
-def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
-    """One alternative once isinstance says `assume`; None if it is ruled out."""
+def _narrow_option(option: Value, wanted: Value, assume: bool) -> Value | None:
+    """Return one alternative with the isinstance result `assume`; None if it is excluded."""
     if isinstance(option, Unknown):
         return wanted if assume else option
     if isinstance(option, Plain) and option.kind is None and assume and isinstance(wanted, Tensor):
@@ -772,8 +782,8 @@ def _is_dtype_read(node: ast.expr) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == "dtype"
 
 
-def _of_dtype(value: Value, dtype: DType | None) -> Value:
-    """The value once its data type was asked for: of that kind of number, if one is given."""
+def _narrow_dtype(value: Value, dtype: DType | None) -> Value:
+    """Return the value after a test of its data type: of that kind of number, if one is given."""
     found = [
         Tensor(dtype, sure=False)
         if v == TAINTED
@@ -786,7 +796,7 @@ def _of_dtype(value: Value, dtype: DType | None) -> Value:
 
 
 def _texts(node: ast.expr, *, several: bool) -> tuple[Const, ...]:
-    """The text that is written out, or each of `several` in a list, a tuple or a set; nothing for anything else."""
+    """Return the literal string, or each of `several` in a list, a tuple or a set; nothing for anything else."""
     parts: Sequential[ast.expr] = (node,)
     if several:
         parts = node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else ()
@@ -795,7 +805,7 @@ def _texts(node: ast.expr, *, several: bool) -> tuple[Const, ...]:
 
 
 def _one_of(value: Value, texts: tuple[Const, ...]) -> Value:
-    """A value that was found to be one of these texts."""
+    """Return a value that was found to be one of these strings."""
 
     def among(option: Value) -> tuple[Value, ...]:
         unsaid = isinstance(option, Unknown) or (isinstance(option, Plain) and option.kind in (None, "str"))
@@ -810,7 +820,7 @@ def _one_of(value: Value, texts: tuple[Const, ...]) -> Value:
 
 
 def _is_kind(kind: str | None, wanted: Value) -> bool | None:
-    """Whether a Python value of type `kind` (None: not known) is an instance of what `wanted` stands for."""
+    """Return whether a Python value of type `kind` (None: unknown) is an instance of the classes in `wanted`."""
     plain = [v for v in options(wanted) if isinstance(v, Plain)]
     if (
         kind is None

@@ -1,4 +1,4 @@
-"""What becomes of calls, in words: resolved to what, or why not. For whoever asks how far the source was understood."""
+"""The outcomes of calls, in words: the resolved target, or the reason. They measure how far the source was understood."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DECORATOR = "a decorator that is not known"
 
 
 def resolved(callee: Value) -> Resolved:
-    """What a call was resolved to."""
+    """Return the words for a resolved call."""
     if isinstance(callee, (Function, Class, Instance, Partial)):
         return "source"
     return "value" if isinstance(callee, Method) and _is_plain(callee.receiver) else "library"
 
 
 def unresolved(callee: Value, written: ast.expr) -> str:
-    """What kind of call was not resolved; `written` stands before its brackets."""
+    """Return the words for a kind of unresolved call; `written` is the callee's expression."""
     if isinstance(callee, External):
         return f"call of {callee.name}, whose source is not read"
     if isinstance(callee, ExternalInstance):
@@ -50,7 +50,7 @@ def unresolved(callee: Value, written: ast.expr) -> str:
 
 
 def missing(module: str) -> str:
-    """A module whose source is not found."""
+    """Return the words for a module without source."""
     return f"import of {module.partition('.')[0]}, which is not found"
 
 

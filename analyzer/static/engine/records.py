@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -42,11 +42,11 @@ class Field:
     given: bool = True
     """The call that makes the record may give it."""
     by_name: bool = False
-    kept: bool = True
+    is_attribute: bool = True
     """It becomes an attribute: `InitVar` does not."""
 
 
-class Records(Room):
+class Records(Component):
     """Records: dataclasses, named tuples and the members of enums."""
 
     def __init__(self, engine: Engine) -> None:
@@ -57,7 +57,7 @@ class Records(Room):
         self._dataclasses: dict[ClassInfo, bool] = {}
 
     def record_fields(self, cls: ClassInfo) -> tuple[Field, ...]:
-        """The annotated fields of a class, those of its bases first."""
+        """Return the annotated fields of a class, those of its bases first."""
         if cls not in self._fields:
             found: dict[str, Field] = {}
             for above in reversed(self.engine.mro(cls).classes):
@@ -71,10 +71,10 @@ class Records(Room):
             self._fields[cls] = tuple(found.values())
         return self._fields[cls]
 
-    def _field(self, cls: ClassInfo, name: str, by_name: bool, kept: bool) -> Field:
+    def _field(self, cls: ClassInfo, name: str, by_name: bool, is_attribute: bool) -> Field:
         annotation, default = cls.annotated[name], cls.assigned.get(name)
         if isinstance(default, ast.Call):
-            with self.engine.quietly():
+            with self.engine.outside_trace():
                 called = self.engine.eval(default.func, self.engine.module_frame(cls.module))
             if isinstance(called, External) and called.name in FIELD_MAKERS:
                 words = {keyword.arg: keyword.value for keyword in default.keywords}
@@ -87,12 +87,12 @@ class Records(Room):
                     factory is not None,
                     not _is_false(words.get("init")),
                     by_name or _is_true(words.get("kw_only")),
-                    kept,
+                    is_attribute,
                 )
-        return Field(name, annotation, cls, default, by_name=by_name, kept=kept)
+        return Field(name, annotation, cls, default, by_name=by_name, is_attribute=is_attribute)
 
     def fill_record(self, made: Instance, site: CallSite) -> None:
-        """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
+        """Set the fields of an object of a class without `__init__`, as given or by default."""
         thing = self.engine.heap[made]
         fields = self.record_fields(made.cls)
         spread = site.spread()
@@ -108,7 +108,7 @@ class Records(Room):
                 value = value if isinstance(declared, Unknown) else declared
             if value is None:
                 continue
-            if field.kept:
+            if field.is_attribute:
                 thing.update(field.name, value, strong=True)
             else:
                 passed.append(value)
@@ -122,12 +122,12 @@ class Records(Room):
         if field.default is None:
             return None
         frame = self.engine.module_frame(field.cls.module)
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             value = self.engine.eval(field.default, frame)
         return self.engine.call(value, site.giving(())) if field.factory else value
 
     def is_dataclass(self, cls: ClassInfo) -> bool:
-        """Whether a decorator of the class, or of one above it, is `dataclass` or its like."""
+        """Return whether a decorator of the class, or of one of its bases, is `dataclass` or similar."""
         if cls not in self._dataclasses:
             self._dataclasses[cls] = any(
                 isinstance(value, External) and value.name in DATACLASSES
@@ -138,19 +138,19 @@ class Records(Room):
         return self._dataclasses[cls]
 
     def _named(self, node: ast.expr, cls: ClassInfo) -> tuple[Value, ...]:
-        with self.engine.quietly():
+        with self.engine.outside_trace():
             return options(self.engine.eval(node, self.engine.module_frame(cls.module)))
 
     def row(self, value: Value) -> Sequence | None:
-        """The fields of a named tuple, place by place; None for anything else."""
+        """Return the fields of a named tuple, place by place; None for anything else."""
         if not isinstance(value, Instance) or NAMED_TUPLES.isdisjoint(self.engine.mro(value.cls).external):
             return None
         return self._in_order(value)
 
     def _in_order(self, value: Instance) -> Sequence:
         thing = self.engine.heap[value]
-        names = [field.name for field in self.record_fields(value.cls) if field.kept]
-        if thing.assumed:  # its fields are as they are declared
+        names = [field.name for field in self.record_fields(value.cls) if field.is_attribute]
+        if thing.symbolic:  # its fields are as they are declared
             frame = self.engine.module_frame(value.cls.module)
             return Sequence(
                 "tuple", tuple(self.engine.attribute(value, name, frame) for name in names), UNKNOWN
@@ -158,28 +158,28 @@ class Records(Room):
         return Sequence("tuple", tuple(thing.attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
 
     def compared_fields(self, value: Value) -> Sequence | None:
-        """What `==` of a record compares: its fields in order; None if it has no such method of its own."""
+        """Return the fields that `==` of a record compares, in order; None if it has no such generated method."""
         if isinstance(value, Instance) and self.is_dataclass(value.cls):
             return self._in_order(value)
         return self.row(value)
 
     def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
-        """A method that Python makes for a named tuple; None if it is none of them."""
+        """Return the result of a generated named tuple method; None if it is none of them."""
         row = self.row(made)
         if row is None:
             return None
         if name == "_replace":
-            return self.replaced(made, site)
+            return self.replace_fields(made, site)
         if name == "_asdict":
             return self.as_mapping(made)
         if name in ("index", "count"):
             return Plain("int")
         return None
 
-    def replaced(self, made: Instance, site: CallSite) -> Instance:
-        """A copy of a record with other values for some of its fields."""
+    def replace_fields(self, made: Instance, site: CallSite) -> Instance:
+        """Return a copy of a record with other values for some of its fields."""
         ident = self.engine.heap.ident(
-            "replaced", made.ident, site.node, site.frame.context, outer=self.engine.quiet > 0
+            "replaced", made.ident, site.node, site.frame.context, escaping=self.engine.untraced > 0
         )
         other = Instance(ident, made.cls)
         self.engine.heap[other].take(self.engine.heap[made])
@@ -195,11 +195,11 @@ class Records(Room):
         if not isinstance(made, Instance):
             return None
         attributes = self.engine.heap[made].attributes
-        names = [field.name for field in self.record_fields(made.cls) if field.kept]
+        names = [field.name for field in self.record_fields(made.cls) if field.is_attribute]
         return Mapping(tuple((name, attributes.get(name, UNKNOWN)) for name in names), None)
 
     def record_class(self, site: CallSite) -> Value | None:
-        """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
+        """Return the class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
         node = site.node
         if id(node) not in self._made:
             pairs = _pairs(site.first("field_names", 1) or site.first("fields", 1), node)
@@ -222,15 +222,15 @@ class Records(Room):
         return Class(self.engine.local_class(self._made[id(node)], site.frame))
 
     def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
-        """The names of the fields of a dataclass, those of its bases first."""
-        return tuple(field.name for field in self.record_fields(cls) if field.kept)
+        """Return the names of the fields of a dataclass, those of its bases first."""
+        return tuple(field.name for field in self.record_fields(cls) if field.is_attribute)
 
     def is_enum(self, mro: Mro) -> bool:
-        """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
+        """Return whether a class is an enum: calling it looks a member up, represented by its value here."""
         return any(name.startswith("enum.") for name in mro.external)
 
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
-        """The members of an enum in order; None for another class."""
+        """Return the members of an enum in order; None for another class."""
         if not self.is_enum(self.engine.mro(cls)):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
@@ -241,8 +241,8 @@ class Records(Room):
         return Sequence("iterator", tuple(apart), UNKNOWN)
 
     def enum_member(self, enum: Class, name: str, value: Value) -> Value:
-        """The member of an enum with that value: of a constant, or a class, the value itself stands for it; what the
-        class makes of others, or in its own constructor, is not known."""
+        """Return the enum member with that value: a constant, or a class, represents its member; other values, or those
+        of the enum's own constructor, are unknown."""
         if any(self.engine.mro(enum.info).functions(made) for made in ("__init__", "__new__")):
             return UNKNOWN
         if not isinstance(value, Const):
@@ -254,7 +254,7 @@ class Records(Room):
                 return Const(value.value, first, enum)
         return Const(value.value, name, enum)
 
-    def numbered(self, holder: ClassInfo, name: str) -> Value:
+    def auto_value(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before, twice it in a flag, and in an enum of texts
         the name."""
         mro = self.engine.mro(holder)
@@ -274,7 +274,7 @@ class Records(Room):
 
 
 def _pairs(fields: Value | None, node: ast.Call) -> list[tuple[str, ast.expr]] | None:
-    """The names of the fields and their annotations; None if the source does not tell."""
+    """Return the names of the fields and their annotations; None if the source does not decide them."""
     anything = ast.copy_location(ast.Name("object", ast.Load()), node)
     if isinstance(fields, Const) and isinstance(fields.value, str):
         return [(name, anything) for name in fields.value.replace(",", " ").split()]

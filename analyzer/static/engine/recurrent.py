@@ -12,7 +12,7 @@ from collections.abc import Collection
 from tcready.schema.words import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
@@ -40,7 +40,7 @@ OF_CHILDREN = frozenset({"children", "named_children"})
 OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
-class Recurrent(Room):
+class Recurrent(Component):
     """Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one."""
 
     def __init__(self, engine: Engine) -> None:
@@ -48,16 +48,16 @@ class Recurrent(Room):
         self._recurrent: dict[ClassInfo, bool] = {}
 
     def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
-        """Tells that something is asked of `value`, if that may be a recurrent module."""
-        if self.engine.quiet or not any(map(self._is_recurrent, options(value))):
+        """Emit a use of `value` if it may be a recurrent module."""
+        if self.engine.untraced or not any(map(self._is_recurrent, options(value))):
             return
         usual = [self._is_recurrent(option) for option in options(likely(value)) if option != NONE]
         sure: Confidence | None = None if all(usual) else "medium" if any(usual) else "low"
-        self.engine.tell(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low", use))
+        self.engine.emit(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low", use))
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
-        """The same of `owner.name`, whose value is `value`."""
-        if self.engine.quiet:
+        """Emit such a use of `owner.name`, which has the value `value`."""
+        if self.engine.untraced:
             return
         objects = [v for v in options(owner) if isinstance(v, (Instance, ExternalInstance, Super))]
         if not objects:
@@ -70,7 +70,7 @@ class Recurrent(Room):
             self.touch(value, node, frame)
 
     def _found_by_python(self, owners: Collection[Value], value: Value, node: ast.expr, frame: Frame) -> bool:
-        """Whether a `__getattr__` of the source finds the recurrent module, which is wrapped in there: the parts of a
+        """Return whether a `__getattr__` with source finds the recurrent module, which is wrapped in it: the parts of a
         module are no attributes of its own."""
         owner = next(iter(owners))
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Instance) or len(owners) > 1:
@@ -84,15 +84,15 @@ class Recurrent(Room):
     def touch_handed(self, site: CallSite) -> None:
         """The same of what a call hands on by the name of a variable, to a parameter (measured: what goes into `**kwargs`
         is not looked at)."""
-        if self.engine.quiet or len(site.node.args) != len(site.args):
+        if self.engine.untraced or len(site.node.args) != len(site.args):
             return
         for node, value in zip(site.node.args, site.args, strict=True):
             if isinstance(node, ast.Name):
                 self.touch(value, site.node, site.frame)
 
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
-        """The same of the method `name` of a module, which goes through its parts."""
-        if self.engine.quiet:
+        """Emit the same for the method `name` of a module, which iterates over its parts."""
+        if self.engine.untraced:
             return
         found: Value | None = None
         if site.node in self.engine.firsts:
@@ -115,7 +115,7 @@ class Recurrent(Room):
         return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
 
     def _parts(self, module: Value) -> list[Value]:
-        """What a module holds, in order."""
+        """Return the members of a module, in order."""
         members = self.engine.container_members(module)
         if isinstance(members, Sequence):
             return list(members_of(members))
@@ -123,11 +123,11 @@ class Recurrent(Room):
             return [v for _, v in members.entries] + ([members.element] if members.element else [])
         if isinstance(module, Instance):
             thing = self.engine.heap[module]
-            return [*thing.attributes.values(), *thing.loose.values()]
+            return [*thing.attributes.values(), *thing.dynamic.values()]
         return []
 
     def _inside(self, module: Value, done: set[Value], *, deep: bool) -> Value | None:
-        """A recurrent module among the parts of a module; None if there is none."""
+        """Return a recurrent module among the parts of a module; None if there is none."""
         done.add(module)
         for part in self._parts(module):
             found = [v for v in options(likely(part)) if self.engine.is_module(v)]
@@ -140,8 +140,8 @@ class Recurrent(Room):
         return None
 
     def _before_a_parameter(self, module: Value, done: set[Value]) -> Value | None:
-        """A recurrent module that the search for the first parameter of a module comes by; None if it finds one before,
-        which ends it."""
+        """Return a recurrent module that the search for the first parameter of a module comes by; None if it finds one
+        before, which ends it."""
         pending = [module]
         while pending:
             current = pending.pop()

@@ -17,7 +17,7 @@ from tcready.static.index import ClassInfo, ModuleInfo
 
 
 def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
-    """The modules beside a configuration class that are typed with it, those that hold another one left out.
+    """Return the modules beside a configuration class that are typed with it, those that hold another one left out.
 
     A model with a head is typed with the same configuration as the model it builds inside; a registry that is
     given no more than a configuration gives the latter.
@@ -28,9 +28,9 @@ def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
 
 
 def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -> ClassInfo | None:
-    """The class that a registry knows by a text: `kind = "vit_encoder"` in the body, as `like` has another.
+    """Return the class that a registry knows by a text: `kind = "vit_encoder"` in the body, as `like` has another.
 
-    It stands beside `like`, or in a package beside that of `like` whose name the text begins with, the longest first.
+    It is next to `like`, or in a package next to that of `like` with a name that the text begins with, the longest first.
     """
     base, _, here = like.module.name.rpartition(".")[0].rpartition(".")
     folder = like.module.path.parent
@@ -50,8 +50,9 @@ def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -
 
 
 def class_registered_as(name: str, module: ModuleInfo, engine: Engine) -> Value | None:
-    """The module class that is registered under a text, in a file or in those of the same folder: by a decorator with
-    that text, or without one if that is what the class is called; by a statement that is given the text and the class."""
+    """Return the module class that is registered under a text, in a file or in those of the same folder: by a decorator
+    with that text, or without one if that is what the class is called; by a statement that is given the text and the
+    class."""
     if not name.isidentifier():
         return None
     found = _registered_in(module, name, engine)
@@ -73,7 +74,7 @@ def _registered_in(module: ModuleInfo, name: str, engine: Engine) -> Value | Non
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and name in _texts([call]):
             given = (*call.args, *(keyword.value for keyword in call.keywords))
-            with engine.quietly():
+            with engine.outside_trace():
                 values = [engine.eval(node, engine.module_frame(module)) for node in given]
             found = [v for v in values if _is_class_of_modules(v, engine)]
             if len(found) == 1:
@@ -92,7 +93,7 @@ def _is_class_of_modules(value: Value, engine: Engine) -> bool:
 
 
 def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:
-    """The modules with a `forward` in the files of the same folder that name the configuration."""
+    """Yield the modules with a `forward` in the files of the same folder that name the configuration."""
     package = config.module.name.rpartition(".")[0]
     for path in engine.program.files_in(config.module.path.parent):
         name = f"{package}.{path.stem}" if package else path.stem
@@ -118,8 +119,8 @@ def _takes(mro: Mro, config: ClassInfo) -> bool:
 def _built(cls: ClassInfo, engine: Engine) -> set[str]:
     """Names that a class calls while it is built."""
     inits = cls.functions.get("__init__", [])
-    if engine.again is not None:
+    if engine.replay is not None:
         for info in inits:
-            engine.again.read(info)
+            engine.replay.read(info)
     nodes = (n for info in inits for n in info.nodes)
     return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}

@@ -1,4 +1,4 @@
-"""Names while a function is interpreted: its variables, what it returned, what stands around the place."""
+"""Scopes while a function is interpreted: its variables, its results, and the blocks around the current place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple, TypeAlias
 
 from tcready.schema.words import Confidence
-from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
+from tcready.static.engine.facts import Asker, Condition, DecidedBy, Enclosing, Where
 from tcready.static.engine.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.index import FunctionInfo, ModuleInfo
 from tcready.static.source import nodes_in
@@ -27,14 +27,14 @@ Situation: TypeAlias = Literal[
     "enclosing",
     "exits",
     "gradients",
-    "parted",
+    "multi_path",
     "without_gradients",
 ]
-"""What a frame says of the place that is being interpreted."""
+"""The state of a frame at the place that is being interpreted."""
 
 
 class _Restoring:
-    """Sets what a frame says of a place while it is entered; all of it is as before on leaving."""
+    """Sets state of a frame in a context, and restores all of it on leaving."""
 
     __slots__ = ("_after", "_before", "_frame")
 
@@ -54,8 +54,8 @@ class _Restoring:
             setattr(self._frame, name, value)
 
 
-class _Learning(_Restoring):
-    """What is learnt and bound inside ends with an expression, but for the names that its `:=` bind."""
+class _ScopedRefinement(_Restoring):
+    """Restores the frame after an expression, except names that its `:=` bind."""
 
     __slots__ = ("_env", "_node")
 
@@ -72,7 +72,7 @@ class _Learning(_Restoring):
 
 
 class Returned(NamedTuple):
-    """What a `return` gave, and whether a usual call comes by it."""
+    """The value of a `return`, and whether a usual call reaches it."""
 
     value: Value
     usual: bool
@@ -80,7 +80,7 @@ class Returned(NamedTuple):
 
 @dataclass(eq=False)
 class Frame:
-    """One interpretation of one function; `env` is replaced as branches part and join."""
+    """One interpretation of one function; `env` is replaced as branches split and join."""
 
     module: ModuleInfo
     function: FunctionInfo | None
@@ -92,72 +92,72 @@ class Frame:
     key: int = 0
     returned: list[Returned] = field(default_factory=list)
     filled: tuple[str, ...] = ()
-    """Parameters that are tables of who calls: what is put into them is there for him."""
+    """Parameters that are tables of the caller: the caller sees the items added to them."""
     ends: list[Env] = field(default_factory=list)
-    """What these are at each way out of the function."""
+    """Their values at each end of the function."""
     yielded: list[Value] = field(default_factory=list)
     left: list[Env] = field(default_factory=list)
-    """Environments at each `return` of a function that has made others, which may be what these remember."""
+    """Environments at each `return` of a function that has defined others, which may capture them."""
     exits: list[Env] = field(default_factory=list)
     """Environments at `break` and `continue` of the innermost loop."""
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
-    """Below a branch that a Python value decides which the source does not tell."""
-    parted: bool = False
-    """Below one of several ways that are all followed: what is assigned here may not have been."""
+    """Below a branch taken by a Python value that the source does not decide."""
+    multi_path: bool = False
+    """Below one of several branches that are all followed: an assignment here may not have run."""
     caught: bool = False
-    """Inside a `try` of this function behind which it goes on if something is raised."""
-    asked: About | None = None
-    """What decides the test that is being asked; None as long as it asked nothing that the source does not decide."""
+    """Inside a `try` of this function after which it continues if something is raised."""
+    decided_by: DecidedBy | None = None
+    """The origin of the current test's result; None as long as the source decides it."""
     conditions: tuple[Condition, ...] = ()
-    """What must hold here, as far as the source does not decide it."""
+    """The conditions for this place that the source does not decide."""
     gradients: bool = False
     """Below a `with` of this function that turns gradients on."""
     without_gradients: bool = False
     """Below one that turns them off."""
     guarding: bool = False
-    """The test that is being asked belongs to an `if` that does nothing but raise."""
+    """The current test is that of an `if` that only raises."""
     asker: Asker | None = None
-    """What asks the test that is being asked."""
+    """The statement with the current test."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0
     line: int = 0
-    """Of the statement that is being interpreted."""
+    """The line of the current statement."""
     where: Where | None = None
-    """The place that was told last."""
+    """The last place returned."""
 
     @property
     def symbol(self) -> str:
         return self.function.symbol if self.function else "<module>"
 
     def inside(self, *words: Enclosing) -> _Restoring:
-        """While it is entered, what is evaluated stands in such statements too."""
+        """Evaluate in this context as inside such statements too."""
         return _Restoring(self, {"enclosing": (*self.enclosing, *words), "confidence": self.confidence})
 
     def no_surer_than(self, confidence: Confidence) -> _Restoring:
-        """While it is entered, what is evaluated runs with that confidence."""
+        """Evaluate in this context with at most that confidence."""
         return _Restoring(self, {"confidence": confidence})
 
-    def keeping(self, *names: Situation) -> _Restoring:
-        """While it is entered, these may be set; they are as they were when it was made on leaving."""
+    def preserve(self, *names: Situation) -> _Restoring:
+        """Restore these on leaving the context; inside, they may be set."""
         return _Restoring(self, {name: getattr(self, name) for name in names})
 
-    def learning(self, node: ast.expr) -> _Learning:
-        """While it is entered, variables and confidence may be replaced by what tests inside `node` establish."""
-        return _Learning(self, node)
+    def scoped_refinement(self, node: ast.expr) -> _ScopedRefinement:
+        """Restore variables and confidence on leaving the context; inside, the tests in `node` may narrow them."""
+        return _ScopedRefinement(self, node)
 
     def resume(self) -> None:
-        """Behind a break, what was worked out before comes in from outside: of one number the value is known then."""
+        """Return a value after a break, where earlier results come in from outside: a single number is known then."""
         self.env = {name: _from_outside(value) for name, value in self.env.items()}
 
     def end(self) -> None:
-        """Notes a way out of the function."""
+        """Record a way out of the function."""
         if self.filled:
             self.ends.append({name: self.env[name] for name in self.filled if name in self.env})
 
     def lookup(self, name: str) -> Value | None:
-        """A variable of this frame or of one that encloses it."""
+        """Return a variable of this frame or of one that encloses it."""
         frame: Frame | None = self
         while frame is not None:
             if name in frame.env and frame.outside.get(name) is None:
@@ -172,12 +172,12 @@ class Frame:
 
 def _from_outside(value: Value) -> Value:
     if isinstance(value, Tensor) and value.rank == 0:
-        return replace(value, given=True)
+        return replace(value, graph_input=True)
     return replace(value, origin="random") if isinstance(value, Plain) and is_captured(value) else value
 
 
 def narrowing_key(node: ast.expr) -> str | None:
-    """The name under which what a test established of `x` or `x.attr` is remembered, or None."""
+    """Return the name under which the narrowing of `x` or `x.attr` is stored, or None."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -186,9 +186,8 @@ def narrowing_key(node: ast.expr) -> str | None:
 
 
 def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
-    """By the key of `x` or `x.attr`: the other names and attributes that an assignment of a function gives the same
-    object as that one, or takes it from; none that the function gives a value twice, or that is an attribute which it
-    gives another beside."""
+    """Return, by the key of `x` or `x.attr`, the other names and attributes that an assignment of a function binds to the
+    same object; none for a name bound twice, or an attribute that is set elsewhere too."""
     known = vars(info).get(SAME)
     if isinstance(known, dict):
         return known
@@ -209,7 +208,7 @@ def same_objects(info: FunctionInfo) -> dict[str, list[ast.expr]]:
 
 
 def join_envs(*envs: Env | None) -> Env | None:
-    """The environment after branches that end in `envs`; None for a branch that does not fall through."""
+    """Return the environment after branches that end in `envs`; None for a branch that does not fall through."""
     alive = [env for env in envs if env is not None]
     if not alive:
         return None
@@ -227,7 +226,7 @@ def join_envs(*envs: Env | None) -> Env | None:
 
 
 def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
-    """`before` with the names that `:=` bound while `node` was evaluated; what narrowing learnt is left out."""
+    """Return `before` with the names that `:=` bound while `node` was evaluated, without the narrowing."""
     if not frame.module.source.has_walrus:
         return before
     after = frame.env
@@ -236,19 +235,19 @@ def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
 
 
 def last_name(node: ast.expr) -> str:
-    """The name, or the last one of `a.b.name`; empty for anything else."""
+    """Return the name, or the last one of `a.b.name`; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def first_name(node: ast.expr) -> str:
-    """The name that `config.model["size"]` begins with; empty if it begins with anything else."""
+    """Return the name that `config.model["size"]` begins with; empty if it begins with anything else."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
-    """The parameters that can be given by position, each with its default or None."""
+    """Return the parameters that can be given by position, each with its default or None."""
     named = [*spec.posonlyargs, *spec.args]
     bare = len(named) - len(spec.defaults)
     return [(arg, spec.defaults[index - bare] if index >= bare else None) for index, arg in enumerate(named)]

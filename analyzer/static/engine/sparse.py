@@ -11,19 +11,19 @@ import re
 from dataclasses import replace
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Component, Engine
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import Function, Tensor, Value, is_sparse
 from tcready.static.index import FunctionInfo
 
 TYPE = re.compile(r"`*(?:torch\.sparse\b|sparse (?:\w+ )?tensor\b)", re.IGNORECASE)
-"""How the words begin that call it sparse."""
+"""The start of a description that calls it sparse."""
 OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
-"""What may be dense as well."""
+"""Words that mean it may be dense as well."""
 
 
-class Sparse(Room):
+class Sparse(Component):
     """Sparse tensors: Dynamo wraps none, and gives up the function that gets hold of one."""
 
     def __init__(self, engine: Engine) -> None:
@@ -32,44 +32,44 @@ class Sparse(Room):
         self._given_up: dict[int, ast.expr] = {}
         """The first use in each situation of a function that nothing but data decides: behind it runs no graph."""
 
-    def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
-        """Tells that something is asked of sparse tensors."""
-        if not self.engine.quiet and any(map(is_sparse, values)):
-            self._tell(node, frame, handed=False)
+    def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
+        """Emit a use of sparse tensors."""
+        if not self.engine.untraced and any(map(is_sparse, values)):
+            self._emit(node, frame, handed=False)
 
-    def _tell(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:
-        if self.engine.quiet or self._given_up.get(frame.context, node) is not node:
+    def _emit(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:
+        if self.engine.untraced or self._given_up.get(frame.context, node) is not node:
             return
         if not undecided(frame.conditions):
             self._given_up[frame.context] = node
-        self.engine.tell(F.Sparse(self.engine.where(frame), node, handed))
+        self.engine.emit(F.Sparse(self.engine.where(frame), node, handed))
 
-    def tell_handed(self, function: Function, site: CallSite) -> None:
-        """Tells that a function with source is given a sparse tensor."""
-        if self.engine.quiet:
+    def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
+        """Emit a sparse tensor passed to a function with source."""
+        if self.engine.untraced:
             return
         names = [arg.arg for arg, _ in positional(function.info.node.args)][function.bound is not None :]
         documented = self._sparse_parameters(function.info)
         pairs = (*zip(names, site.args, strict=False), *site.keywords.items())
         if any(is_sparse(v) or (n in documented and _is_given(v)) for n, v in pairs):
-            self._tell(site.node, site.frame, handed=True)
+            self._emit(site.node, site.frame, handed=True)
 
     def lay_out(self, info: FunctionInfo, env: Env) -> None:
-        """What comes in from outside is sparse where the function's documentation says so."""
+        """Make inputs sparse if the function's documentation says so."""
         for name in self._sparse_parameters(info):
             value = env.get(name)
-            if isinstance(value, Tensor) and value.given:
+            if isinstance(value, Tensor) and value.graph_input:
                 env[name] = replace(value, sparse=True)
 
     def _sparse_parameters(self, info: FunctionInfo) -> frozenset[str]:
-        """The parameters that the documentation of a function calls sparse tensors."""
+        """Return the parameters that the documentation of a function calls sparse tensors."""
         if info not in self._documented:
             self._documented[info] = _documented_sparse(info)
         return self._documented[info]
 
 
 def _is_given(value: Value) -> bool:
-    return isinstance(value, Tensor) and value.given
+    return isinstance(value, Tensor) and value.graph_input
 
 
 def _documented_sparse(info: FunctionInfo) -> frozenset[str]:

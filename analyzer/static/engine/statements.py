@@ -1,4 +1,4 @@
-"""Statements: control flow, and what is known where its ways meet."""
+"""Statements: control flow, and the values known where branches join."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.chains import Fits, chain_of, subject_key, values_test
-from tcready.static.engine.contract import ASSUMED_DEPTH, Engine, Room
-from tcready.static.engine.heap import Way
+from tcready.static.engine.contract import ASSUMED_DEPTH, Component, Engine
+from tcready.static.engine.heap import BranchEffects
 from tcready.static.engine.scope import Env, Frame, Returned, join_envs, positional
 from tcready.static.engine.values import (
     NONE,
@@ -43,28 +43,28 @@ from tcready.static.index import imports_of
 from tcready.static.torch_tables import Context
 
 MAX_ROUNDS = 8
-"""Of a loop, beside one for each name that it assigns: an end for what widening does not bring to one."""
+"""The rounds of a loop, beside one for each name that it assigns: a limit if widening does not end it."""
 WIDEN_AFTER = 3
 OF_ENTRY = 1
 """The depth of calls of the function that is compiled."""
 
 
-class Statements(Room):
-    """Statements: control flow, and what is known where its ways meet."""
+class Statements(Component):
+    """Interprets statements: control flow, and the values known where branches join."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
         self._filling: dict[ast.If, bool] = {}
         self._last: dict[ast.AST, frozenset[ast.If]] = {}
-        """The tests of a function that come last before it raises."""
+        """The last tests of a function before it raises."""
         self._chains: dict[ast.Match, list[ast.stmt]] = {}
-        """What match statements stand for."""
+        """The statements equivalent to match statements."""
         self._demanded: dict[int, frozenset[str]] = {}
-        """What a constructor asks of an object from outside: attributes that are not None."""
+        """The attributes that a constructor requires of an outside object: they are not None."""
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interprets statements in order; False if control does not fall out of their end."""
+        """Interpret statements in order; False if control does not fall out of their end."""
         walked = self.engine.walked
         for statement in body:
             if walked is not None and self._runs_by_default(frame):
@@ -78,7 +78,7 @@ class Statements(Room):
         return True
 
     def _runs_by_default(self, frame: Frame) -> bool:
-        return not self.engine.quiet and frame.confidence == "high" and not frame.conditional
+        return not self.engine.untraced and frame.confidence == "high" and not frame.conditional
 
     def do_expr(self, node: ast.Expr, frame: Frame) -> None:
         self.engine.eval(node.value, frame)
@@ -89,41 +89,41 @@ class Statements(Room):
         frame.end()
         if frame.key:
             frame.left.append(frame.env)
-        if node.value is not None and frame.depth == OF_ENTRY and not self.engine.quiet:
-            kept = self._kept_in(value)
-            if kept is not None:
-                self.engine.tell(F.Returned(self.engine.where(frame), node.value, kept))
+        if node.value is not None and frame.depth == OF_ENTRY and not self.engine.untraced:
+            holds = self._unreproducible_member(value)
+            if holds is not None:
+                self.engine.emit(F.Returned(self.engine.where(frame), node.value, holds))
         return False
 
-    def _kept_in(self, value: Value, depth: int = 2) -> Literal["method", "default"] | None:
-        """What an object of a class of the source holds, or one in a container, that no code can make again."""
+    def _unreproducible_member(self, value: Value, depth: int = 2) -> Literal["method", "default"] | None:
+        """Return the kind of member of an object with source, or of one in a container, that no code can recreate."""
         chosen = likely(value)
         if isinstance(chosen, (Sequence, Mapping)):
             members = members_of(chosen) if isinstance(chosen, Sequence) else (v for _, v in chosen.entries)
-            found = (self._kept_in(member, depth - 1) for member in members if depth)
-            return next((kept for kept in found if kept is not None), None)
+            found = (self._unreproducible_member(member, depth - 1) for member in members if depth)
+            return next((holds for holds in found if holds is not None), None)
         if (
             not isinstance(chosen, Instance)
-            or self.engine.heap[chosen].outer
+            or self.engine.heap[chosen].escaping
             or self.engine.is_module(chosen)
         ):
             return None
         for attribute in map(likely, self.engine.heap[chosen].attributes.values()):
             if not isinstance(attribute, Function):
                 continue
-            if isinstance(attribute.bound, Instance) and not self.engine.heap[attribute.bound].outer:
+            if isinstance(attribute.bound, Instance) and not self.engine.heap[attribute.bound].escaping:
                 return "method"
             if self._is_default(attribute, chosen):
                 return "default"
         return None
 
     def _is_default(self, function: Function, owner: Instance) -> bool:
-        """Whether a function is a lambda that stands as a default of the class's `__init__`."""
+        """Return whether a function is a lambda that is a default of the class's `__init__`."""
         inits = [info.node.args for info in self.engine.mro(owner.cls).functions("__init__")[:1]]
         return any(d is function.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
-        if node.exc is not None and not self.engine.quiet:
+        if node.exc is not None and not self.engine.untraced:
             self.engine.eval(node.exc, frame)
         return False
 
@@ -152,17 +152,17 @@ class Statements(Room):
         target = node.target
         old = self.engine.eval(self.engine.load_of(target), frame)
         value = self.engine.eval(node.value, frame)
-        self.engine.tell_sparse(target, frame, old, value)
-        self.engine.tell_unresolved(target, frame, old, value, walked=True)
-        result = self.engine.operated(type(node.op).__name__, old, value, target, frame, in_place=True)
-        if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
+        self.engine.emit_sparse_use(target, frame, old, value)
+        self.engine.emit_unresolved(target, frame, old, value, walked=True)
+        result = self.engine.apply_operator(type(node.op).__name__, old, value, target, frame, in_place=True)
+        if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.escaping:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
 
     def _fills_what_is_missing(self, node: ast.If) -> bool:
-        """Whether state is made unless it is there: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
+        """Return whether state is made unless it exists: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
         if node not in self._filling:
-            place = _missing(node.test)
+            place = _missing_place(node.test)
             self._filling[node] = place is not None and any(
                 isinstance(inner, (ast.Attribute, ast.Subscript))
                 and isinstance(inner.ctx, ast.Store)
@@ -172,16 +172,16 @@ class Statements(Room):
         return self._filling[node]
 
     def _sets_what_is_missing(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Whether an object that is being made gets an attribute here that it has not: one of the ways that give it that
-        attribute is taken, however unlikely each is."""
-        if not self.engine.quiet:
+        """Return whether an object under construction gets an attribute here that it lacks: one of the branches that set
+        that attribute runs, however unlikely each is."""
+        if not self.engine.untraced:
             return False
         nodes = (inner for statement in body for inner in ast.walk(statement))
         stored = [
             node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         ]
         owners = (
-            (self.engine.named(place.value.id, frame), place.attr)
+            (self.engine.resolve_name(place.value.id, frame), place.attr)
             for place in stored
             if isinstance(place.value, ast.Name)
         )
@@ -191,62 +191,62 @@ class Statements(Room):
         )
 
     def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
-        """Whether a test asks for state of the whole process that is made unless it is there, below it or (if it is there
-        the function ends) behind it. Whoever asks first makes it for all models and for good, mostly while one is built
-        or called without being compiled."""
-        if self.engine.quiet or node.orelse or frame.function is None:
+        """Return whether a test reads state of the whole process that is made unless it exists, below the test or (if the
+        function returns when it exists) after it. The first use makes it permanently for all models, mostly while one is
+        built or called without being compiled."""
+        if self.engine.untraced or node.orelse or frame.function is None:
             return False
-        missing = _asked_to_be_missing(node.test)
-        asked = _asked_to_be_there(node.test) if missing is None else missing
+        missing = _place_if_missing(node.test)
+        place = _place_if_present(node.test) if missing is None else missing
         if missing is None and not isinstance(node.body[-1], ast.Return):
             return False
         if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
             return False
         nodes = frame.function.nodes if missing is None else ast.walk(node)
-        return self._is_of_process(asked, frame) and any(
+        return self._is_process_global(place, frame) and any(
             isinstance(inner, (ast.Name, ast.Attribute))
             and isinstance(inner.ctx, ast.Store)
-            and asked is not None
-            and ast.unparse(inner) == ast.unparse(asked)
+            and place is not None
+            and ast.unparse(inner) == ast.unparse(place)
             for inner in nodes
         )
 
-    def _is_of_process(self, place: ast.expr | None, frame: Frame) -> bool:
-        """A global of the file, a variable that a function keeps for its inner one (`print_once = once(print)`), or an
-        attribute of an object that was made as a file was imported."""
+    def _is_process_global(self, place: ast.expr | None, frame: Frame) -> bool:
+        """Return whether it is a global of the file, a variable that a function stores for its inner one (`print_once =
+        once(print)`), or an attribute of an object made at import."""
         if isinstance(place, ast.Name):
             return frame.outside.get(place.id) in ("global", "nonlocal")
         if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
             return False
-        owner = self.engine.named(place.value.id, frame)
-        return all(isinstance(v, Instance) and self.engine.heap[v].of_process for v in options(owner))
+        owner = self.engine.resolve_name(place.value.id, frame)
+        return all(isinstance(v, Instance) and self.engine.heap[v].process_global for v in options(owner))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
             self.engine.test(node.test, "if", frame)
-            if _asked_to_be_missing(node.test) is None:
+            if _place_if_missing(node.test) is None:
                 self.block(node.body, frame)
                 frame.confidence = "low"
                 return True
             with frame.no_surer_than("low"):
                 return self.block(node.body, frame)
-        frame.asked = None
+        frame.decided_by = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         frame.asker = node
         answer = self.engine.test(node.test, "if", frame)
         frame.guarding = False
-        undecided = answer.decided is None and frame.asked in F.DECIDED_OUTSIDE
+        undecided = answer.decided is None and frame.decided_by in F.DECIDED_OUTSIDE
         guess = answer.likely
         untold = (
-            answer.decided is None and guess is None and self.engine.asks_what_nothing_tells(node.test, frame)
+            answer.decided is None and guess is None and self.engine.reads_unknown_attribute(node.test, frame)
         )
         goes_on = self._goes_on(node, frame)
-        one_of_many = undecided and guess is None and goes_on is None and _asks_for_one(node.test)
+        one_of_many = undecided and guess is None and goes_on is None and _is_single_case(node.test)
         if one_of_many and self._is_walked(node.test, frame):
             one_of_many = False
         elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
             guess = False
-        if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
+        if answer.decided is None and guess is None and not self.engine.untraced and _is_outgrown(node):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
@@ -262,10 +262,10 @@ class Statements(Room):
         ]
         if guess is False:  # the default comes first: what the other way stores is what it may be as well
             arms.reverse()
-        lower = self.engine.improbable(frame, answer.types if guess == answer.likely else ())
+        lower = self.engine.unlikely(frame, answer.types if guess == answer.likely else ())
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         # of what a constructor chooses from, each is as likely
-        rare = one_of_many and guess is None and not self.engine.quiet and _arms_by_literal(node) > 2
+        rare = one_of_many and guess is None and not self.engine.untraced and _arms_by_literal(node) > 2
         conditions = frame.conditions
         usual = answer
         filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
@@ -274,21 +274,21 @@ class Statements(Room):
         if goes_on is not None and answer.decided is None and guess is None:
             usual = Answer(None, goes_on)  # a usual call raises nothing
         first = self.engine.in_first_call(node.test, frame) if undecided and guess is None else None
-        under = {taken: self.engine.condition(node.test, taken, usual, frame.asked) for taken, _ in arms}
+        under = {taken: self.engine.condition(node.test, taken, usual, frame.decided_by) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
-        ways: list[Way] = []
+        ways: list[BranchEffects] = []
         start = frame.env
         for taken, body in arms:
-            if self.engine.quiet and _gives_up(body):
-                ends[taken] = None  # nothing is told of it, and nothing of it lasts
+            if self.engine.untraced and _gives_up(body):
+                ends[taken] = None  # nothing is emitted for it, and none of its effects last
                 continue
             passed_by = guess is not None and guess != taken
             if passed_by and lower is None:
                 continue
             frame.env = start
-            with frame.keeping("conditional", "conditions", "confidence", "parted"):
-                of_size = bool(under[taken]) and under[taken][0].about == "size"
+            with frame.preserve("conditional", "conditions", "confidence", "multi_path"):
+                of_size = bool(under[taken]) and under[taken][0].decided_by == "size"
                 if passed_by or rare:
                     frame.confidence = lower or "low"
                 elif answer.decided is None and _gives_up(body):
@@ -302,7 +302,7 @@ class Statements(Room):
                     and goes_on is not taken
                     and first is not taken
                 )
-                frame.parted |= len(followed) > 1
+                frame.multi_path |= len(followed) > 1
                 if _gives_up(node.orelse if taken else node.body):
                     self._take_for_granted(node.test, taken, frame)
                 else:
@@ -334,7 +334,7 @@ class Statements(Room):
         return True
 
     def _goes_on(self, node: ast.If, frame: Frame) -> bool | None:
-        """How a test comes out if the other way does nothing but raise; None if neither does, or both."""
+        """Return the result of a test if the other branch only raises; None if neither does, or both."""
         raises = _gives_up(node.body), _gives_up(node.orelse)
         if raises == (False, False) and not node.orelse and _leaves(node.body) and frame.function is not None:
             whole = frame.function.node
@@ -345,7 +345,8 @@ class Statements(Room):
         return None if raises[0] == raises[1] else raises[1]
 
     def _is_walked(self, test: ast.expr, frame: Frame) -> bool:
-        """Whether a test asks for one of the constants that a loop of this function goes through: each has its turn."""
+        """Return whether a test compares with one of the constants that a loop of this function goes through: each has
+        its turn."""
         left = test.left if isinstance(test, ast.Compare) else None
         if not isinstance(left, ast.Name) or frame.function is None:
             return False
@@ -370,7 +371,7 @@ class Statements(Room):
         known: int = 0,
         usual: int = 0,
     ) -> bool:
-        """Interprets a loop's body round by round, until nothing new is learnt.
+        """Interpret a loop's body round by round, until nothing new is learnt.
 
         `known`: so many rounds are those that the loop has, and all of them run. Else what still changes after
         WIDEN_AFTER rounds is widened, so that few more suffice. `usual`: so many rounds are those that it has by default,
@@ -378,12 +379,12 @@ class Statements(Room):
         """
         leaving: list[Env] = []
         fell = True
-        ways: list[Way] = []
-        with frame.keeping("exits", "conditional", "confidence"), frame.inside(kind):
+        ways: list[BranchEffects] = []
+        with frame.preserve("exits", "conditional", "confidence"), frame.inside(kind):
             for number, member in enumerate(rounds):
                 start = frame.env
                 if usual and number == usual:
-                    lower = self.engine.improbable(frame)
+                    lower = self.engine.unlikely(frame)
                     if lower is None:
                         break
                     frame.confidence = lower
@@ -419,21 +420,21 @@ class Statements(Room):
         return self.block(node.orelse, frame)
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
-        value = self.engine.iterated(self.engine.eval(node.iter, frame), frame)
-        self.engine.tell_loop(node.iter, value, False, frame)
+        value = self.engine.iterate(self.engine.eval(node.iter, frame), frame)
+        self.engine.emit_loop(node.iter, value, False, frame)
         members = self.engine.walked_members(value)
         source = members if members is not None else value
-        if self.engine.quiet:
+        if self.engine.untraced:
             source = likely(source)  # while a model is built, what its defaults list
         if (
             isinstance(source, Sequence)
             and source.items is not None
-            and not (source.outer and not source.items)
+            and not (source.escaping and not source.items)
         ):
             items = source.items
             if not items:
                 return self.block(node.orelse, frame)
-            if len(items) <= UNROLL or (self.engine.quiet and _sets_by_name(node.body)):
+            if len(items) <= UNROLL or (self.engine.untraced and _sets_by_name(node.body)):
                 if len(items) > 1:
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
@@ -468,7 +469,7 @@ class Statements(Room):
             for handler in node.handlers:
                 caught = None if handler.type is None else self.engine.eval(handler.type, frame)
                 reraises = isinstance(handler.body[-1], ast.Raise)
-                self.engine.tell(F.Handler(self.engine.where(frame), _header(handler), caught, reraises))
+                self.engine.emit(F.Handler(self.engine.where(frame), _header(handler), caught, reraises))
         if fell and node.orelse:
             fell = self.block(node.orelse, frame)
         completes = fell or len(frame.returned) > known
@@ -495,28 +496,28 @@ class Statements(Room):
     do_trystar = do_try
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-        with frame.keeping("enclosing", "gradients", "without_gradients"):
+        with frame.preserve("enclosing", "gradients", "without_gradients"):
             managers: list[Value] = []
             for item in node.items:
                 value = self.engine.eval(item.context_expr, frame)
                 managers.append(value)
                 builtin = self._builtin(likely(value))
-                with self.engine.quietly() if builtin else nullcontext():  # entered eagerly
-                    own = self.engine.entered(value, frame)
+                with self.engine.outside_trace() if builtin else nullcontext():  # entered eagerly
+                    own = self.engine.enter_context(value, frame)
                 name = self._context_name(value, item.context_expr, frame)
                 context = self._context(name, value) if name else None
-                kept = all(
-                    isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value))
+                made_before = all(
+                    isinstance(v, Instance) and self.engine.heap[v].escaping for v in options(likely(value))
                 )
                 where = self.engine.where(frame)
-                self.engine.tell(F.With(where, item.context_expr, value, name, context, kept, builtin))
+                self.engine.emit(F.With(where, item.context_expr, value, name, context, made_before, builtin))
                 if item.optional_vars is not None:
                     entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                     if name in K.ENTER_THEMSELVES:
                         entered = value
                     entering = item.context_expr
                     if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
-                        with self.engine.quietly():
+                        with self.engine.outside_trace():
                             entered = self.engine.eval(entering.args[0], frame)
                     self.engine.assign(item.optional_vars, entered if own is None else own, frame)
                 if context is None or context.gb_id or context.inside != "split":
@@ -527,25 +528,25 @@ class Statements(Room):
                 )
             fell = self.block(node.body, frame)
             for value in reversed(managers):
-                with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
-                    self.engine.exited(value, frame)
+                with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
+                    self.engine.exit_context(value, frame)
         return fell
 
     do_asyncwith = do_with
 
     def _context(self, name: str, value: Value) -> Context | None:
-        """What this torch makes of a context manager."""
-        kept = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
-        outer = any(self.engine.heap[made].outer for made in kept)
-        return self.engine.operations.context_of(name, made_before=outer)
+        """Return how this torch handles a context manager."""
+        managers = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
+        escaping = any(self.engine.heap[made].escaping for made in managers)
+        return self.engine.operations.context_of(name, made_before=escaping)
 
     def _builtin(self, value: Value) -> str:
-        """The type of Python's for which an object of the source is no context manager to Dynamo; empty if it is one."""
+        """Return the Python type for which an object with source is no context manager to Dynamo; empty if it is one."""
         names = self.engine.mro(value.cls).external if isinstance(value, Instance) else ()
         return next((name for name in names if name in K.NO_CONTEXTS), "")
 
     def _context_name(self, value: Value, node: ast.expr, frame: Frame) -> str | None:
-        """The external name of a context manager, or of what is called to make it."""
+        """Return the external name of a context manager, or of the function that makes it."""
         name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
         if name is None and isinstance(node, ast.Call):
             called = options(self.engine.eval(node.func, frame))
@@ -557,7 +558,7 @@ class Statements(Room):
         patterns = (p for case in node.cases for p in ast.walk(case.pattern))
         compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
         if compared is not None:  # Python asks whether the subject equals the first value
-            self.engine.tell_test(compared.value, "match", subject, frame)
+            self.engine.emit_test(compared.value, "match", subject, frame)
         if node not in self._chains:
             self._chains[node] = chain_of(node)
         key = subject_key(node)
@@ -567,7 +568,8 @@ class Statements(Room):
         return fell
 
     def do_assert(self, node: ast.Assert, frame: Frame) -> None:
-        """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
+        """Interpret `assert`: Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to
+        it."""
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
         frame.asker = node
@@ -575,32 +577,32 @@ class Statements(Room):
         self._take_for_granted(node.test, True, frame)
 
     def _take_for_granted(self, test: ast.expr, holds: bool, frame: Frame) -> None:
-        """What is known once a test came out as it must for the code to go on. If a constructor asks, whoever called it
-        gave what passes: an attribute of its own, or of an object from outside, is from then on as it has to be."""
+        """Narrow `frame` to the result of a test that lets the code continue. If a constructor tests, its caller passed a
+        valid value: its own attribute, or one of an outside object, is valid from then on."""
         before = frame.env
         frame.env = dict(self.engine.narrow(test, holds, frame))
         info = frame.function
-        if not self.engine.quiet or info is None or info.name != "__init__":
+        if not self.engine.untraced or info is None or info.name != "__init__":
             return
         first = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = frame.env.get(first)
-        asked = [key for key in frame.env if "." in key and frame.env[key] is not before.get(key)]
-        for key in asked if isinstance(made, Instance) else ():
+        narrowed = [key for key in frame.env if "." in key and frame.env[key] is not before.get(key)]
+        for key in narrowed if isinstance(made, Instance) else ():
             assert isinstance(made, Instance)
             name, _, attribute = key.partition(".")
             given = frame.env.get(name)
             if name == first:
                 self.engine.heap[made].update(attribute, frame.env[key], strong=True)
-            elif isinstance(given, Instance) and self.engine.heap[given].assumed:
-                known = self._with_attribute(given, attribute, frame.env[key], made)
+            elif isinstance(given, Instance) and self.engine.heap[given].symbolic:
+                known = self._require_attribute(given, attribute, frame.env[key], made)
                 frame.env = {n: known if value == given else value for n, value in frame.env.items()}
-                for held, value in [*self.engine.heap[made].attributes.items()]:
+                for attribute_name, value in [*self.engine.heap[made].attributes.items()]:
                     if value == given:
-                        self.engine.heap[made].update(held, known, strong=True)
+                        self.engine.heap[made].update(attribute_name, known, strong=True)
 
-    def _with_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
-        """The object from outside that `asker` must be given, if an attribute of it has to be like `value`."""
-        ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, outer=True)
+    def _require_attribute(self, given: Instance, name: str, value: Value, asker: Instance) -> Instance:
+        """Return the outside object that `asker` needs, if an attribute of it has to be like `value`."""
+        ident = self.engine.heap.ident("demanded", given.ident, asker.ident, name, escaping=True)
         known = Instance(ident, given.cls)
         self.engine.heap[known].take(self.engine.heap[given])
         self._demanded[ident] = self._demanded.get(given.ident, frozenset()) | {name}
@@ -616,28 +618,34 @@ class Statements(Room):
             if isinstance(target, ast.Subscript):
                 base = self.engine.eval(target.value, frame)
                 index, parts, slices = self.engine.index(target.slice, frame)
-                self.engine.tell(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
+                self.engine.emit(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
                 self.engine.delete_item(target.value, base, index, frame)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        frame.env[node.name] = self.engine.decorated(self.engine.function_info(node, node.name, frame), frame)
+        frame.env[node.name] = self.engine.apply_decorators(
+            self.engine.function_info(node, node.name, frame), frame
+        )
 
     do_asyncfunctiondef = do_functiondef
 
     def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
-        self.engine.tell(F.Define(self.engine.where(frame), node))
+        self.engine.emit(F.Define(self.engine.where(frame), node))
         frame.env[node.name] = Class(self.engine.local_class(node, frame), self.engine.close(frame))
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
-            if frame.caught and self.engine.quiet and self.engine.is_missing(binding.module):
+            if frame.caught and self.engine.untraced and self.engine.is_missing(binding.module):
                 return False
-            if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
+            if (
+                not self.engine.untraced
+                and "try" in frame.enclosing
+                and self.engine.is_missing(binding.module)
+            ):
                 root = binding.module.partition(".")[0]
-                self.engine.tell(F.Imported(self.engine.where(frame), node, root))
+                self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False
             if local != "*":
-                frame.env[local] = self.engine.imported(binding, frame.module)
+                frame.env[local] = self.engine.resolve_import(binding, frame.module)
         return True
 
     do_importfrom = do_import
@@ -650,7 +658,7 @@ class Statements(Room):
 
 
 def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> Iterator[Value | None]:
-    """What each round of a loop gets. What is learnt in a round may reach one more name only, in the next."""
+    """Return the values of each round of a loop. A name learnt in a round may affect only one more name in the next."""
     yield from itertools.repeat(member, MAX_ROUNDS)
     stored = {
         each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
@@ -659,24 +667,25 @@ def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> I
 
 
 def _pass_over(_statement: ast.stmt, _frame: Frame) -> None:
-    """`pass`, and what binds or runs nothing that is compiled."""
+    """Ignore `pass`, and statements that bind or run nothing compiled."""
 
 
 def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
-    """After both ways of a test: a name that neither assigned is what it was, not what each way took it for."""
+    """Restore after both branches of a test the value of a name that neither assigned, without the narrowing."""
     for name, value in start.items():
         if name in merged and merged[name] is not value:
             if all(end.get(name) is assumed.get(name) for assumed, end in ways):
                 merged[name] = value
 
 
-def _asks_for_one(test: ast.expr) -> bool:
-    """`x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case of many."""
+def _is_single_case(test: ast.expr) -> bool:
+    """Return whether it is `x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case
+    of many."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(map(_asks_for_one, test.values))
+        return any(map(_is_single_case, test.values))
     if isinstance(test, Fits):
-        asked = values_test(test)
-        return asked is not None and _asks_for_one(asked)
+        plain = values_test(test)
+        return plain is not None and _is_single_case(plain)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
@@ -684,22 +693,22 @@ def _asks_for_one(test: ast.expr) -> bool:
     )
 
 
-def _outgrown(node: ast.If) -> bool:
-    """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
+def _is_outgrown(node: ast.If) -> bool:
+    """Return whether it is `if length > self.size: self.grow(length)`: a buffer made for the usual case is made anew."""
     test = node.test
-    asked = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return not node.orelse and any(map(_compares_with_self, asked)) and all(map(_writes_self, node.body))
+    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return not node.orelse and any(map(_compares_with_self, conditions)) and all(map(_writes_self, node.body))
 
 
 def _compares_with_self(test: ast.expr) -> bool:
-    """`length > self.size` or the like: one side is the object's."""
+    """Return whether it is `length > self.size` or similar: one side is the object's."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
-    return ordered and _of_self(test.left) != _of_self(test.comparators[0])
+    return ordered and _is_of_self(test.left) != _is_of_self(test.comparators[0])
 
 
-def _of_self(node: ast.expr) -> bool:
+def _is_of_self(node: ast.expr) -> bool:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return isinstance(node, ast.Name) and node.id == "self"
@@ -707,9 +716,9 @@ def _of_self(node: ast.expr) -> bool:
 
 def _writes_self(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and _of_self(node.value)
+        return isinstance(node.value, ast.Call) and _is_of_self(node.value)
     return isinstance(node, ast.Assign) and all(
-        isinstance(t, ast.Attribute) and _of_self(t) for t in node.targets
+        isinstance(t, ast.Attribute) and _is_of_self(t) for t in node.targets
     )
 
 
@@ -719,8 +728,8 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
-    """What `not place` or `place is None` asks for."""
+def _place_if_missing(test: ast.expr) -> ast.expr | None:
+    """Return the expression that `not place` or `place is None` tests."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return test.operand
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
@@ -729,31 +738,31 @@ def _asked_to_be_missing(test: ast.expr) -> ast.expr | None:
     return None
 
 
-def _asked_to_be_there(test: ast.expr) -> ast.expr | None:
-    """What `place` or `place is not None` asks for."""
+def _place_if_present(test: ast.expr) -> ast.expr | None:
+    """Return the expression that `place` or `place is not None` tests."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
         other = test.comparators[0]
         return test.left if isinstance(other, ast.Constant) and other.value is None else None
     return test if isinstance(test, (ast.Name, ast.Attribute)) else None
 
 
-def _missing(test: ast.expr) -> str | None:
-    """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
+def _missing_place(test: ast.expr) -> str | None:
+    """Return the attribute or item that a test requires to be missing, as text; None for another test."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
         return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
-    asked = _asked_to_be_missing(test)
-    if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "get":
-        return f"{ast.unparse(asked.func.value)}[{ast.unparse(asked.args[0])}]" if asked.args else None
-    return ast.unparse(asked) if isinstance(asked, (ast.Attribute, ast.Subscript)) else None
+    place = _place_if_missing(test)
+    if isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute) and place.func.attr == "get":
+        return f"{ast.unparse(place.func.value)}[{ast.unparse(place.args[0])}]" if place.args else None
+    return ast.unparse(place) if isinstance(place, (ast.Attribute, ast.Subscript)) else None
 
 
 def _arms_by_literal(node: ast.If) -> int:
-    """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
-    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _asks_for_one(each.test), _chain(node)))
+    """Return the number of branches of an `if`/`elif` chain that compare with literals; 1 if it is no such chain."""
+    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _is_single_case(each.test), _chain(node)))
 
 
 def _chain(node: ast.If) -> Iterator[ast.If]:
-    """An `if` and the `elif`s behind it."""
+    """Yield an `if` and its `elif`s."""
     yield node
     while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
         node = node.orelse[0]
@@ -761,8 +770,8 @@ def _chain(node: ast.If) -> Iterator[ast.If]:
 
 
 def _sets_by_name(body: list[ast.stmt]) -> bool:
-    """`setattr(self, name, value)`, as a loop over what a constructor is given does, or `table[name] = value`: each name
-    has its own value."""
+    """Return whether it is `setattr(self, name, value)`, as in a loop over constructor arguments, or `table[name] =
+    value`: each name has its own value."""
     return len(body) == 1 and any(
         (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "setattr")
         or (isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript))
@@ -771,15 +780,15 @@ def _sets_by_name(body: list[ast.stmt]) -> bool:
 
 
 def _is_rearranged(before: Value | None, value: Value) -> bool:
-    """The same alternatives, of which it was known which come first."""
+    """Return whether both have the same alternatives, with another order known."""
     if not isinstance(before, Choice) or not before.likely or not isinstance(value, Choice):
         return False
     return len(before.options) == len(value.options) and {*before.options} == {*value.options}
 
 
 def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
-    """Names that two ways bind to different values are by default what the usual way makes them. Of tensors no way is
-    preferred: one of several is what is known of them."""
+    """Prefer the values of the usual branch for names that two branches bind differently. For tensors no branch is
+    preferred: one of several is known."""
     for name in usual.keys() & other.keys():
         first, second = usual[name], other[name]
         if first != second and not any(map(holds_tensor, (first, second))):
@@ -787,7 +796,7 @@ def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
 
 
 def _last_before_raise(body: list[ast.stmt]) -> Iterator[ast.If]:
-    """The last test of each chain of which every way leaves the function, and behind which it raises."""
+    """Return the last test of each chain of which every branch leaves the function, and after which it raises."""
     for statement, after in itertools.pairwise(body):
         if isinstance(statement, ast.If) and isinstance(after, ast.Raise):
             tests = [*_chain(statement)]
@@ -804,7 +813,7 @@ def _gives_up(body: list[ast.stmt]) -> bool:
 
 
 def _header(handler: ast.ExceptHandler) -> ast.expr:
-    """The classes that an `except` names; the word itself if it names none."""
+    """Return the classes in an `except`; the keyword itself if it has none."""
     if handler.type is not None:
         return handler.type
     word = ast.copy_location(ast.Name("except", ast.Load()), handler)

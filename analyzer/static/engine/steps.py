@@ -18,8 +18,8 @@ Switch: TypeAlias = "tuple[ClassInfo, str, Value]"
 class Met:
     """A context as it was met, and what came of it."""
 
-    asked: tuple[object, ...]
-    """The function, what it is given, and what stands around it."""
+    situation_key: tuple[object, ...]
+    """The function, its arguments, and the enclosing scope."""
     around: tuple[object, ...]
     caller: tuple[object, ...]
     function: FunctionInfo | None
@@ -29,12 +29,12 @@ class Met:
     gave: Value | None = None
     switched: frozenset[Switch] = frozenset()
     end: int = 0
-    """How many contexts there were when it was done."""
+    """The number of contexts when it was done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How long each list of a log is."""
+    """The length of each list of a log."""
 
     facts: int
     reads: int
@@ -50,12 +50,12 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where things stand as a compiled call begins."""
+class EntryState:
+    """The state at the start of a compiled call."""
 
     marks: Marks
     objects: int
-    """How many there are."""
+    """The number of objects."""
     outside: int
     unnamed: int
     """Changes that were of no attribute."""
@@ -72,7 +72,7 @@ class Step:
     first: int
     end: int
     objects: int
-    """How many there were before it."""
+    """The number of objects before it."""
     since: Marks
     until: Marks
     seen: tuple[tuple[int, Object], ...]

@@ -48,7 +48,7 @@ WORDS = re.compile(r"[\w|()^$-]*")
 
 
 def match(name: str, args: tuple[Value, ...]) -> Value:
-    """A search in constant text for a constant pattern that only lists words: it cannot run long."""
+    """Return a search in constant text for a constant pattern that only lists words: it cannot run long."""
     pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
     if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
         words, within = pattern.value, text.value
@@ -83,7 +83,8 @@ def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
 
 
 def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
-    """A method of a Python value that is no container; of constant text, what it gives if all is constant."""
+    """Return the result of a method of a Python value that is no container; of a constant string, if all arguments are
+    constant."""
     if isinstance(receiver, Plain) and receiver.kind != "str":
         member = Plain(None, receiver.origin)
         if name == "items":
@@ -95,7 +96,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
         return member
     text = receiver.value if isinstance(receiver, Const) else None
     if name == "format":
-        return lift(lambda *given: _formatted(text, given), *args)
+        return lift(lambda *given: _format(text, given), *args)
     if name in PURE and text is not None:
         known = worked_out(getattr(str, name), receiver, *args)
         if known is not None:
@@ -126,7 +127,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
 
 
 def constant(value: Value) -> Value:
-    """What a method of text gives while Dynamo traces: a list among it cannot be changed."""
+    """Return the result of a string method while Dynamo traces: a list in it cannot be changed."""
     return lift(
         lambda found: join(
             *(replace(v, constant=True) if isinstance(v, Sequence) else v for v in options(found))
@@ -135,7 +136,7 @@ def constant(value: Value) -> Value:
     )
 
 
-def _formatted(text: object, args: tuple[Value, ...]) -> Value:
+def _format(text: object, args: tuple[Value, ...]) -> Value:
     """`text.format(*args)`, if the places in it are plain."""
     given = [v.value for v in args if isinstance(v, Const) and isinstance(v.value, (str, int))]
     if isinstance(text, str) and len(given) == len(args) and not PLACES.sub("", text).count("{"):
@@ -147,7 +148,7 @@ def _formatted(text: object, args: tuple[Value, ...]) -> Value:
 
 
 def _texts(value: Sequence | Mapping) -> list[str] | None:
-    """The members of a container that is joined, if all of them are constant text."""
+    """Return the members of a joined container, if all of them are constant strings."""
     if isinstance(value, Mapping):
         found: list[object] = [key for key, _ in value.entries] if value.element is None else [None]
     else:
@@ -159,12 +160,12 @@ ANY_NAME = r"\w*"
 
 
 def name_pattern(node: ast.expr) -> str:
-    """What a name looks like, as far as the source tells its parts: a regular expression."""
+    """Return a regular expression for a name of which the source decides some parts."""
     return "".join(ANY_NAME if part is None else re.escape(part) for part in _parts_of_text(node))
 
 
 def _parts_of_text(node: ast.expr) -> list[str | None]:
-    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
+    """Return the pieces of a string built by an f-string, `format`, `%` or `+`; None for an unknown one."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):

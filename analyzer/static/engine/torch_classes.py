@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LAZY = "Lazy"
-"""How the names of modules begin that become another class when they are first called."""
+"""The prefix of modules that become another class when they are first called."""
 ABOVE: MappingProxyType[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("GRU", "LSTM", "RNN"), "RNNBase"),
@@ -16,7 +16,7 @@ ABOVE: MappingProxyType[str, str] = MappingProxyType(
         "ReLU6": "Hardtanh",
     }
 )
-"""Of the public classes those that derive from another than Module, and from which."""
+"""The bases of public classes that derive from another than Module."""
 STEMS: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
     {
         "_ConvNd": ("Conv",),
@@ -26,11 +26,11 @@ STEMS: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
         "_NormBase": ("BatchNorm", "SyncBatchNorm", "InstanceNorm"),
     }
 )
-"""Private classes that models ask for, and how the names of those begin that derive from them."""
+"""Private classes that models use, and the prefixes of the classes that derive from them."""
 
 
 def derives(name: str, base: str) -> bool | None:
-    """Whether a public class of torch.nn, by its dotted name, is another or derives from it; None if nothing tells."""
+    """Return whether a public class of torch.nn, by its dotted name, is another or derives from it; None if unknown."""
     own, wanted = name.rpartition(".")[2], base.rpartition(".")[2]
     if own == wanted or wanted == "Module":
         return True

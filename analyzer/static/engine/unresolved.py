@@ -11,23 +11,23 @@ import ast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import Component, Engine
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import Choice, Value, keep
 
 
-class Unresolved(Room):
-    """What Dynamo leaves as an attribute without looking it up."""
+class Unresolved(Component):
+    """Attributes that Dynamo does not look up."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._first: dict[int, ast.expr] = {}
-        """The use by which the function runs as eager code, in each of its situations: nothing breaks behind it."""
+        """The use by which the function runs as eager code, in each of its situations: nothing breaks after it."""
 
-    def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
-        """Tells that something is asked of an attribute that Dynamo has not looked up."""
-        left = () if self.engine.quiet else tuple(kind for value in values for kind in _left(value))
+    def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
+        """Emit a use of an attribute that Dynamo has not looked up."""
+        left = () if self.engine.untraced else tuple(kind for value in values for kind in _left(value))
         if not left:
             return
         if self._first.get(frame.context, node) is not node:
@@ -40,14 +40,14 @@ class Unresolved(Room):
             for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on
                 if type(value) is Choice and _left(value):
                     frame.env[name] = keep(value, lambda option: not K.is_left(option))
-        self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up, left[0]))
+        self.engine.emit(F.Unresolved(self.engine.where(frame), node, gives_up, left[0]))
 
-    def tell_truth(self, node: ast.expr, frame: Frame, value: Value) -> None:
-        """Tells a test of its truth, unless it was read by `super()`."""
+    def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None:
+        """Emit a truth test of it, unless it was read by `super()`."""
         if any(kind != K.UNRESOLVED for kind in _left(value)):
-            self.tell_unresolved(node, frame, value, walked=True)
+            self.emit_unresolved(node, frame, value, walked=True)
 
 
 def _left(value: Value) -> list[Value]:
-    """Which of these kinds a value may be."""
+    """Return those of these kinds that a value may be."""
     return [kind for kind in (value.options if type(value) is Choice else (value,)) if K.is_left(kind)]

@@ -1,4 +1,4 @@
-"""Uses: what a parameter is of which nothing else tells, by where its function hands it.
+"""Usage-based inference: the value of an otherwise unknown parameter, according to the calls that receive it.
 
 A size, or a bound of a slice, is a whole number: nobody passes a tensor where torch and Python would have to read it.
 """
@@ -25,15 +25,15 @@ from tcready.static.engine.values import (
 from tcready.static.index import FunctionInfo, Import
 
 NUMBER = Plain("int", "call")
-ASKED = Tensor(sure=False, given=True)
-"""Stands for the parameter, as a tensor."""
+PARAMETER = Tensor(sure=False, graph_input=True)
+"""The parameter, as a tensor."""
 ROUNDING = frozenset({"numpy.ceil", "numpy.floor", "numpy.trunc"})
 FOLLOWED = 3
-"""How many modules deep a parameter is followed that is handed on."""
+"""The depth of modules through which a parameter is followed that is passed on."""
 
 
 class Uses:
-    """What parameters are by what is done with them."""
+    """Infers parameters from their uses."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -41,15 +41,15 @@ class Uses:
     def number(
         self, name: str, info: FunctionInfo, owner: Value | None, depth: int = FOLLOWED
     ) -> Value | None:
-        """The whole number that a parameter of a method of `owner` is by its uses, or the row of them that it is unpacked
-        into, here or in the modules that it is handed on to; None if they do not say so."""
+        """Return the whole number that a parameter of a method of `owner` is by its uses, or the row of them that it is
+        unpacked into, here or in the modules that it is handed on to; None if they do not say so."""
         uses = _before_it_is_set(name, info)
-        if _is_asked(name, uses):
+        if _is_not_number(name, uses):
             return None
-        parts = _unpacked(name, uses) or _picked(name, uses)
+        parts = _unpacked_names(name, uses) or _picked_items(name, uses)
         if not parts and self._is_size(name, uses, info):
             return NUMBER
-        if parts and not any(_is_asked(part, info.nodes) for part in parts):
+        if parts and not any(_is_not_number(part, info.nodes) for part in parts):
             if any(self._is_size(part, info.nodes, info) for part in parts):
                 return Sequence("tuple", (NUMBER,) * len(parts), UNKNOWN)
         return self._number_elsewhere(name, uses, info, owner, depth) if depth else None
@@ -64,10 +64,10 @@ class Uses:
                 else []
             )
             if places and isinstance(call, ast.Call):
-                for function, taken, whose in self.called(call.func, info, owner):
+                for function, taken, owner_node in self.called(call.func, info, owner):
                     for place in places:
                         found = (
-                            self.number(taken[place], function, whose, depth - 1)
+                            self.number(taken[place], function, owner_node, depth - 1)
                             if place < len(taken)
                             else None
                         )
@@ -78,16 +78,17 @@ class Uses:
     def called(
         self, function: ast.expr, info: FunctionInfo, owner: Value | None, *, imported: bool = False
     ) -> Iterator[tuple[FunctionInfo, list[str], Value | None]]:
-        """What a call runs, what that takes by position, and whose method it is: of the module that `self.part(...)`
-        calls, or `part(...)` in a loop over `self.parts`, or a function of the file, or an `imported` one if asked."""
+        """Return the functions that a call runs, their positional parameters, and their owner: the module of
+        `self.part(...)`, or of `part(...)` in a loop over `self.parts`, or for a function of the file, or an `imported`
+        one if requested."""
         place: ast.AST = function
         if isinstance(function, ast.Name):
             for binding in info.module.bindings.get(function.id, ()):
                 if isinstance(binding, FunctionInfo):
                     yield binding, [arg.arg for arg, _ in positional(binding.node.args)], None
                 elif imported and isinstance(binding, Import):
-                    with self._engine.quietly():
-                        value = self._engine.imported(binding, info.module)
+                    with self._engine.outside_trace():
+                        value = self._engine.resolve_import(binding, info.module)
                     if isinstance(value, Function):
                         yield value.info, [arg.arg for arg, _ in positional(value.info.node.args)], None
             loops = (node for node in info.nodes if isinstance(node, ast.For))
@@ -97,9 +98,9 @@ class Uses:
             return
         if not is_named(place.value, own[0][0].arg):
             return
-        with self._engine.quietly():
-            held = self._engine.member(owner, place.attr, self._engine.module_frame(info.module))
-            members = self._engine.container_members(held) if place is not function else held
+        with self._engine.outside_trace():
+            member = self._engine.member(owner, place.attr, self._engine.module_frame(info.module))
+            members = self._engine.container_members(member) if place is not function else member
         for value in members_of(members) if isinstance(members, Sequence) else [members or UNKNOWN]:
             for module in options(value):
                 if isinstance(module, Function) and module.bound is not None:  # `self.method`
@@ -124,28 +125,28 @@ class Uses:
         return False
 
     def _takes_number(self, call: ast.Call, name: str, info: FunctionInfo) -> bool:
-        """Whether a call of torch is given it where that takes numbers, or one of `math` or `range`."""
+        """Return whether it is an argument of a call of torch that takes numbers there, or of `math` or `range`."""
         if not any(_holds(arg, name) for arg in call.args):
             return False
         operation = self._operation(call.func, info)
         if operation == "range" or operation in ROUNDING or operation.startswith("math."):
             return True
-        given = [_reading(arg, name) for arg in call.args]
+        given = [_as_reading(arg, name) for arg in call.args]
         of_tensors = operation.startswith("torch.Tensor.")
         readings = [[Tensor(), *given]] if of_tensors else [given, [Tensor(), *given[1:]]]
         return any(
-            value == ASKED
+            value == PARAMETER
             for reading in readings
             for value in self._engine.operations.read_as_numbers(operation, tuple(reading), {})
         )
 
     def _operation(self, function: ast.expr, info: FunctionInfo) -> str:
-        """The name of what is called; what is asked of no module is asked of a tensor."""
+        """Return the name of the callee; a method of no module is one of a tensor."""
         root = function
         while isinstance(root, ast.Attribute):
             root = root.value
         if isinstance(root, ast.Name) and root.id in info.module.bindings and not _is_local(root.id, info):
-            with self._engine.quietly():
+            with self._engine.outside_trace():
                 value = self._engine.eval(function, self._engine.module_frame(info.module))
             return value.name if isinstance(value, External) else ""
         if isinstance(function, ast.Name):
@@ -177,15 +178,15 @@ def _holds(node: ast.expr, name: str) -> bool:
     return any(_is_made_of(member, name) for member in members)
 
 
-def _reading(node: ast.expr, name: str) -> Value:
-    """An argument as it would be if the parameter were a tensor and all else numbers."""
+def _as_reading(node: ast.expr, name: str) -> Value:
+    """Return an argument as it would be if the parameter were a tensor and all else numbers."""
     if isinstance(node, (ast.Tuple, ast.List)):
-        return Sequence("tuple", tuple(_reading(member, name) for member in node.elts), UNKNOWN)
-    return ASKED if _is_made_of(node, name) else NUMBER
+        return Sequence("tuple", tuple(_as_reading(member, name) for member in node.elts), UNKNOWN)
+    return PARAMETER if _is_made_of(node, name) else NUMBER
 
 
-def _is_asked(name: str, uses: Iterable[ast.AST]) -> bool:
-    """Whether something is asked of it that a number does not have."""
+def _is_not_number(name: str, uses: Iterable[ast.AST]) -> bool:
+    """Return whether it is used in a way that a number does not allow."""
     return any(
         isinstance(node, (ast.Attribute, ast.Subscript))
         and is_named(node.value, name)
@@ -195,7 +196,7 @@ def _is_asked(name: str, uses: Iterable[ast.AST]) -> bool:
 
 
 def _is_local(name: str, info: FunctionInfo) -> bool:
-    """A parameter or a variable of the function."""
+    """Return whether it is a parameter or a variable of the function."""
     spec = info.node.args
     if any(arg.arg == name for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)):
         return True
@@ -204,7 +205,7 @@ def _is_local(name: str, info: FunctionInfo) -> bool:
 
 
 def _before_it_is_set(name: str, info: FunctionInfo) -> list[ast.AST]:
-    """The nodes of a function down to the line on which a parameter is given another value."""
+    """Return the nodes of a function down to the line on which a parameter is given another value."""
     lines = (
         node.lineno
         for node in info.nodes
@@ -214,8 +215,8 @@ def _before_it_is_set(name: str, info: FunctionInfo) -> list[ast.AST]:
     return [node for node in info.nodes if end is None or getattr(node, "lineno", end) <= end]
 
 
-def _unpacked(name: str, uses: Iterable[ast.AST]) -> list[str]:
-    """The variables that `height, width = size` makes of it."""
+def _unpacked_names(name: str, uses: Iterable[ast.AST]) -> list[str]:
+    """Return the variables that `height, width = size` makes of it."""
     for node in uses:
         if isinstance(node, ast.Assign) and is_named(node.value, name):
             for target in node.targets:
@@ -225,10 +226,10 @@ def _unpacked(name: str, uses: Iterable[ast.AST]) -> list[str]:
     return []
 
 
-def _picked(name: str, uses: Iterable[ast.AST]) -> list[str]:
-    """Its items that are asked for by their place: `size[0]`, `size[1]`."""
-    asked = (node for node in uses if isinstance(node, ast.Subscript) and is_named(node.value, name))
-    texts = {ast.unparse(node) for node in asked if _is_place(node.slice)}
+def _picked_items(name: str, uses: Iterable[ast.AST]) -> list[str]:
+    """Return its items that are read by position: `size[0]`, `size[1]`."""
+    items = (node for node in uses if isinstance(node, ast.Subscript) and is_named(node.value, name))
+    texts = {ast.unparse(node) for node in items if _is_place(node.slice)}
     wanted = [f"{name}[{place}]" for place in range(len(texts))]
     return wanted if {*wanted} == texts else []
 

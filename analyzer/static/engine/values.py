@@ -1,4 +1,4 @@
-"""What the static pass knows of a Python value: the lattice that inference computes in.
+"""What the static pass knows of a Python value: the lattice used for inference.
 
 Unknown is not a tensor: no rule may treat it as one.
 """
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 NumberKind = Literal["bool", "int", "float"]
 FloatType = Literal["float32", "float16", "bfloat16", "float64"]
 FLOATS: tuple[FloatType, ...] = get_args(FloatType)
-"""The floating types that are told apart; the first is the one that a model computes in by default."""
+"""The distinguished floating types; the first is the one that a model computes in by default."""
 DType = Literal["bool", "int", "float", "float32", "float16", "bfloat16", "float64", "floating"]
-"""What a tensor holds. `float`: numbers of the type that the model computes in, as its parameters and its floating inputs
-do; `float32` and the other three: of just that type, whatever the model computes in; `floating`: of any floating type."""
+"""The data type of a tensor. `float`: the type that the model computes in, as its parameters and its floating inputs do;
+`float32` and the other three: exactly that type, whatever the model computes in; `floating`: any floating type."""
 FLOATING: frozenset[DType] = frozenset({"float", "floating", *FLOATS})
 Kind = Literal["list", "tuple", "set", "range", "iterator", "view", "keys"]
-"""`range`: numbers counted out, by `itertools.count` too; `view`: of what a dict holds, `keys`: of its keys alone."""
+"""`range`: counted numbers, also by `itertools.count`; `view`: of a dict's contents, `keys`: of its keys alone."""
 LAZY: frozenset[Kind] = frozenset({"iterator", "view", "keys"})
-"""What gives its members as they are asked for; a `range` is as good as the numbers themselves."""
+"""Kinds that produce their members on demand; a `range` is as good as the numbers themselves."""
 Origin = Literal["constant", "config", "call", "shape", "random", "drawn", "tensor"]
-"""From the weakest: of numbers that are joined, the strongest tells what the joined one depends on."""
+"""From the weakest: of joined numbers, the strongest origin applies."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 DATA: tuple[Origin, ...] = ("tensor", "drawn", "random", "shape")
-"""Origins that the author's configuration does not decide; of a number made of several the first is told."""
+"""Origins that the author's configuration does not decide; a number made of several has the first of theirs."""
 
 
 Layout = Literal["", "empty", "non-contiguous"]
-"""How the elements of a tensor lie: there are none, or they do not follow one another; "" where nothing says so."""
+"""The memory layout of a tensor: it has no elements, or they are not contiguous; "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,42 +48,43 @@ class Tensor:
     sure: bool = True
     leaf: bool = False
     """A parameter or buffer of a module."""
-    given: bool = False
-    """Comes straight in as an argument of what is compiled: small integers may be guarded by value."""
+    graph_input: bool = False
+    """An input of the compiled function: small integers may be guarded by value."""
     buffer: bool = False
     """Made by `nn.Buffer`."""
     subclass: ClassInfo | None = None
-    """The class of the user's own that it is of; None for torch's, and where nothing says."""
+    """The user-defined class; None for torch's, and if unknown."""
     sparse: bool = False
-    """Of a sparse layout, which no graph takes in; False where nothing says so."""
+    """It has a sparse layout, which no graph accepts; False if unknown."""
     rank: int | None = None
-    """Its number of dimensions, up to five; None where nothing says so, and for all above."""
+    """Its number of dimensions, up to five; None if unknown or above."""
     parameter: bool = False
-    """An nn.Parameter; False where nothing says so."""
-    written: bool = False
-    """One element, made while tracing of a number of Python, or of nothing but such: Dynamo keeps its value."""
+    """An nn.Parameter; False if unknown."""
+    from_python_scalar: bool = False
+    """One element, made from Python numbers alone while tracing: Dynamo keeps its value."""
     layout: Layout = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A Python constant whose value the source decides; `1`, `1.0` and `True` are three."""
+    """A Python constant with a value that the source decides; `1`, `1.0` and `True` are three."""
 
     value: bool | int | float | complex | str | bytes | EllipsisType | None
     member: str = ""
-    """Of a member of an enum, which stands for its value, the name; it makes no other constant of it."""
+    """The name of the enum member that this value represents; it is no part of the constant's identity."""
     enum: Class | None = None
     """The enum, if it is a member of one."""
 
     @property
     def opaque(self) -> bool:
-        """A member of an enum that is no number and no text besides: it is true, and equal to itself alone."""
+        """Return whether it is a member of an enum that is no number and no string: it is true, and equal to itself
+        alone."""
         return self.enum is not None and all(
             ast.unparse(base).rpartition(".")[2] == "Enum" for base in self.enum.info.node.bases
         )
 
     def defines(self, method: str) -> bool:
-        """Whether it is a member of an enum that defines a method."""
+        """Return whether it is a member of an enum that defines a method."""
         return self.enum is not None and method in self.enum.info.functions
 
     def __eq__(self, other: object) -> bool:
@@ -97,24 +98,24 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A Python value that is no tensor: `kind` is its type's name if known, `origin` where it came from.
+    """A Python value that is no tensor: `kind` is the name of its type if known, `origin` its source.
 
-    `constant`: one of several that the source gives.
+    `constant`: one of several in the source.
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
     `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `drawn`: the same, by a
-    call that Dynamo captures, so that the number stands for any; `call`: from how the function is called (whether an
+    call that Dynamo captures, so that the number is symbolic; `call`: from how the function is called (whether an
     argument is None, of which class it is).
     """
 
     kind: str | None = None
     origin: Origin = "config"
     size: bool = False
-    """A size of a tensor as it has it, and nothing worked out of one: a usual call gives no tensor without members."""
+    """A size of a tensor, unchanged: a usual call passes no tensor without members."""
     types: tuple[FloatType, ...] = ()
-    """Of a data type, or of the limits of one (`finfo`): what the model may compute in, the usual type first. Of a truth:
-    the types in which it is true. Empty where that does not decide it."""
+    """For a data type, or its limits (`finfo`): the types that the model may compute in, the usual one first. For a truth
+    value: the types in which it is true. Empty if the type does not decide it."""
     limit: str = ""
-    """Of a number that is a limit of one of `types`: the attribute of `torch.finfo` that gives it."""
+    """The attribute of `torch.finfo` with this number, if it is a limit of one of `types`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +125,12 @@ class Sequence:
     kind: Kind
     items: tuple[Value, ...] | None
     element: Value
-    outer: bool = False
+    escaping: bool = False
     """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
     constant: bool = False
-    """What a method of text gave while Dynamo traces: a constant to it, list or not."""
+    """The result of a string method while Dynamo traces: a constant to it, list or not."""
     depth: int = field(init=False, compare=False, repr=False)
-    """Containers inside one another down from here; beyond MAX_NESTING the members are unknown."""
+    """The nesting of containers from here down; beyond MAX_NESTING the members are unknown."""
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -140,7 +141,7 @@ class Sequence:
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
         object.__setattr__(
-            self, "_hash", hash((self.kind, self.items, self.element, self.outer, self.constant))
+            self, "_hash", hash((self.kind, self.items, self.element, self.escaping, self.constant))
         )
 
     def __hash__(self) -> int:
@@ -149,13 +150,13 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict: `entries` by `key_of` of their keys; `element` stands for every other value, None if there is none."""
+    """A dict: `entries` by `key_of` of their keys; `element` is any other value, None if there is none."""
 
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
-    outer: bool = False
+    escaping: bool = False
     extra: bool = False
-    """What else it may hold is not given as a rule: the `**kwargs` of a function."""
+    """Its further entries are not passed as a rule: the `**kwargs` of a function."""
     depth: int = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -167,7 +168,7 @@ class Mapping:
             object.__setattr__(self, "entries", ())
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.outer, self.extra)))
+        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.escaping, self.extra)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -175,7 +176,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An object of a class whose source is known; its attributes live in the interpreter's heap."""
+    """An object of a class with source; its attributes are in the interpreter's heap."""
 
     ident: int
     cls: ClassInfo
@@ -183,7 +184,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A name of a package whose source is not read: `torch.nn.functional.relu`, `print`, `numpy.mean`."""
+    """A name of a package that is not read: `torch.nn.functional.relu`, `print`, `numpy.mean`."""
 
     name: str
 
@@ -194,21 +195,21 @@ class ExternalInstance:
 
     name: str
     ident: int = 0
-    """Tells module instances apart; 0 if it does not matter."""
+    """Distinguishes module instances; 0 if it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A class whose source is read."""
+    """A class with source."""
 
     info: ClassInfo
     closure: int = 0
-    """Key of the scope that it is defined in, as a Function's."""
+    """The key of its enclosing scope, as a Function's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function whose source is read, bound or not."""
+    """A function with source, bound or not."""
 
     info: FunctionInfo
     bound: Value | None = None
@@ -217,18 +218,18 @@ class Function:
     given: tuple[tuple[str | int, Value], ...] = ()
     """Arguments that `functools.partial` filled in, by position or name."""
     breaks: str = ""
-    """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+    """The decorator that makes Dynamo break at a call of the function, and compile it by itself."""
     constant: bool = False
-    """Dynamo calls it while it traces and takes what it gives for a constant: nothing in it is traced."""
+    """Dynamo calls it while tracing and treats the result as a constant: nothing in it is traced."""
 
     def bound_to(self, owner: Value | None) -> Function:
-        """The function as a method of `owner`."""
+        """Return the function as a method of `owner`."""
         return Function(self.info, owner, self.closure, self.given, self.breaks, self.constant)
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """`functools.partial` of what is no function with source: a class, an external name, an object."""
+    """`functools.partial` of a callable without source: a class, an external name, an object."""
 
     function: Value
     given: tuple[tuple[str | int, Value], ...]
@@ -237,7 +238,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of a value that is no source-known object: `x.sum`, `logger.info`, `items.append`."""
+    """A method of a value without source: `x.sum`, `logger.info`, `items.append`."""
 
     receiver: Value
     name: str
@@ -245,7 +246,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Python module whose source is known."""
+    """A Python module with source."""
 
     info: ModuleInfo
 
@@ -264,16 +265,16 @@ class Choice:
 
     options: tuple[Value, ...]
     likely: int = 0
-    """So many of the first options are what holds if nothing else is said (a default); 0: all alike."""
+    """The number of first options that are most likely (a default); 0: all are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Anything. `tainted`: it came out of an unresolved call that was given tensors."""
+    """Anything. `tainted`: the result of an unresolved call with tensors as arguments."""
 
     tainted: bool = False
     alone: bool = False
-    """It stands for more values than are told apart: nothing that it is joined with is kept beside it."""
+    """It represents more values than are distinguished: a join keeps no other option beside it."""
 
 
 Value: TypeAlias = (
@@ -299,24 +300,24 @@ NONE = Const(None)
 UNKNOWN = Unknown()
 TAINTED = Unknown(tainted=True)
 MAX_OPTIONS = 8
-"""Candidates of one value; more are unknown."""
+"""Alternatives of one value; with more it is unknown."""
 
 
 MAX_ENTRIES = 64
-"""Of a mapping, that a view of it keeps apart."""
+"""The entries of a mapping that a view of it distinguishes."""
 UNROLL = 8
-"""Known members of a sequence that inference keeps apart, walking a `for` over them one by one."""
+"""Known members of a sequence that inference distinguishes when a `for` iterates over them."""
 MAX_ITEMS = 32
-"""Longer literal sequences are known by their joined element alone."""
+"""Longer literal sequences have only a joined element."""
 MAX_PLACES = 16
-"""Sequences of known length that are longer lose their places when they are joined with another."""
+"""Longer sequences of known length lose their places when they are joined with another."""
 MAX_NESTING = 6
-"""Of containers in containers: a program that wraps a value in a loop or by recursion has no deepest one, and
-every comparison walks all of it."""
+"""The nesting of containers: a program that wraps a value in a loop or by recursion has no deepest one, and every
+comparison visits all of it."""
 
 
 WHOLE = frozenset({Plain, Tensor, Mapping, Unknown})
-"""Classes whose values all join to one."""
+"""Classes of which all values join to one."""
 
 
 def _depth(value: Value) -> int:
@@ -330,13 +331,13 @@ def _depth(value: Value) -> int:
 
 
 def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> Value:
-    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
+    """Return a callable with bound arguments; UNKNOWN if it nests others so deeply that only a loop does it."""
     made = Partial(function, given)
     return UNKNOWN if _depth(made) > MAX_NESTING else made
 
 
 def is_key(value: Value) -> bool:
-    """Whether the source tells which entry of a dict it picks: a constant, a class, or a function as it is named, or a
+    """Return whether the source decides which entry of a dict it selects: a constant, a class, a named function, or a
     tuple of such."""
     if isinstance(value, Sequence):
         return value.kind == "tuple" and value.items is not None and all(map(is_key, value.items))
@@ -346,24 +347,24 @@ def is_key(value: Value) -> bool:
 
 
 def key_of(value: Value) -> object:
-    """What a dict keeps the entry of a key by that the source tells."""
+    """Return the key under which a dict stores the entry of a known key."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, value.items, UNKNOWN)
     return value.value if isinstance(value, Const) else value
 
 
-def of_key(key: object) -> Value:
-    """The value of a key that a dict keeps an entry by."""
+def value_of_key(key: object) -> Value:
+    """Return the key value for a stored key of a dict."""
     return key if isinstance(key, (Class, External, Function, Sequence)) else Const(cast("Any", key))
 
 
 def options(value: Value) -> tuple[Value, ...]:
-    """The alternatives of a value: itself alone unless it is a Choice."""
+    """Return the alternatives of a value: itself alone unless it is a Choice."""
     return value.options if isinstance(value, Choice) else (value,)
 
 
 def join(*values: Value) -> Value:
-    """What is known of a value that is one of `values`."""
+    """Return what is known of a value that is one of `values`."""
     if len(values) == 1:
         return values[0]
     preferred = same = bool(values)
@@ -386,7 +387,7 @@ def join(*values: Value) -> Value:
 
 
 def _union(values: Iterable[Value]) -> Value:
-    """The join of values of which nothing is preferred: one alternative of each sort (`_sort`)."""
+    """Return the join of values without a preferred one: one alternative of each sort (`_sort`)."""
     found: dict[object, Value] = {}
     for value in values:
         for option in value.options if type(value) is Choice else (value,):
@@ -395,7 +396,7 @@ def _union(values: Iterable[Value]) -> Value:
             if known is None:
                 found[sort] = option
             elif known is not option:
-                found[sort] = _merged(known, option)
+                found[sort] = _merge_options(known, option)
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
@@ -409,7 +410,7 @@ def _union(values: Iterable[Value]) -> Value:
 
 
 def _sort(value: Value) -> object:
-    """Values of one sort join to one value; those of different sorts stay apart."""
+    """Return the sort of a value: values of one sort join to one value, those of different sorts stay separate."""
     kind = type(value)
     if isinstance(value, Tensor) and value.subclass is not None:
         return Tensor, value.subclass, ""
@@ -428,14 +429,14 @@ def _sort(value: Value) -> object:
 
 
 def _shorten(found: dict[object, Value], kind: str) -> None:
-    """A sequence of unknown length may be any of those whose length is known."""
+    """Return a sequence of unknown length without the alternatives of known length that it covers."""
     whole: tuple[object, ...] = (Sequence, kind, None)
     for sort in [key for key in found if isinstance(key, tuple) and key[1] == kind and key != whole]:
-        found[whole] = _merged(found[whole], found.pop(sort))
+        found[whole] = _merge_options(found[whole], found.pop(sort))
 
 
 def prefer(first: Value, other: Value) -> Value:
-    """`first` if nothing else is said, `other` else."""
+    """Return a value that is most likely `first`, else `other`."""
     chosen = options(likely(first))
     rest = tuple(v for v in options(_union((*options(first), *options(other)))) if v not in chosen)
     if len(chosen) + len(rest) > MAX_OPTIONS:
@@ -444,19 +445,19 @@ def prefer(first: Value, other: Value) -> Value:
 
 
 def likely(value: Value) -> Value:
-    """What a value is if nothing else is said: the defaults of parameters and of configuration."""
+    """Return the most likely value: with the defaults of parameters and of configuration."""
     if not isinstance(value, Choice) or not value.likely:
         return value
     return value.options[0] if value.likely == 1 else Choice(value.options[: value.likely])
 
 
 def whole(value: Value) -> Value:
-    """Everything a value may be, nothing preferred."""
+    """Return everything a value may be, with nothing preferred."""
     return _union(options(value)) if isinstance(value, Choice) and value.likely else value
 
 
 def lift(apply: Callable[..., Value], *values: Value) -> Value:
-    """`apply(*values)`, what it gives for the likely values first."""
+    """Return `apply(*values)`, its result for the likely values first."""
     for value in values:
         if type(value) is Choice and value.likely:
             break
@@ -468,32 +469,32 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
 
 
 def brought_in(value: Value) -> Value:
-    """A tensor of one number that was made before the trace: it comes in as an argument does, a whole one with its value
-    (measured: a fraction is read where torch takes a number)."""
+    """Return a tensor of one number from before the trace: it is an input, an integer with its value (measured: a
+    fraction is read where torch takes a number)."""
     if not any(isinstance(option, Tensor) and _is_number(option) for option in options(value)):
         return value
     if isinstance(value, Choice):
         return lift(lambda each: join(*map(brought_in, options(each))), value)
     assert isinstance(value, Tensor)
-    return replace(value, written=False, given=value.dtype not in FLOATING)
+    return replace(value, from_python_scalar=False, graph_input=value.dtype not in FLOATING)
 
 
 def number_kind(dtype: DType | None) -> NumberKind | None:
-    """The kind of number that a tensor holds, whichever its precision."""
+    """Return the kind of number of a tensor, of any precision."""
     if dtype == "bool" or dtype == "int" or dtype is None:
         return dtype
     return "float"
 
 
 def join_dtypes(one: DType | None, other: DType | None) -> DType | None:
-    """What is known of a tensor that is of one of two types."""
+    """Return the type of a tensor that is of one of two types."""
     if one == other:
         return one
     return "floating" if one in FLOATING and other in FLOATING else None
 
 
-def promoted(one: DType | None, other: DType | None) -> DType | None:
-    """The type of a result to which tensors of two types are promoted, of which neither is a single number."""
+def promote_dtypes(one: DType | None, other: DType | None) -> DType | None:
+    """Return the type to which tensors of two types are promoted, neither being a single number."""
     if one == other or one not in FLOATING or other not in FLOATING:
         return one if one == other else None
     both = {one, other}
@@ -506,11 +507,11 @@ def promoted(one: DType | None, other: DType | None) -> DType | None:
 
 def _is_number(tensor: Tensor) -> bool:
     whole = tensor.rank == 0 and tensor.dtype in ("int", None)
-    return tensor.written or (whole and not tensor.leaf and not tensor.given)
+    return tensor.from_python_scalar or (whole and not tensor.leaf and not tensor.graph_input)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
-    """The alternatives of `value` for which `wanted` holds; unknown if there is none."""
+    """Return the alternatives of `value` for which `wanted` holds; unknown if there is none."""
     if not isinstance(value, Choice):
         return value if wanted(value) else UNKNOWN
     rest = [v for v in value.options if wanted(v)]
@@ -522,8 +523,8 @@ def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
     return prefer(join(*first), join(*rest)) if first else join(*rest)
 
 
-def _merged(a: Value, b: Value) -> Value:
-    """The join of two values of one sort."""
+def _merge_options(a: Value, b: Value) -> Value:
+    """Return the join of two values of one sort."""
     if a == b:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -531,12 +532,12 @@ def _merged(a: Value, b: Value) -> Value:
             join_dtypes(a.dtype, b.dtype),
             a.sure and b.sure,
             a.leaf and b.leaf,
-            a.given and b.given,
+            a.graph_input and b.graph_input,
             subclass=a.subclass if a.subclass is b.subclass else None,
             sparse=a.sparse and b.sparse,
             rank=a.rank if a.rank == b.rank else None,
             parameter=a.parameter and b.parameter,
-            written=a.written and b.written,
+            from_python_scalar=a.from_python_scalar and b.from_python_scalar,
             layout=a.layout if a.layout == b.layout else "",
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
@@ -563,11 +564,11 @@ def _as_plain(value: Value) -> Plain:
 
 
 def _merged_sequences(a: Sequence, b: Sequence) -> Sequence:
-    outer, constant = a.outer or b.outer, a.constant and b.constant
+    escaping, constant = a.escaping or b.escaping, a.constant and b.constant
     if a.items is not None and b.items is not None and len(a.items) == len(b.items) <= MAX_PLACES:
-        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer, constant)
+        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, escaping, constant)
     members = (*members_of(a), *members_of(b))
-    return Sequence(a.kind, None, join_members(*members) if members else UNKNOWN, outer, constant)
+    return Sequence(a.kind, None, join_members(*members) if members else UNKNOWN, escaping, constant)
 
 
 def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
@@ -576,12 +577,15 @@ def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
         entries[key] = join(entries[key], value) if key in entries else value
     rest = [v for v in (a.element, b.element) if v is not None]
     return Mapping(
-        tuple(entries.items()), join_members(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
+        tuple(entries.items()),
+        join_members(*rest) if rest else None,
+        a.escaping or b.escaping,
+        a.extra and b.extra,
     )
 
 
 def one_of(values: Iterable[Value]) -> Value:
-    """What a look-up under a key that the source does not tell gives: unknown if tensors and others mix."""
+    """Return the result of a look-up with an unknown key: unknown if tensors and others mix."""
     found = list(values)
     tensors = sum(any(isinstance(v, Tensor) for v in options(value)) for value in found)
     if 0 < tensors < len(found):
@@ -590,8 +594,8 @@ def one_of(values: Iterable[Value]) -> Value:
 
 
 def join_members(*values: Value) -> Value:
-    """The join of what a container holds. Of more objects than a value has alternatives one of each class stands for all:
-    what is held side by side is alike."""
+    """Return the join of the members of a container. If there are more objects than a value has alternatives, one of each
+    class represents all: members of one container are alike."""
     found = join(*values)
     if not (isinstance(found, Unknown) and found.alone):
         return found
@@ -611,12 +615,12 @@ def _class_of(value: Value) -> object:
 
 
 def members_of(value: Sequence) -> tuple[Value, ...]:
-    """Every value that may come out of iterating over a sequence."""
+    """Return every value that may come out of iterating over a sequence."""
     return value.items if value.items is not None else (value.element,)
 
 
 def tensor_of(value: Value) -> Tensor | None:
-    """The tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
+    """Return the tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
     if not isinstance(value, Choice):
         return value if isinstance(value, Tensor) else None
     found = [v for v in value.options if isinstance(v, Tensor)]
@@ -624,20 +628,20 @@ def tensor_of(value: Value) -> Tensor | None:
         return None
     merged: Value = found[0]
     for other in found[1:]:
-        merged = _merged(merged, other)
+        merged = _merge_options(merged, other)
     assert isinstance(merged, Tensor)
     return merged
 
 
 def is_compared_by_members(value: Value) -> bool:
-    """A list, a tuple, a set or a dict."""
+    """Return whether it is a list, a tuple, a set or a dict."""
     return isinstance(value, Mapping) or (
         isinstance(value, Sequence) and value.kind in ("list", "tuple", "set")
     )
 
 
 def is_word(value: Value) -> bool:
-    """Text, whichever."""
+    """Return whether it is any string."""
     return all(
         (isinstance(v, Const) and isinstance(v.value, str)) or (isinstance(v, Plain) and v.kind == "str")
         for v in options(value)
@@ -645,7 +649,7 @@ def is_word(value: Value) -> bool:
 
 
 def tensors_in(value: Value) -> Iterator[Tensor]:
-    """The tensor that something is, or those that a sequence holds."""
+    """Return the tensor that a value is, or those in a sequence."""
     found = tensor_of(value)
     if found is not None:
         yield found
@@ -654,45 +658,45 @@ def tensors_in(value: Value) -> Iterator[Tensor]:
 
 
 def is_sparse(value: Value) -> bool:
-    """A tensor of a sparse layout, if it is a tensor at all."""
+    """Return whether it is a tensor of a sparse layout, if it is a tensor at all."""
     tensor = tensor_of(value)
     return tensor is not None and tensor.sparse
 
 
 def is_place(value: Value) -> bool:
-    """A tensor of one integer that was worked out, alone or in a row with others: as an index, its value is read. What a
-    module holds comes in as an argument does."""
+    """Return whether it is a computed tensor of one integer, alone or in a row with others: as an index, its value is
+    read. A tensor of a module is an input."""
     if isinstance(value, Sequence) and value.kind in ("list", "tuple"):
         return any(isinstance(member, Tensor) and is_place(member) for member in members_of(value))
     return (
         isinstance(value, Tensor)
         and (value.rank, value.dtype) == (0, "int")
-        and not (value.given or value.leaf)
+        and not (value.graph_input or value.leaf)
     )
 
 
 def is_captured(value: Value) -> bool:
-    """A number that Dynamo draws anew in each call."""
+    """Return whether it is a number that Dynamo draws anew in each call."""
     return isinstance(value, Plain) and value.origin == "drawn"
 
 
 def is_surely_tensor(value: Value) -> bool:
-    """Every alternative is a tensor."""
+    """Return whether every alternative is a tensor."""
     return all(isinstance(v, Tensor) for v in options(value))
 
 
 def is_answer(value: Value) -> bool:
-    """True or False, whichever."""
+    """Return whether it is True or False, known or not."""
     return isinstance(value, Const) and type(value.value) is bool
 
 
 def is_member(value: Value) -> bool:
-    """A member of an enum, whichever."""
+    """Return whether it is any member of an enum."""
     return all(isinstance(v, Const) and v.enum is not None for v in options(value))
 
 
 def is_member_of(container: Value) -> bool:
-    """A row of members of enums alone."""
+    """Return whether it is a row of enum members only."""
     return (
         isinstance(container, Sequence)
         and bool(container.items)
@@ -701,7 +705,7 @@ def is_member_of(container: Value) -> bool:
 
 
 def holds_number(members: Value) -> bool:
-    """A member of an enum that is a number besides, or a row with one."""
+    """Return whether it is an enum member that is also a number, or a row with one."""
     return any(
         isinstance(v, Const) and not v.opaque and isinstance(v.value, (int, float))
         for v in (members_of(members) if isinstance(members, Sequence) else options(members))
@@ -709,12 +713,12 @@ def holds_number(members: Value) -> bool:
 
 
 def is_surely_mask(value: Value) -> bool:
-    """Every alternative is known to be a tensor of booleans."""
+    """Return whether every alternative is known to be a tensor of booleans."""
     return all(isinstance(v, Tensor) and v.sure and v.dtype == "bool" for v in options(value))
 
 
 def holds_tensor(value: Value, depth: int = 3) -> bool:
-    """A tensor, or a container with a tensor in it."""
+    """Return whether it is a tensor, or a container with one in it."""
     for v in options(value):
         if isinstance(v, Tensor):
             return True
@@ -730,12 +734,12 @@ def holds_tensor(value: Value, depth: int = 3) -> bool:
 
 
 def comes_of_tensors(value: Value) -> bool:
-    """It holds a tensor, or was worked out of some by what is not known."""
+    """Return whether it holds a tensor, or is an unknown result of tensors."""
     return holds_tensor(value) or TAINTED in options(value)
 
 
 def number_from_tensor(value: Value) -> bool:
-    """A Python number that was read from a tensor."""
+    """Return whether it is a Python number that was read from a tensor."""
     return any(isinstance(v, Plain) and v.origin == "tensor" for v in options(value))
 
 
@@ -744,26 +748,26 @@ def is_none(value: Value) -> bool:
 
 
 def without_none(value: Value) -> Value:
-    """The value once `is not None` has been established."""
+    """Return the value after `is not None`."""
     return keep(value, lambda v: not (isinstance(v, Const) and v.value is None))
 
 
 class Answer(NamedTuple):
-    """What the source says of a test: `decided` for good, or only `likely` if nothing else is said."""
+    """The result of a test: `decided` for certain, or only the most `likely` one."""
 
     decided: bool | None
     likely: bool | None
     types: tuple[FloatType, ...] = ()
-    """If nothing but the type that the model computes in keeps it from coming out other than is `likely`: the types in
-    which it may."""
+    """The types in which it may differ from `likely`, if it depends on nothing but the type that the model computes
+    in."""
 
     def __invert__(self) -> Answer:
         decided, usual = (None if part is None else not part for part in self[:2])
         return Answer(decided, usual, self.types)
 
 
-def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
-    """What `any` or `all` comes to for the answers of their members, of which one that is `decides` is enough."""
+def combine_answers(answers: Iterable[bool | None], decides: bool) -> bool | None:
+    """Return `any` or `all` of answers; one member that is `decides` is enough."""
     found = {*answers}
     if decides in found:
         return decides
@@ -771,13 +775,13 @@ def of_all(answers: Iterable[bool | None], decides: bool) -> bool | None:
 
 
 def may_change(value: Value) -> bool:
-    """Whether a row or a dict is held by what outlives the call: something may be added to it before."""
+    """Return whether an object that outlives the call holds a row or a dict: items may be added to it before."""
     is_tuple = isinstance(value, Sequence) and value.kind == "tuple"
-    return isinstance(value, (Sequence, Mapping)) and value.outer and not is_tuple
+    return isinstance(value, (Sequence, Mapping)) and value.escaping and not is_tuple
 
 
-def agreed(answers: set[bool | None]) -> Value:
-    """What the answers for all alternatives come to: one that they share, else either."""
+def common_answer(answers: set[bool | None]) -> Value:
+    """Return the common answer of all alternatives, else an undecided one."""
     (answer,) = answers if len(answers) == 1 else (None,)
     return Plain("bool", "call") if answer is None else Const(answer)
 
@@ -793,9 +797,9 @@ def _truth(value: Value) -> bool | None:
         if value.defines("__bool__"):
             return None
         return value.opaque or bool(value.value)
-    if isinstance(value, Sequence) and value.items is not None and not value.outer:
+    if isinstance(value, Sequence) and value.items is not None and not value.escaping:
         return bool(value.items)
-    if isinstance(value, Mapping) and value.element is None and not value.outer:
+    if isinstance(value, Mapping) and value.element is None and not value.escaping:
         return bool(value.entries)
     if is_open(value):
         return None
@@ -805,12 +809,12 @@ def _truth(value: Value) -> bool | None:
 
 
 def is_open(value: Value) -> bool:
-    """An attribute of what another package made or gave a class: a method, or anything else."""
+    """Return whether it is an attribute from another package, or one set on a class: a method, or anything else."""
     return isinstance(value, Method) and isinstance(value.receiver, (Instance, ExternalInstance, Unknown))
 
 
 def without_falsy(value: Value) -> Value:
-    """The value once it is known to be true."""
+    """Return the value after a test that it is true."""
     return keep(value, lambda v: not (isinstance(v, Const) and _truth(v) is False))
 
 
@@ -820,33 +824,31 @@ def truth_value(answer: Answer) -> Value:
     return Plain("bool") if answer.likely is None else prefer(Const(answer.likely), Plain("bool"))
 
 
-def outliving(value: Value) -> Value:
-    """The value as read off something that outlives the call."""
-    if isinstance(value, Sequence) and not value.outer:
-        return replace(_with_what_is_walked_once(value), outer=True)
-    if isinstance(value, Mapping) and not value.outer:
+def escaped(value: Value) -> Value:
+    """Return the value as read from an object that outlives the call."""
+    if isinstance(value, Sequence) and not value.escaping:
+        return replace(_escape_iterators(value), escaping=True)
+    if isinstance(value, Mapping) and not value.escaping:
         return Mapping(value.entries, value.element, True)
     return value
 
 
-def _with_what_is_walked_once(value: Sequence) -> Sequence:
-    """An iterator outlives the call with the list, or the tuple, that holds it."""
+def _escape_iterators(value: Sequence) -> Sequence:
+    """Mark iterators in a list or a tuple that outlives the call: they outlive it too."""
     if not any(isinstance(member, Sequence) for member in members_of(value)):
         return value
-    items = None if value.items is None else tuple(map(_kept_in_a_row, value.items))
-    return replace(value, items=items, element=_kept_in_a_row(value.element))
+    items = None if value.items is None else tuple(map(_hold_in_sequence, value.items))
+    return replace(value, items=items, element=_hold_in_sequence(value.element))
 
 
-def _kept_in_a_row(value: Value) -> Value:
+def _hold_in_sequence(value: Value) -> Value:
     if isinstance(value, Sequence) and value.kind in LAZY:
-        return outliving(value)
-    return (
-        _with_what_is_walked_once(value) if isinstance(value, Sequence) and value.kind == "tuple" else value
-    )
+        return escaped(value)
+    return _escape_iterators(value) if isinstance(value, Sequence) and value.kind == "tuple" else value
 
 
 def widen(value: Value) -> Value:
-    """The value with what distinguishes one call from another left out."""
+    """Return the value without details that differ between calls."""
     if isinstance(value, Const) and value.value is not None:
         return Plain(type(value.value).__name__, "constant")
     if isinstance(value, Sequence):
@@ -854,10 +856,10 @@ def widen(value: Value) -> Value:
             value.kind,
             None,
             join(*(widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
-            value.outer,
+            value.escaping,
             value.constant,
         )
     if isinstance(value, Mapping):
         values = [widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])
-        return Mapping((), join(*values) if values else None, value.outer)
+        return Mapping((), join(*values) if values else None, value.escaping)
     return value

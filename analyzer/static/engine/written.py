@@ -25,7 +25,7 @@ LONG = 1_000
 LARGE = 10**9
 """The same of numbers."""
 AS_PYTHON: MappingProxyType[str, Callable[[list[Any]], Any]] = MappingProxyType({"tuple": tuple, "set": set})
-"""What a row is by its kind; a list if it is none of these."""
+"""The Python type of a row by its kind; a list if it is none of these."""
 
 
 class _UnknownError(Exception):
@@ -33,13 +33,13 @@ class _UnknownError(Exception):
 
 
 class _Reading:
-    """Turns values into what they stand for, and knows whether any of them may be another."""
+    """Turns values into Python objects, and knows whether any of them may be another."""
 
     def __init__(self) -> None:
         self.sure = True
 
     def __call__(self, value: Value) -> Any:
-        """Raises _UnknownError."""
+        """Raise _UnknownError."""
         usual = likely(value)
         self.sure = self.sure and usual is value
         if isinstance(usual, Const):
@@ -55,8 +55,8 @@ class _Reading:
 
 
 def worked_out(function: Callable[..., object], *args: Value, **keywords: Value) -> Value | None:
-    """What a function of Python's without effects gives for values that are written out; None for others. What it gives
-    for what values are if nothing else is said is what it gives if nothing else is said."""
+    """Return the result of a pure Python function for literal values; None for others. The most likely arguments decide
+    the most likely result."""
     reading = _Reading()
     try:
         given = [reading(each) for each in args]

@@ -1,1 +1,1 @@
-"""What functions return whose source is not read: built-in functions and libraries, by name."""
+"""Results of functions without source: built-in functions and libraries, by name."""

@@ -37,7 +37,8 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    agreed,
+    combine_answers,
+    common_answer,
     holds_tensor,
     join,
     keep,
@@ -45,17 +46,16 @@ from tcready.static.engine.values import (
     likely,
     may_change,
     members_of,
-    of_all,
-    of_key,
     options,
     prefer,
     tensor_of,
+    value_of_key,
 )
 from tcready.static.engine.written import worked_out
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
-"""What a call gives; None if nothing is known of it."""
+"""Returns the result of a call; None if nothing is known of it."""
 BY_METHOD: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
     {
         "len": ("__len__",),
@@ -83,7 +83,7 @@ WALKING: MappingProxyType[str, range] = MappingProxyType(
 )
 """Functions that walk over what they are given, and by how many arguments."""
 OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
-"""How names of builtins end whose call makes an object of no interest."""
+"""The endings of builtins that make an object of no interest."""
 
 
 OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".split())
@@ -91,21 +91,23 @@ OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".s
 
 
 def call(engine: Engine, name: str, site: CallSite) -> Value:
-    """A call of the built-in function `name`; unknown if that says nothing."""
+    """Return the result of the built-in function `name`; unknown if nothing is known of it."""
     if site.args:
         if name in OF_OBJECTS and site.node.args:
             engine.touch(site.args[0], site.node.args[0], site.frame, "inspected")
         if name in BY_METHOD:
-            own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
+            own = engine.call_first_method(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
                 return own
         if name == "len":
             site = site.giving((engine.row(site.args[0]) or site.args[0],))
         if name == "bool":
-            site = site.giving((engine.asked(site.args[0], site.frame), *site.args[1:]), site.keywords)
+            site = site.giving(
+                (engine.truth_operand(site.args[0], site.frame), *site.args[1:]), site.keywords
+            )
         first = 1 if name in ("map", "filter") else 0
         if name in WALKING and len(site.args) in WALKING[name]:
-            walked = tuple(engine.iterated(arg, site.frame) for arg in site.args[first:])
+            walked = tuple(engine.iterate(arg, site.frame) for arg in site.args[first:])
             site = site.giving((*site.args[:first], *walked), site.keywords)
     known = _worked_out(name, site)
     if known is not None:
@@ -133,27 +135,27 @@ def _worked_out(name: str, site: CallSite) -> Value | None:
 
 
 def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
-    """What a sequence, or a container of torch.nn, holds place by place; None if that is not known."""
+    """Return the items of a sequence, or of a torch.nn container, in order; None if unknown."""
     members = engine.walked_members(value)
     source = members if members is not None else value
-    if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
-        return tuple(of_key(key) for key, _ in source.entries)
+    if isinstance(source, Mapping) and source.element is None and (source.entries or not source.escaping):
+        return tuple(value_of_key(key) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
 
 def few_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
-    """The same of no more than are walked one by one."""
+    """Return the same, if they are few enough to iterate over one by one."""
     items = known_items(engine, value)
     return items if items is not None and len(items) <= UNROLL else None
 
 
 def iterator(items: tuple[Value, ...] | None, element: Value = UNKNOWN) -> Sequence:
-    """An iterator over known items, or else over so many of `element`."""
+    """Return an iterator over known items, or else over so many of `element`."""
     return Sequence("iterator", items, UNKNOWN if items is not None else element)
 
 
 def row(*items: Value) -> Sequence:
-    """A tuple of these."""
+    """Return a tuple of these."""
     return Sequence("tuple", items, UNKNOWN)
 
 
@@ -168,14 +170,14 @@ def _constant(value: Value) -> Handler:
 def _number(name: str) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         return lift(
-            lambda value: _converted(name, value, engine.answer(value).decided if site.args else False),
+            lambda value: _convert(name, value, engine.answer(value).decided if site.args else False),
             _first(site),
         )
 
     return handler
 
 
-def _converted(name: str, value: Value, answer: bool | None) -> Value:
+def _convert(name: str, value: Value, answer: bool | None) -> Value:
     """`int(value)` and its like."""
     kind = name if name != "round" else "int"
     if tensor_of(value):
@@ -200,10 +202,10 @@ def _len(_engine: Engine, site: CallSite) -> Value:
 def _length(value: Value) -> Value:
     if isinstance(value, Sequence) and value.items is not None:
         count = Const(len(value.items))
-        if not value.outer or value.kind in ("tuple", "view"):
+        if not value.escaping or value.kind in ("tuple", "view"):
             return count
         return prefer(count, Plain("int")) if value.items else Plain("int")
-    if isinstance(value, Mapping) and value.element is None and not value.outer:
+    if isinstance(value, Mapping) and value.element is None and not value.escaping:
         return Const(len(value.entries))
     if isinstance(value, Const) and isinstance(value.value, str):
         return Const(len(value.value))
@@ -288,13 +290,13 @@ def _map(engine: Engine, site: CallSite) -> Value | None:
 
 
 def filtered(engine: Engine, site: CallSite) -> Value | None:
-    """`filter` and those of `itertools` like it: the predicate is asked of each member."""
+    """`filter` and those of `itertools` like it: the predicate is called with each member."""
     if len(site.args) < 2:
         return None
     element = engine.element(site.args[1])
     if site.args[0] != NONE:
-        kept = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
-        engine.tell_test(site.node, "filter", kept, site.frame)
+        passed = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
+        engine.emit_test(site.node, "filter", passed, site.frame)
     return iterator(None, element)
 
 
@@ -311,16 +313,20 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
         element = engine.element(values[0]) if len(values) == 1 else join(*values)
         compared = engine.call_each(key, site.giving((element,)))
         if compared is not None and tensor_of(compared):
-            engine.tell_test(site.node, "order", compared, site.frame)
+            engine.emit_test(site.node, "order", compared, site.frame)
         elif holds_tensor(values[0]):
-            engine.tell(F.Extremum(engine.where(site.frame), site.node, values[0]))
+            engine.emit(F.Extremum(engine.where(site.frame), site.node, values[0]))
         return element
     if len(values) == 1 and isinstance(values[0], Sequence):
         values = members_of(values[0])
     joined = join(*values) if values else UNKNOWN
     tensor = tensor_of(joined)
     if tensor:
-        return Tensor(tensor.dtype, tensor.sure, written=isinstance(joined, Tensor) and tensor.written)
+        return Tensor(
+            tensor.dtype,
+            tensor.sure,
+            from_python_scalar=isinstance(joined, Tensor) and tensor.from_python_scalar,
+        )
     if isinstance(joined, Const):
         return Plain(type(joined.value).__name__)
     number = next((option for option in options(joined) if isinstance(option, Plain)), None)
@@ -338,7 +344,9 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     tensor = tensor_of(first)
     if tensor:
-        return Tensor(tensor.dtype, tensor.sure, rank=tensor.rank, written=tensor.written)
+        return Tensor(
+            tensor.dtype, tensor.sure, rank=tensor.rank, from_python_scalar=tensor.from_python_scalar
+        )
     if K.ARRAY in options(first):
         return K.ARRAY
     return first if isinstance(first, Plain) else Plain()
@@ -347,14 +355,14 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
 def _dict(engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     usual = likely(first)
-    base = usual if isinstance(usual, Mapping) else _of_pairs(engine, usual, bool(site.args))
+    base = usual if isinstance(usual, Mapping) else _dict_of_pairs(engine, usual, bool(site.args))
     entries = (*base.entries, *site.keywords.items())
     if usual is first:
         return Mapping(entries, base.element)
     return Mapping(entries, UNKNOWN if base.element is None else base.element, extra=True)
 
 
-def _of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
+def _dict_of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
     """`dict(source)` of (key, value) pairs."""
     if isinstance(source, Sequence) and source.items is not None:
         pairs = [p.items for p in source.items if isinstance(p, Sequence) and p.items and len(p.items) == 2]
@@ -397,14 +405,14 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
         return External("torch.nn.Module")  # a class of modules, whichever it is
     value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
     if default is not None:  # Dynamo asks first whether it is there
-        engine.tell_unresolved(site.node, site.frame, value)
+        engine.emit_unresolved(site.node, site.frame, value)
         value = keep(value, lambda option: not K.is_left(option))
     engine.touch_attribute(site.args[0], value, site.node, site.frame)
     return value
 
 
 def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
-    """The attributes and methods of an object whose names fit; none if there are too many to tell."""
+    """Return the attributes and methods of an object with matching names; none if there are too many."""
     found: dict[str, None] = {}
     for option in options(site.args[0]):
         if isinstance(option, Instance):
@@ -434,7 +442,7 @@ def set_plainly(engine: Engine, site: CallSite) -> Value | None:
         engine.heap[owner].update(str(name.value), value, strong=strong)
         engine.note(owner, str(name.value))
     else:
-        engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)
+        engine.heap[owner].put_dynamic(text.name_pattern(site.node.args[1]), value)
     return NONE
 
 
@@ -442,10 +450,10 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
         owner, name = site.args[0], str(site.args[1].value)
         if isinstance(owner, Class):
-            engine.tell_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
+            engine.emit_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
         answer = engine.has_attribute(owner, name)
         if answer != Const(False) and any(map(engine.is_module, options(owner))):
-            with engine.quietly():
+            with engine.outside_trace():
                 value = engine.attribute(owner, name, site.frame)
             engine.touch_attribute(owner, value, site.node, site.frame)
         return answer
@@ -453,14 +461,14 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
 
 
 NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
-"""Classes whose objects hold what they are given by name."""
+"""Classes of objects with their keyword arguments as attributes."""
 
 
-def named_values(engine: Engine, name: str, site: CallSite, held: dict[str, Value]) -> ExternalInstance:
-    """An object of one of these classes."""
-    ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+def named_values(engine: Engine, name: str, site: CallSite, values: dict[str, Value]) -> ExternalInstance:
+    """Return an object of one of these classes."""
+    ident = engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
     made = ExternalInstance(name, ident)
-    for key, value in held.items():
+    for key, value in values.items():
         engine.heap[made].update(key, value, strong=True)
     return made
 
@@ -471,8 +479,8 @@ def _vars(engine: Engine, site: CallSite) -> Value | None:
     if isinstance(given, Module):
         return given
     if isinstance(given, ExternalInstance) and given.ident and given.name in NAMESPACES:
-        held = engine.heap[given]
-        return Mapping(tuple(held.attributes.items()), None, outer=held.outer)
+        thing = engine.heap[given]
+        return Mapping(tuple(thing.attributes.items()), None, escaping=thing.escaping)
     objects = [v for v in options(given) if isinstance(v, Instance)]
     return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
@@ -488,8 +496,8 @@ def _any_of(decides: bool) -> Handler:
             return Plain("bool", "tensor")
         if isinstance(members, Sequence) and members.items is not None:
             answers = [engine.answer(member) for member in members.items]
-            decided = of_all((answer.decided for answer in answers), decides)
-            guess = of_all((answer.likely for answer in answers), decides)
+            decided = combine_answers((answer.decided for answer in answers), decides)
+            guess = combine_answers((answer.likely for answer in answers), decides)
             if decided is not None and not may_change(members):
                 return Const(decided)
             if guess is not None:
@@ -517,7 +525,7 @@ def _as_text(value: Value) -> Value:
 
 
 def _type(engine: Engine, site: CallSite) -> Value:
-    if len(site.args) == 3 and not engine.quiet:
+    if len(site.args) == 3 and not engine.untraced:
         return UNKNOWN if holds_tensor(site.args[2]) else K.NEW_CLASS  # the graph has ended
     bases = site.args[1] if len(site.args) == 3 else None
     if (
@@ -549,7 +557,7 @@ def _issubclass(engine: Engine, site: CallSite) -> Value:
 
 
 def _whether_below(engine: Engine, cls: Value, above: Value) -> Value:
-    """`issubclass(cls, above)`; of an object of a class of the source, its class tells."""
+    """Evaluate `issubclass(cls, above)`; an object with source by its class."""
     wanted = members_of(above) if isinstance(above, Sequence) else options(above)
     if isinstance(cls, Class):
         mro = engine.mro(cls.info)
@@ -579,23 +587,23 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
             answers.add(True if mro.is_module or mro.functions("__call__") else None)
         else:
             answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
-    return agreed(answers)
+    return common_answer(answers)
 
 
 def is_function(_engine: Engine, site: CallSite) -> Value:
     """`inspect.isfunction`."""
     return lift(
-        lambda value: _of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site)
+        lambda value: _is_of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site)
     )
 
 
 def is_class(_engine: Engine, site: CallSite) -> Value:
     """`inspect.isclass`."""
-    return lift(lambda value: _of_kind(value, lambda v: isinstance(v, (Class, External))), _first(site))
+    return lift(lambda value: _is_of_kind(value, lambda v: isinstance(v, (Class, External))), _first(site))
 
 
-def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
-    """The answer of a question of what sort of object a value is; what stands for an external name may be of any."""
+def _is_of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
+    """Return whether a value is of a sort of object; an external name may be of any."""
 
     def open_one(v: Value) -> bool:
         vague = isinstance(v, Plain) and v.kind is None
@@ -606,7 +614,7 @@ def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
         )
 
     answers = {None if open_one(v) else fits(v) for v in options(value)}
-    return agreed(answers)
+    return common_answer(answers)
 
 
 def namespace(engine: Engine, module: ModuleInfo) -> Mapping:
@@ -635,19 +643,21 @@ def got_members(engine: Engine, site: CallSite) -> Value | None:
     given = _first(site)
     if not isinstance(given, Module):
         return None
-    asked = site.first("predicate", 1)
+    predicate = site.first("predicate", 1)
     found = []
     for name, value in namespace(engine, given.info).entries:
-        kept = engine.call_each(asked, site.giving((value,))) if asked not in (None, NONE) else None
-        if kept is None or kept == Const(True):
+        accepted = (
+            engine.call_each(predicate, site.giving((value,))) if predicate not in (None, NONE) else None
+        )
+        if accepted is None or accepted == Const(True):
             found.append(row(Const(str(name)), value))
     return prefer(Sequence("list", tuple(found), UNKNOWN), Sequence("list", None, row(Plain("str"), UNKNOWN)))
 
 
 def _eval(engine: Engine, site: CallSite) -> Value | None:
-    """An expression in constant text, as long as the model is built: a class or an activation by its name."""
+    """Return an expression in constant text, as long as the model is built: a class or an activation by its name."""
     written = likely(site.args[0]) if site.args else None
-    if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.quiet:
+    if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.untraced:
         return None
     expression = _expression(written.value)
     return None if expression is None else engine.eval(expression, site.frame)
@@ -655,7 +665,7 @@ def _eval(engine: Engine, site: CallSite) -> Value | None:
 
 @lru_cache(1024)
 def _expression(written: str) -> ast.expr | None:
-    """The same node for the same text: an object is known by the place that makes it."""
+    """Return the same node for the same text: an object is known by the place that makes it."""
     try:
         return ast.parse(written.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -670,13 +680,13 @@ def made_by_type(engine: Engine, site: CallSite) -> Value | None:
     return engine.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
 
 
-def _wrapped(_engine: Engine, site: CallSite) -> Value | None:
+def _wrap(_engine: Engine, site: CallSite) -> Value | None:
     """`staticmethod(function)`, as a class body says it."""
     return site.args[0] if site.args else None
 
 
 def _locals(_engine: Engine, site: CallSite) -> Value:
-    """The variables of the function, by name; what narrowing learnt of attributes is none."""
+    """Return the variables of the function, by name, without narrowed attributes."""
     return Mapping(tuple((name, value) for name, value in site.frame.env.items() if "." not in name), None)
 
 
@@ -710,7 +720,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "all": _any_of(False),
         "vars": _vars,
         "dir": _dir,
-        "staticmethod": _wrapped,
+        "staticmethod": _wrap,
         "globals": _globals,
         "locals": _locals,
         "type": _type,

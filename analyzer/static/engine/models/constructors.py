@@ -31,8 +31,8 @@ MODULE = "torch.nn.Module"
 
 
 def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
-    """Gives a module of torch.nn the attributes that its constructor sets. Of one made at the same place before, which is
-    the same to us, it keeps what that had."""
+    """Set the attributes that a torch.nn module's constructor sets. One made at the same place before, which is the same
+    object here, keeps its own too."""
     stack(engine, made, made.name, site)
     thing = engine.heap[made]
     for name, value in _attributes(engine, made.name, site):
@@ -43,8 +43,8 @@ def fill(engine: Engine, made: ExternalInstance, site: CallSite) -> None:
 
 
 def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
-    """Gives a module of a class that derives from one of torch.nn the attributes that the constructor of that sets, as
-    far as they are known: what the class defines itself is found there."""
+    """Set the known attributes of the torch.nn base's constructor on a module of a derived class: its own definitions are
+    found there."""
     stack(engine, made, base, site)
     if base == MODULE:
         return
@@ -55,12 +55,12 @@ def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
 
 
 def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str, Value]]:
-    """What the constructor of a module of torch.nn sets that is called at `site`."""
+    """Return the attributes that the torch.nn module constructor called at `site` sets."""
     constructor = engine.operations.tables.constructor_of(name)
     if constructor is None:
         return
     given = _given(constructor, site)
-    with engine.quietly():
+    with engine.outside_trace():
         spread = [engine.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
     tables = [value for value in spread if isinstance(value, Mapping)]
     if len(tables) < len(spread) or any(t.element is not None and not t.extra for t in tables):
@@ -68,23 +68,23 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
     whole = not any(table.extra for table in tables)
     for attribute in constructor.attributes:
         value = _value_of(attribute, constructor, given)
-        told = given is not None and attribute.passed in given
-        yield attribute.name, value if whole or told else prefer(value, UNKNOWN)
+        passed = given is not None and attribute.passed in given
+        yield attribute.name, value if whole or passed else prefer(value, UNKNOWN)
 
 
 def parameters(engine: Engine, made: Value, name: str) -> Value:
-    """Whether a module of torch.nn that was made gets parameters of its own; unknown of a class that is not known to make
-    any itself."""
+    """Return whether a torch.nn module gets parameters of its own; unknown for a class that is not known to make any
+    itself."""
     constructor = engine.operations.tables.constructor_of(name)
     if constructor is None or not isinstance(made, ExternalInstance):
         return UNKNOWN
     attributes = engine.heap[made].attributes
-    held = [
+    values = [
         attributes.get(attribute.name, UNKNOWN)
         for attribute in constructor.attributes
         if "Parameter" in (attribute.value, attribute.otherwise)
     ]
-    if not held:
+    if not values:
         return UNKNOWN
 
     def one_of(*values: Value) -> Value:
@@ -95,25 +95,25 @@ def parameters(engine: Engine, made: Value, name: str) -> Value:
         ]
         return Const(True) if any(sure) else Const(False) if not any(found) else Plain("bool")
 
-    return lift(one_of, *held)
+    return lift(one_of, *values)
 
 
 def stack(engine: Engine, made: ExternalInstance | Instance, name: str, site: CallSite) -> None:
-    """Gives a module of torch.nn, or one of a class that derives from it, the copies of a module that it is made of."""
+    """Set the copies of a module that a torch.nn module, or one of a derived class, is made of."""
     copied = site.first(K.STACKS[name]) if name in K.STACKS else None
     if copied is not None:
-        engine.heap[made].update("layers", Sequence("list", None, copied, outer=True), strong=True)
+        engine.heap[made].update("layers", Sequence("list", None, copied, escaping=True), strong=True)
 
 
-def of_every_module(engine: Engine, name: str) -> Value | None:
-    """An attribute that each module has from nn.Module."""
+def common_attribute(engine: Engine, name: str) -> Value | None:
+    """Return an attribute that each module has from nn.Module."""
     constructor = engine.operations.tables.constructor_of(MODULE)
     found = constructor.attributes if constructor is not None else ()
     return next((_literal(attribute.value) for attribute in found if attribute.name == name), None)
 
 
-def unwrapped(engine: Engine, made: ExternalInstance) -> None:
-    """What changes a module in place may make its parameters plain tensors."""
+def unwrap_parameters(engine: Engine, made: ExternalInstance) -> None:
+    """Mark that code which changes a module in place may make its parameters plain tensors."""
     thing = engine.heap[made]
     for name, value in [*thing.attributes.items()]:
         if isinstance(value, Tensor) and value.parameter:
@@ -121,7 +121,7 @@ def unwrapped(engine: Engine, made: ExternalInstance) -> None:
 
 
 def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
-    """The arguments that are not what they are by default; None if nothing can be said of what they lead to."""
+    """Return the arguments that differ from their defaults; None if their effect is unknown."""
     if site.rest is not None:
         return None
     given = {**dict(zip(constructor.parameters, site.args, strict=False)), **site.keywords}
@@ -150,7 +150,7 @@ def _value_of(attribute: Attribute, constructor: Constructor, given: Table[str, 
 
 @lru_cache(1024)
 def _literal(text: str) -> Value:
-    """The value that a table has as text."""
+    """Return the value that a table has as text."""
     if text in ("", "?"):
         return UNKNOWN
     if text in ("Parameter", "Buffer"):

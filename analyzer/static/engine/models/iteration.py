@@ -43,17 +43,17 @@ from tcready.static.engine.values import (
 
 
 def _chain(engine: Engine, site: CallSite) -> Value:
-    return _joined(engine, site.args)
+    return _join(engine, site.args)
 
 
 def _chain_from_iterable(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
     parts = known_items(engine, site.args[0])
-    return _joined(engine, parts if parts is not None else (engine.element(site.args[0]),))
+    return _join(engine, parts if parts is not None else (engine.element(site.args[0]),))
 
 
-def _joined(engine: Engine, parts: tuple[Value, ...]) -> Value:
+def _join(engine: Engine, parts: tuple[Value, ...]) -> Value:
     known = [known_items(engine, part) for part in parts]
     items = [item for found in known if found is not None for item in found]
     if all(found is not None for found in known) and len(items) <= UNROLL:
@@ -136,7 +136,7 @@ def _groupby(engine: Engine, site: CallSite) -> Value | None:
     key = site.first("key", 1)
     made = engine.call_each(key, site.giving((element,))) if key is not None and key != NONE else element
     if made is not None and tensor_of(made):
-        engine.tell_test(site.node, "members", made, site.frame)  # each with the one before
+        engine.emit_test(site.node, "members", made, site.frame)  # each with the one before
     return iterator(None, row(made or UNKNOWN, iterator(None, element)))
 
 
@@ -151,7 +151,7 @@ def _tee(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _reduce(engine: Engine, site: CallSite) -> Value | None:
-    """The function is called with what it gave before and the next member: with each that is known, or else until nothing
+    """Call the function with its last result and the next member: with each that is known, or else until nothing
     new comes of it."""
     if len(site.args) < 2:
         return None
@@ -173,7 +173,7 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _partial(_engine: Engine, site: CallSite) -> Value | None:
-    """The same callable with arguments filled in."""
+    """Return the same callable with arguments filled in."""
     return lift(lambda function: _filled(function, site), site.args[0]) if site.args else None
 
 
@@ -199,16 +199,18 @@ def _binary(name: str, *, in_place: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.operated(name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place)
+        return engine.apply_operator(
+            name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place
+        )
 
     return handler
 
 
-def _compared(kind: type[ast.cmpop]) -> Handler:
+def _compare(kind: type[ast.cmpop]) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.related(kind(), site.args[0], site.args[1], site.node, site.frame)
+        return engine.compare(kind(), site.args[0], site.args[1], site.node, site.frame)
 
     return handler
 
@@ -220,10 +222,10 @@ def _getitem(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _getter(name: str) -> Handler:
-    """An object of `operator` that picks from what it is called with."""
+    """Return an object of `operator` that picks from what it is called with."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
-        ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+        ident = engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
         made = ExternalInstance(name, ident)
         engine.heap[made].members = row(*site.args)
         engine.heap[made].attributes = dict(site.keywords)
@@ -257,7 +259,7 @@ def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value
 
 
 def _namespace(name: str) -> Handler:
-    """An object that holds what it is given by name."""
+    """Return an object that holds what it is given by name."""
     return lambda engine, site: builtins.named_values(engine, name, site, site.keywords)
 
 
@@ -266,7 +268,7 @@ def _named_tuple(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _fields(engine: Engine, site: CallSite) -> Value | None:
-    """`dataclasses.fields(made)`: a field stands for its name here."""
+    """Return the result of `dataclasses.fields(made)`: a field is represented by its name here."""
     given = site.args[0] if site.args else UNKNOWN
     cls = given.info if isinstance(given, Class) else given.cls if isinstance(given, Instance) else None
     if cls is None or not engine.is_dataclass(cls):
@@ -277,7 +279,7 @@ def _fields(engine: Engine, site: CallSite) -> Value | None:
 def _replace(engine: Engine, site: CallSite) -> Value | None:
     """`dataclasses.replace(made, ...)`."""
     found = (
-        [engine.replaced(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
+        [engine.replace_fields(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
         if site.args
         else []
     )
@@ -348,7 +350,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "functools.partial": _partial,
         **{f"operator.{n}": _binary(op) for n, op in ARITHMETIC.items()},
         **{f"operator.i{n.rstrip('_')}": _binary(op, in_place=True) for n, op in ARITHMETIC.items()},
-        **{f"operator.{n}": _compared(op) for n, op in COMPARISONS.items()},
+        **{f"operator.{n}": _compare(op) for n, op in COMPARISONS.items()},
         "operator.getitem": _getitem,
         **{name: _getter(name) for name in GETTERS},
         **{name: _namespace(name) for name in NAMESPACES},

@@ -1,5 +1,5 @@
-"""The layout and the number of dimensions of what an operation gives, and whether Dynamo keeps its value: by its name,
-for no table tells of them."""
+"""The layout and the number of dimensions of an operation's result, and whether Dynamo keeps its value: by its name, as
+no table has them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OF_EITHER = frozenset("Mult Div mul multiply div".split())
 
 
 def makes_sparse(operation: str) -> bool:
-    """Whether an operation makes a sparse tensor of what is given it."""
+    """Return whether an operation makes a sparse tensor of its input."""
     last = operation.rpartition(".")[2]
     return last.startswith("to_sparse") or (
         (operation.startswith("torch.sparse_") and last.endswith("_tensor"))
@@ -49,7 +49,7 @@ def makes_sparse(operation: str) -> bool:
 
 
 MOST = 5
-"""Of more dimensions nothing is kept."""
+"""The largest number of dimensions that is recorded."""
 REDUCING = frozenset(
     "all amax amin any argmax argmin count_nonzero logsumexp max mean median min nanmean nansum prod std sum var".split()
 )
@@ -75,7 +75,7 @@ SAME = frozenset(
 )
 """Operations that keep the dimensions of their first operand, in all that they give."""
 RESHAPING = frozenset("resize_ set_ squeeze_ unsqueeze_".split())
-"""Of those that change their first operand in place, those that do not keep its dimensions."""
+"""In-place operations that change the dimensions of their first operand."""
 ROWS = frozenset(
     "arange bartlett_window bincount blackman_window hamming_window hann_window histc linspace logspace masked_select mv "
     "randperm range ravel".split()
@@ -104,13 +104,13 @@ OF_MODULES = MappingProxyType(
         ),
     }
 )
-"""Modules of torch.nn that give more or fewer dimensions than their first operand has, and how many; None of those that
-are not told. Losses are not, and all others give as many."""
+"""The torch.nn modules that return more or fewer dimensions than their first operand has, and how many; None for unknown
+ones. Losses are not listed, and all others return as many."""
 OPERATORS = frozenset(
     "Add Sub Mult Div FloorDiv Mod Pow BitAnd BitOr BitXor add sub mul div maximum minimum remainder fmod "
     "floor_divide logical_and logical_or pow eq ne lt le gt ge isclose".split()
 )
-"""What is worked out element by element."""
+"""Operators that work element by element."""
 LOSSES = frozenset("huber_loss kl_div l1_loss mse_loss smooth_l1_loss".split())
 """Losses of elements, each by itself."""
 OF_FUNCTIONS = "torch.nn.functional."
@@ -120,7 +120,7 @@ DRAWING = frozenset(
     "alpha_dropout bernoulli dropout dropout1d dropout2d dropout3d feature_alpha_dropout gumbel_softmax multinomial "
     "poisson rand_like randn_like rrelu".split()
 )
-"""Of SAME, what is drawn anew."""
+"""Operations of SAME that draw random numbers."""
 OF_ONE_ELEMENT = (
     OPERATORS
     | KEEPING
@@ -152,7 +152,8 @@ def laid_out(
     result: Value | None,
     keywords: Table[str, Value] = NO_KEYWORDS,
 ) -> Value | None:
-    """What an operation gives, with its layout and its number of dimensions; operators by their names in `ast`."""
+    """Return the result of an operation with its layout and its number of dimensions; operators by their names in
+    `ast`."""
     if isinstance(result, Sequence) and result.kind == "tuple" and result.items:
         items = tuple(laid_out(operation, operands, item, keywords) or item for item in result.items)
         return result if items == result.items else replace(result, items=items)
@@ -165,13 +166,18 @@ def laid_out(
     rank = _rank(operation, operands, keywords, written=written)
     rank = rank if rank is not None and 0 <= rank <= MOST else None
     layout = _layout(operation, operands, keywords)
-    if (result.sparse, result.rank, result.written, result.layout) == (sparse, rank, written, layout):
+    if (result.sparse, result.rank, result.from_python_scalar, result.layout) == (
+        sparse,
+        rank,
+        written,
+        layout,
+    ):
         return result
-    return replace(result, sparse=sparse, rank=rank, written=written, layout=layout)
+    return replace(result, sparse=sparse, rank=rank, from_python_scalar=written, layout=layout)
 
 
 def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Value]) -> Layout:
-    """How the elements of the result lie."""
+    """Return the memory layout of the result."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
     given = operands[1:] if first is not None else operands
@@ -190,7 +196,7 @@ def _layout(operation: str, operands: tuple[Value, ...], keywords: Table[str, Va
 
 
 def _parts_rows(last: str, given: Row[Value], keywords: Table[str, Value]) -> bool:
-    """Whether an operation that puts dimensions in another order, or parts one, leaves elements of a row apart."""
+    """Return whether an operation that reorders dimensions, or splits one, leaves elements of a row apart."""
     if last in PARTING:
         dim = keywords.get("dim", given[1] if len(given) > 1 else None)
         return isinstance(dim, Const) and dim.value not in (0, None)
@@ -212,7 +218,8 @@ def _is_nothing(value: Value) -> bool:
 
 
 def sliced(base: Tensor, index: ast.expr) -> Layout:
-    """How the elements of a part of a tensor lie: behind a slice, whatever is no whole dimension leaves some out."""
+    """Return the memory layout of a part of a tensor: after a slice, any index but a whole dimension leaves elements
+    out."""
     if base.layout or base.rank == 1:
         return ""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -243,10 +250,10 @@ def _is_rest(part: ast.expr) -> bool:
 
 
 def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
-    """Whether an operation gives one element whose value Dynamo keeps.
+    """Return whether an operation returns one element with a value that Dynamo keeps.
 
-    Measured: of a number that is made a tensor, and of all that is computed element by element of such; not of two that
-    are put in one row, nor what a factory fills.
+    Measured: a number that is made a tensor, and all results computed element by element from such; not two that are put
+    in one row, nor a result that a factory fills.
     """
     last = operation.rpartition(".")[2]
     if last in OF_PYTHON and operands:
@@ -255,14 +262,14 @@ def _is_written(operation: str, operands: tuple[Value, ...]) -> bool:
     tensors = [tensor for value in operands if (tensor := tensor_of(value))]
     if not tensors:  # torch.div(2, 3) is a tensor
         return last in OPERATORS and len(operands) > 1 and all(map(_is_one_number, operands[:2]))
-    kept = last.removesuffix("_") in OF_ONE_ELEMENT and last not in RESHAPING
+    keepdim = last.removesuffix("_") in OF_ONE_ELEMENT and last not in RESHAPING
     if last == "where" and len(tensors) < len(operands):
         return False  # it makes a tensor of a number first
-    return kept and all(t.written for t in tensors)
+    return keepdim and all(t.from_python_scalar for t in tensors)
 
 
 def _made_of(last: str, operands: tuple[Value, ...]) -> Value | None:
-    """What one of OF_PYTHON makes a tensor of; None if it is told how many elements to make."""
+    """Return the value from which a function of OF_PYTHON makes a tensor; None if it takes the number of elements."""
     receives = last == "new_tensor" and len(operands) > 1 and tensor_of(operands[0]) is not None
     given = operands[1] if receives else operands[0]
     return None if last.endswith("Tensor") and not isinstance(given, Sequence) else given
@@ -276,11 +283,11 @@ def _is_one_number(value: Value) -> bool:
         return isinstance(value.value, (bool, int, float))
     if isinstance(value, Plain):
         return value.kind in ("bool", "int", "float")
-    return isinstance(value, Tensor) and value.written
+    return isinstance(value, Tensor) and value.from_python_scalar
 
 
-def of_module(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:
-    """What a call of a module of torch.nn gives, with its number of dimensions."""
+def module_result(name: str, operands: tuple[Value, ...], result: Value | None) -> Value | None:
+    """Return the result of a torch.nn module call, with its number of dimensions."""
     last = name.rpartition(".")[2].removeprefix("Lazy")
     first = tensor_of(operands[0]) if operands else None
     more = OF_MODULES.get(last, 0)
@@ -313,13 +320,13 @@ def _is_sparse(operation: str, operands: tuple[Value, ...]) -> bool:
 def _rank(
     operation: str, operands: tuple[Value, ...], keywords: Table[str, Value], *, written: bool
 ) -> int | None:
-    """The number of dimensions of what an operation gives."""
+    """Return the number of dimensions of an operation's result."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
     if last in LOSSES:
         return _lost(operands, keywords) if operation.startswith(OF_FUNCTIONS) else None
     if last in OPERATORS:
-        return 0 if written else of_elements(operands)
+        return 0 if written else elementwise_rank(operands)
     if last in REDUCING:
         return _left(first, operands[1:], keywords) if first else None
     if last in SAME or (last.endswith("_") and not last.startswith("_") and last not in RESHAPING):
@@ -327,20 +334,20 @@ def _rank(
     if last in ROWS:
         return 1
     if last == "flatten":
-        return _flattened(operands[1:], keywords)
+        return _flatten_rank(operands[1:], keywords)
     if last in TABLES:
         return 2
     if last in NUMBERS:
         return 0
     if last in OF_SIZES and not keywords.keys() - {"dtype", "device", "requires_grad"}:
-        return _sized(operands[1:] if first else operands)
+        return _rank_from_sizes(operands[1:] if first else operands)
     if last in OF_ONE_ROW:
         rows = [v for v in (*operands, keywords.get("size")) if isinstance(v, Sequence)]
-        return _sized(rows) if len(rows) == 1 else None
+        return _rank_from_sizes(rows) if len(rows) == 1 else None
     if last in OF_PYTHON and operands:
         given = _made_of(last, operands)
         known = None if given is None else tensor_of(given)
-        return None if given is None else known.rank if known else _of_python(given)
+        return None if given is None else known.rank if known else _rank_of_python(given)
     found = OTHERS.get(last)
     return found(first, operands, keywords) if found is not None else None
 
@@ -356,24 +363,28 @@ def _one_less(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Tab
     return first.rank - 1 if first and first.rank else None
 
 
-def _of_matrices(
+def _matrix_rank(
     first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
 ) -> int | None:
     return first.rank - 2 if first and first.rank is not None else None
 
 
-def _squeezed(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _squeeze_rank(
+    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """Whoever names a dimension means one of one element."""
     along = operands[1] if len(operands) > 1 else keywords.get("dim")
     return first.rank - 1 if first and first.rank and isinstance(along, Const) else None
 
 
-def _flipped(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
-    """`t()` takes no more than rows and columns, and is asked of nothing less."""
+def _flip_rank(
+    first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
+    """Return the rank of `t()`, which takes at most rows and columns."""
     return 2 if first and first.rank is None else first.rank if first else None
 
 
-def _multiplied(
+def _matmul_rank(
     _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
 ) -> int | None:
     ranks = [tensor.rank for value in operands[:2] if (tensor := tensor_of(value))]
@@ -382,27 +393,33 @@ def _multiplied(
     return max(ranks[0] + ranks[1] - 2, 0) if min(ranks[0], ranks[1]) < 2 else max(ranks[0], ranks[1])
 
 
-def _joined(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _cat_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     ranks = {tensor.rank if (tensor := tensor_of(v)) else None for v in _members(operands)}
     return ranks.pop() if len(ranks) == 1 else None
 
 
-def _stacked(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
-    rank = _joined(None, operands, NO_KEYWORDS)
+def _stack_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
+    rank = _cat_rank(None, operands, NO_KEYWORDS)
     return None if rank is None else rank + 1
 
 
 def _members(operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The tensors that an operation is given in one row."""
+    """Return the tensors that an operation takes as one sequence."""
     return members_of(operands[0]) if operands and isinstance(operands[0], Sequence) else ()
 
 
-def _repeated(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _repeat_rank(
+    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     along = operands[2:3] or tuple(keywords[name] for name in ("dim",) if name in keywords)
     return 1 if not along or along[0] == NONE else first.rank if first else None
 
 
-def _picked(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _gather_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """`gather(input, dim, index)` is as its index."""
     index = tensor_of(operands[2] if len(operands) > 2 else keywords.get("index", NONE))
     return index.rank if index else None
@@ -415,19 +432,21 @@ def _like_second(
     return other.rank if other else None
 
 
-def _compared(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _distance_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
     """One dimension of two that are compared along it is gone."""
-    rank = of_elements(operands[:2])
+    rank = elementwise_rank(operands[:2])
     return rank - 1 if rank else None
 
 
 def _lost(operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
-    """A loss is one number, unless each element keeps its own."""
+    """Return the rank of a loss: it is one number, unless it is not reduced."""
     if {"reduce", "size_average"} & keywords.keys() or len(operands) > 2:
         return None
     reduction = keywords.get("reduction", Const("mean"))
     if reduction == Const("none"):
-        return of_elements(operands)
+        return elementwise_rank(operands)
     return 0 if reduction in (Const("mean"), Const("sum")) else None
 
 
@@ -438,22 +457,28 @@ def _length(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[s
     return _left(first, (), {name: value for name, value in keywords.items() if name not in ("p", "ord")})
 
 
-def _different(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _unique_rank(
+    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """`unique` of all elements."""
     return 1 if first and len(operands) == 1 and not keywords.keys() - {"sorted"} else None
 
 
 def _found(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
-    """The places that `nonzero` gives: a row of each dimension, or one table of all."""
+    """Return the rank of `nonzero`: a row for each dimension, or one table of all."""
     return 1 if Const(True) in (*operands[1:], keywords.get("as_tuple")) else 2
 
 
-def _chosen(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
+def _where_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
+) -> int | None:
     """`where`: of a condition alone, the places where it holds."""
-    return of_elements(operands) if len(operands) == 3 else 1 if not keywords and operands else None
+    return elementwise_rank(operands) if len(operands) == 3 else 1 if not keywords and operands else None
 
 
-def _summed(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
+def _einsum_rank(
+    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
+) -> int | None:
     """`einsum("ij,kj->ik", ...)` names the dimensions of what it gives."""
     written = operands[0].value if operands and isinstance(operands[0], Const) else None
     given, arrow, made = written.partition("->") if isinstance(written, str) else ("", "", "")
@@ -462,42 +487,42 @@ def _summed(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table
 
 OTHERS: Table[str, _Rank] = MappingProxyType(
     {
-        **dict.fromkeys(("det", "logdet", "slogdet"), _of_matrices),
-        "squeeze": _squeezed,
+        **dict.fromkeys(("det", "logdet", "slogdet"), _matrix_rank),
+        "squeeze": _squeeze_rank,
         "unsqueeze": _one_more,
         "embedding": _one_more,
         "one_hot": _one_more,
         "unbind": _one_less,
         "select": _one_less,
-        "t": _flipped,
-        "matmul": _multiplied,
-        "MatMult": _multiplied,
-        "cat": _joined,
-        "concat": _joined,
-        "concatenate": _joined,
-        "stack": _stacked,
-        "repeat_interleave": _repeated,
-        "gather": _picked,
+        "t": _flip_rank,
+        "matmul": _matmul_rank,
+        "MatMult": _matmul_rank,
+        "cat": _cat_rank,
+        "concat": _cat_rank,
+        "concatenate": _cat_rank,
+        "stack": _stack_rank,
+        "repeat_interleave": _repeat_rank,
+        "gather": _gather_rank,
         "searchsorted": _like_second,
         "view_as": _like_second,
         "reshape_as": _like_second,
         "expand_as": _like_second,
         "norm": _length,
-        "unique": _different,
-        "unique_consecutive": _different,
+        "unique": _unique_rank,
+        "unique_consecutive": _unique_rank,
         "nonzero": _found,
-        "where": _chosen,
-        "einsum": _summed,
-        "cosine_similarity": _compared,
-        "pairwise_distance": _compared,
+        "where": _where_rank,
+        "einsum": _einsum_rank,
+        "cosine_similarity": _distance_rank,
+        "pairwise_distance": _distance_rank,
         "diag_embed": _one_more,
         "diagonal": _one_less,
     }
 )
-"""How many dimensions other operations give, by their names."""
+"""The number of dimensions of other operations' results, by their names."""
 
 
-def of_elements(operands: tuple[Value, ...]) -> int | None:
+def elementwise_rank(operands: tuple[Value, ...]) -> int | None:
     ranks = [tensor.rank for value in operands if (tensor := tensor_of(value)) is not None]
     if len(operands) > len(ranks) and not all(
         isinstance(v, (Const, Plain)) for value in operands if not tensor_of(value) for v in options(value)
@@ -507,21 +532,23 @@ def of_elements(operands: tuple[Value, ...]) -> int | None:
 
 
 def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int | None:
-    """What a reduction leaves."""
+    """Return the number of dimensions after a reduction."""
     where = [*rest[:1], *(keywords[name] for name in ("dim", "axis") if name in keywords)]
     if not where or where == [NONE]:
         return 0 if not keywords.keys() & {"dim", "axis", "keepdim", "other"} or where == [NONE] else None
-    kept = rest[1] if len(rest) > 1 else keywords.get("keepdim", keywords.get("keepdims", Const(False)))
+    keepdim = rest[1] if len(rest) > 1 else keywords.get("keepdim", keywords.get("keepdims", Const(False)))
     gone = where[0].items if isinstance(where[0], Sequence) else (where[0],)
     if first.rank is None or gone is None or not all(isinstance(each, Const) for each in gone):
         return None
     if any(isinstance(each, Const) and type(each.value) is not int for each in gone):
         return None
-    return first.rank - len(gone) if kept == Const(False) else first.rank if kept == Const(True) else None
+    return (
+        first.rank - len(gone) if keepdim == Const(False) else first.rank if keepdim == Const(True) else None
+    )
 
 
-def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:
-    """The number of dimensions that `flatten` leaves: those before the first of the ones that it puts together."""
+def _flatten_rank(given: Row[Value], keywords: Table[str, Value]) -> int | None:
+    """Return the number of dimensions that `flatten` leaves: those before the first of the ones that it puts together."""
     if len(given) > 1 or keywords.keys() - {"start_dim"}:
         return None
     start = given[0] if given else keywords.get("start_dim", Const(0))
@@ -530,8 +557,8 @@ def _flattened(given: Row[Value], keywords: Table[str, Value]) -> int | None:
     return start.value + 1
 
 
-def _sized(sizes: Row[Value]) -> int | None:
-    """The number of dimensions that sizes give, one by one or in a row."""
+def _rank_from_sizes(sizes: Row[Value]) -> int | None:
+    """Return the number of dimensions that sizes give, one by one or in a row."""
     sizes = [likely(size) for size in sizes]
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         return len(sizes[0].items) if sizes[0].items is not None else None
@@ -539,19 +566,19 @@ def _sized(sizes: Row[Value]) -> int | None:
     return len(sizes) if sizes and whole else None
 
 
-def _of_python(value: Value) -> int | None:
-    """The number of dimensions of what `torch.tensor` makes of a number, or of numbers in rows."""
+def _rank_of_python(value: Value) -> int | None:
+    """Return the number of dimensions of `torch.tensor` for a number, or for numbers in rows."""
     if isinstance(value, (Const, Plain)):
         return 0 if isinstance(value, Const) or value.kind in ("int", "float", "bool") else None
     if not isinstance(value, Sequence) or value.kind not in ("list", "tuple") or value.items == ():
         return None
-    inside = {_of_python(member) for member in members_of(value)}
+    inside = {_rank_of_python(member) for member in members_of(value)}
     rank = inside.pop() if len(inside) == 1 else None
     return None if rank is None else rank + 1
 
 
 def indexed(base: Tensor, parts: Row[Value]) -> int | None:
-    """The number of dimensions of what an index gives, part by part."""
+    """Return the number of dimensions after an index, part by part."""
     rank = base.rank
     if rank is None:
         return None

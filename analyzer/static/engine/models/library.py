@@ -1,4 +1,4 @@
-"""Functions of libraries whose source is not read: which need the engine to say what they give, and the rest."""
+"""Library functions without source: those that need the engine for their result, and the rest."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ OF_CHECKPOINT = frozenset({"use_reentrant", "context_fn", "preserve_rng_state"})
 SET_ANYWHERE = frozenset({"HOME", "PATH", "PWD", "USER", "SHELL", "LANG"})
 """Variables that an environment has without anybody's setting them."""
 OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.distributed.")
-"""Where functions take a module, change what it does with its weights or where it runs, and give it back."""
+"""The prefixes of functions that take a module, change how it uses its weights or where it runs, and return it."""
 
 
 def call(engine: Engine, name: str, site: CallSite) -> Value | None:
-    """A call of the external function `name`; None if nothing is known of it."""
+    """Return the result of the external function `name`; None if nothing is known of it."""
     if name in K.PROPERTIES and site.first("fget") is not None:
         given = (site.first("fget"), site.first("fset", 1))
         return partial_of(K.PROPERTY, tuple((i, v) for i, v in enumerate(given) if v is not None))
@@ -68,7 +68,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
         return _container(engine, name, site)
     if root in text.BUILTIN_TYPES:
         result = text.type_method(root, method, site.args)
-        return text.constant(result) if root == "str" and not engine.quiet else result
+        return text.constant(result) if root == "str" and not engine.untraced else result
     if name.startswith(("einops.", "einx.")):
         return K.einops_call(name, site.args)
     if name.startswith("torch.ops."):
@@ -78,32 +78,32 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
-    """What the name alone tells."""
+    """Return the result that is known from the name alone."""
     result = engine.operations.manager(name, site.args)
     if (
         isinstance(result, ExternalInstance)
-        and engine.quiet
+        and engine.untraced
         and engine.operations.context_of(name) is not None
     ):
         return _made(engine, name, site)
     if result is not None:
         return result
     if name.rpartition(".")[0] == "random":
-        result = _drawn(engine, name)
+        result = _draw(engine, name)
     else:
         result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
-    if engine.quiet and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
+    if engine.untraced and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
         wrapped = site.first("module")
         if wrapped is not None and any(map(engine.is_module, options(wrapped))):
             for option in options(wrapped):
                 if isinstance(option, ExternalInstance) and option.ident:
-                    constructors.unwrapped(engine, option)
+                    constructors.unwrap_parameters(engine, option)
             return wrapped
-    if engine.quiet:  # drawn before the compiled call: one number, the same in every call
+    if engine.untraced:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
-    if engine.quiet and name.startswith("numpy.") and (result == K.ARRAY or isinstance(result, Plain)):
+    if engine.untraced and name.startswith("numpy.") and (result == K.ARRAY or isinstance(result, Plain)):
         return K.numpy_built(name, result, site.args)
     if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
         made = _made(engine, result.name, site)
@@ -112,8 +112,8 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     return result
 
 
-def _drawn(engine: Engine, name: str) -> Value:
-    """What a function of `random` gives."""
+def _draw(engine: Engine, name: str) -> Value:
+    """Return the result of a function of `random`."""
     if name in ("random.seed", "random.setstate", "random.shuffle"):
         return NONE
     captured = (
@@ -123,9 +123,9 @@ def _drawn(engine: Engine, name: str) -> Value:
 
 
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
-    """An object of an external class, apart from those made elsewhere."""
+    """Return an object of an external class, apart from those made elsewhere."""
     return ExternalInstance(
-        name, engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+        name, engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
     )
 
 
@@ -143,8 +143,8 @@ def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
     return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
 
 
-def _of_environment(_engine: Engine, site: CallSite) -> Value | None:
-    """What `os.environ.get` gives: the default, unless somebody has set the variable."""
+def _read_environment(_engine: Engine, site: CallSite) -> Value | None:
+    """Return the result of `os.environ.get`: the default, as the variable is usually not set."""
     name = likely(site.args[0]) if site.args else UNKNOWN
     if isinstance(name, Const) and name.value in SET_ANYWHERE:
         return None
@@ -153,19 +153,19 @@ def _of_environment(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _spec(engine: Engine, site: CallSite) -> Value | None:
-    """What `find_spec` finds of a package: nothing of one that is not where torch is."""
+    """Return the result of `find_spec` for a package: None for one that is not installed with torch."""
     name = likely(site.args[0]) if site.args else UNKNOWN
     if not isinstance(name, Const) or not isinstance(name.value, str):
         return None
     return NONE if engine.is_missing(name.value) else None
 
 
-def _of_process(usual: bool) -> Handler:
-    """What a process may have been told: an installed package asks it in passing, a project because it does tell."""
+def _process_state(usual: bool) -> Handler:
+    """Return the state of the process: an installed package checks it in passing, a project because it sets it."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
         flag = Plain("bool")
-        return prefer(Const(usual), flag) if engine.improbable(site.frame) is None else flag
+        return prefer(Const(usual), flag) if engine.unlikely(site.frame) is None else flag
 
     return handler
 
@@ -190,7 +190,7 @@ def _calls_first(engine: Engine, site: CallSite) -> Value | None:
         return engine.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
 
 
-def _mapped(at: int) -> Handler:
+def _map_tree(at: int) -> Handler:
     """`tree_map(function, tree)`, where the function is the argument `at`: each leaf of containers in containers."""
 
     def handler(engine: Engine, site: CallSite) -> Value | None:
@@ -211,7 +211,7 @@ def _mapped(at: int) -> Handler:
     return handler
 
 
-def _chained(_engine: Engine, site: CallSite) -> Value | None:
+def _chain_map(_engine: Engine, site: CallSite) -> Value | None:
     """`ChainMap(first, second)`: the entries of all, those of the first before others."""
     if not all(isinstance(v, Mapping) for v in site.args):
         return None
@@ -221,12 +221,12 @@ def _chained(_engine: Engine, site: CallSite) -> Value | None:
     return Mapping(tuple(entries.items()), join(*rest) if rest else None)
 
 
-def _parametrised(engine: Engine, site: CallSite) -> Value | None:
+def _register_parametrization(engine: Engine, site: CallSite) -> Value | None:
     """`register_parametrization(module, name, made)`: who reads that tensor of the module is given what `made` makes."""
     module, name, made = (
         site.first(key, i) for i, key in enumerate(("module", "tensor_name", "parametrization"))
     )
-    if not engine.quiet or module is None or made is None or not isinstance(name, Const):
+    if not engine.untraced or module is None or made is None or not isinstance(name, Const):
         return module
     for option in options(module):
         if isinstance(option, (Instance, ExternalInstance)) and option.ident:
@@ -287,12 +287,12 @@ def _calls_with_primals(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _first(_engine: Engine, site: CallSite) -> Value | None:
-    """What wraps its first argument and behaves like it."""
+    """Return the first argument: these wrap it and behave like it."""
     return site.args[0] if site.args else None
 
 
 def _parameters(engine: Engine, value: Value) -> tuple[list[str], list[str]] | None:
-    """The names that a function or class takes by position and by keyword alone, those it is bound to left out."""
+    """Return the names that a function or class takes by position and by keyword alone, those it is bound to left out."""
     if isinstance(value, Class):
         value = next(iter(engine.initialisers(engine.mro(value.info))), UNKNOWN)
         skipped = 1
@@ -322,20 +322,20 @@ def _full_arg_spec(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> Value:
-    ident = engine.heap.ident(name, site.node, site.args[0], outer=False)
+    ident = engine.heap.ident(name, site.node, site.args[0], escaping=False)
     made = ExternalInstance(name, ident)
     for attribute, value in attributes.items():
         engine.heap[made].update(attribute, value, strong=True)
     return made
 
 
-def _copied(*, deep: bool) -> Handler:
+def _copy(*, deep: bool) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if not site.args:
             return None
         return lift(
             lambda value: join(
-                *(engine.copied(option, site.node, site.frame, deep=deep) for option in options(value))
+                *(engine.copy_object(option, site.node, site.frame, deep=deep) for option in options(value))
             ),
             site.args[0],
         )
@@ -353,7 +353,7 @@ def _bound_by_hand(_engine: Engine, site: CallSite) -> Value | None:
 
 
 def _import_module(engine: Engine, site: CallSite) -> Value | None:
-    """`importlib.import_module` of a name that the source tells."""
+    """Return the module of `importlib.import_module` if the source decides the name."""
     name, package = (
         likely(value) if value is not None else None
         for value in (site.first("name"), site.first("package", 1))
@@ -371,7 +371,7 @@ def _import_module(engine: Engine, site: CallSite) -> Value | None:
     return External(full) if found is None else Module(found)
 
 
-def _scripted(kind: str, *, loaded: bool = False) -> Handler:
+def _script(kind: str, *, loaded: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         function = bool(site.args) and not any(map(engine.is_module, options(site.args[0])))
         return site.args[0] if function and not loaded else ExternalInstance(kind)
@@ -379,7 +379,7 @@ def _scripted(kind: str, *, loaded: bool = False) -> Handler:
     return handler
 
 
-def _checked(position: int) -> Handler:
+def _check(position: int) -> Handler:
     """`torch._check` and its kin: the message that is given at `position` has to be a function that is traced."""
 
     def handler(engine: Engine, site: CallSite) -> Value:
@@ -387,7 +387,7 @@ def _checked(position: int) -> Handler:
         for option in options(NONE if message is None else likely(message)):
             made = _made_of(engine, option)
             if made is not None:
-                engine.tell(F.CheckMessage(engine.where(site.frame), site.node, made))
+                engine.emit(F.CheckMessage(engine.where(site.frame), site.node, made))
                 break
         return NONE
 
@@ -401,9 +401,9 @@ def _made_of(engine: Engine, message: Value) -> Literal["elsewhere", "of objects
         return None
     if "<locals>" not in message.info.symbol:
         return "elsewhere"
-    around = engine.enclosed(message)
-    kept = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
-    return "of objects" if kept or any(map(tensor_of, around)) else None
+    around = engine.enclosed_values(message)
+    objects = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
+    return "of objects" if objects or any(map(tensor_of, around)) else None
 
 
 def _is_text(value: Const | Plain) -> bool:
@@ -412,23 +412,23 @@ def _is_text(value: Const | Plain) -> bool:
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
-        **{f"torch.{name}": _checked(1) for name in K.CHECKS},
-        "torch._check_with": _checked(2),
+        **{f"torch.{name}": _check(1) for name in K.CHECKS},
+        "torch._check_with": _check(2),
         "torch.jit.isinstance": builtins.HANDLERS["isinstance"],
         "importlib.util.find_spec": _spec,
-        **dict.fromkeys(("os.environ.get", "os.getenv"), _of_environment),
+        **dict.fromkeys(("os.environ.get", "os.getenv"), _read_environment),
         **iteration.HANDLERS,
         parsers.PARSER: parsers.parser,
         **releases.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
         "importlib.import_module": _import_module,
-        "torch.nn.utils.parametrize.register_parametrization": _parametrised,
+        "torch.nn.utils.parametrize.register_parametrization": _register_parametrization,
         "types.MethodType": _bound_by_hand,
         "types.MappingProxyType": lambda _engine, site: site.args[0] if site.args else None,
-        "collections.ChainMap": _chained,
-        "torch.utils._pytree.tree_map": _mapped(0),
-        "torch.utils._pytree.tree_map_only": _mapped(1),
+        "collections.ChainMap": _chain_map,
+        "torch.utils._pytree.tree_map": _map_tree(0),
+        "torch.utils._pytree.tree_map_only": _map_tree(1),
         "torch.get_default_dtype": lambda _engine, _site: Plain("dtype", types=FLOATS),
         "torch.finfo": lambda _engine, site: limits_of(site.first("type") or UNKNOWN),
         "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
@@ -441,7 +441,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "inspect.getfullargspec": _full_arg_spec,
         "torch.is_grad_enabled": _grad_enabled,
         "torch.is_tensor": _is_tensor,
-        **{name: _of_process(usual) for name, usual in K.OF_PROCESS.items()},
+        **{name: _process_state(usual) for name, usual in K.OF_PROCESS.items()},
         **dict.fromkeys(
             (
                 "torch.utils.checkpoint.checkpoint",
@@ -463,11 +463,11 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call
         ),
         "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
-        "copy.copy": _copied(deep=False),
-        "copy.deepcopy": _copied(deep=True),
-        "torch.jit.script": _scripted("torch.jit.ScriptModule"),
-        "torch.jit.freeze": _scripted("torch.jit.ScriptModule"),
-        "torch.jit.trace": _scripted("torch.jit.TracedModule"),
-        "torch.jit.load": _scripted("torch.jit.ScriptModule", loaded=True),
+        "copy.copy": _copy(deep=False),
+        "copy.deepcopy": _copy(deep=True),
+        "torch.jit.script": _script("torch.jit.ScriptModule"),
+        "torch.jit.freeze": _script("torch.jit.ScriptModule"),
+        "torch.jit.trace": _script("torch.jit.TracedModule"),
+        "torch.jit.load": _script("torch.jit.ScriptModule", loaded=True),
     }
 )

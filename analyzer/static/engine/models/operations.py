@@ -1,4 +1,4 @@
-"""What operations of torch give, read from the tables that were derived from a version of torch."""
+"""Results of torch operations, read from the tables that were derived from a version of torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     number_kind,
-    promoted,
+    promote_dtypes,
     tensor_of,
     tensors_in,
 )
@@ -41,14 +41,14 @@ from tcready.static.torch_tables import Argument, Context, Member, Result, Table
 from tcready.static.versions import Version
 
 LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "device": "v", "Size": "I"}
-"""How the tables call the types of Python."""
+"""The names of Python's types in the tables."""
 OF_SIZES = frozenset({"Size", "int"})
 
 TAKEN_FOR_CONSTANT = ".assume_constant_result"
 """The end of the names of the decorator of what Dynamo calls while it traces."""
 FOLLOWED_BY_NOBODY = ("functools.singledispatch", "triton.jit")
-"""Decorators that the tables do not tell of: what a call dispatches to is not followed (a rule speaks of the call), and
-a kernel of Triton is no Python function."""
+"""Decorators that the tables do not cover: the target of a dispatch is not followed (a rule reports the call), and a
+Triton kernel is no Python function."""
 
 ALSO_WHILE_TRACING: dict[str, bool | None] = {
     "torch._get_tracing_state": None,
@@ -59,26 +59,26 @@ ALSO_WHILE_TRACING: dict[str, bool | None] = {
 """Names that the tables do not have (measured on torch 2.13)."""
 OF_PYTHON = frozenset("bool complex dict float frozenset int list object set str tuple type".split())
 SKIPPED = "GB0007"
-"""What a call of a function gives that Dynamo skips."""
+"""The break of a call of a function that Dynamo skips."""
 OF_NUMPY = "GB0294"
-"""What a function of numpy gives that torch has none for."""
+"""The break of a numpy function that torch has no counterpart for."""
 CONTEXT_DECORATOR = "contextlib.ContextDecorator"
-"""What makes an object of a class a decorator: a call of what it decorates enters the object itself."""
+"""The base that makes an object a decorator: calling the decorated function enters the object itself."""
 ENTERED_BEFORE = "GB0142"
-"""What `with` over an object gives that was made before (measured on torch 2.11 and 2.13)."""
+"""The break of `with` over an object that was made before (measured on torch 2.11 and 2.13)."""
 GIVES_NO_TENSOR = "GB0208"
-"""What a function gives that Dynamo would put into the graph, if it gives no tensor."""
+"""The break of a function that Dynamo would put into the graph, if its result is no tensor."""
 OF_TWO = MappingProxyType({"mask": 2})
-"""Arguments whose values a module of torch.nn reads if they have so many dimensions: a mask for each head, which has one
-more, is compared with none (measured on torch 2.13)."""
+"""Arguments with values that a module of torch.nn reads at this rank: a mask for each head, of one more dimension, is
+compared with none (measured on torch 2.13)."""
 OF_RECURRENT = frozenset({"GB0014", "GB0148"})
 """The breaks of a call of a recurrent module: until torch 2.14, and since."""
 OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0377", GIVES_NO_TENSOR})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
 TAKE_A_FUNCTION = MappingProxyType({"functools.lru_cache": "GB0156", "torch.compile": ""})
-"""What a call gives that is given a function, as none was for the tables (measured on torch 2.13)."""
+"""The breaks of calls that take a function, as none was passed for the tables (measured on torch 2.13)."""
 DONE_BY = MappingProxyType({"textwrap": "re.sub"})
-"""Modules whose functions do what they do by another's, but for the arguments they were tried with: torch 2.11 breaks in
+"""Modules with functions that delegate to another's, except for the arguments they were tried with: torch 2.11 breaks in
 `textwrap.dedent("  a")`, not in `dedent("a")`."""
 OF_DEVICES = (
     "torch.cuda.",
@@ -88,7 +88,7 @@ OF_DEVICES = (
     "torch.xpu.",
     "torch.cpu.",
 )
-"""What a model asks of devices stands behind a test for one, which the source does not decide."""
+"""Device functions: a model calls them behind a test for a device, which the source does not decide."""
 OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline"), ("torch.nn.Module.state_dict", "method")})
 """Traced by going into it, and tried with arguments that suit it."""
 OF_EVERY_MODULE = frozenset({"state_dict", "load_state_dict"})
@@ -96,33 +96,33 @@ OF_EVERY_MODULE = frozenset({"state_dict", "load_state_dict"})
 LOADS_STATE = "torch.nn.Module.load_state_dict"
 """It breaks (measured on torch 2.11 to 2.15); the tables have no arguments to try it with."""
 SIZED_BY_VALUES = "GB0036"
-"""What an operation gives whose result is as large as values say."""
+"""The break of an operation with a result size that depends on values."""
 OF_VALUES = frozenset({"GB0033", SIZED_BY_VALUES, "GB0124"})
 """Breaks for values that a tensor holds: where the form that is called needs none, another was tried."""
 HANDLED_PACKAGES = frozenset({"numpy", "pandas", "sklearn"})
-"""Of the packages that Dynamo never goes into, those of whose functions more is known."""
+"""The packages that Dynamo never enters, with functions of which more is known."""
 NOT_SKIPPED = ("numpy.", "torch.distributions.", "types.", "typing.")
-"""Where what Dynamo's rules skip, and no arguments were found for, was seen to be traced: functions of numpy become
-torch's, and what these modules hold besides functions has handlers."""
+"""Names that Dynamo's rules skip, without recorded arguments, but that were seen to be traced: numpy functions become
+torch's, and other members of these modules have handlers."""
 GIVE_WHAT_THEY_TAKE = frozenset(
     f"torch.nn.{name}" for name in ("Identity", "Dropout", "Flatten", "Unflatten")
 )
-"""Modules whose result has the data type of what they are given."""
+"""Modules that return the data type of their input."""
 Reads: TypeAlias = Literal["", "size", "values", "number"]
 OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
-"""What the tables give one answer of that hangs on what it is asked of: it was tried with a tensor."""
+"""Functions with one answer in the tables that depends on the argument: they were tried with a tensor."""
 
 
 PRIVATE_OF_TENSORS = frozenset(
     "_base _backward_hooks _cdata _coalesced_ _conj _grad _grad_fn _indices _is_view _nnz _typed_storage _values "
     "_version _view_func".split()
 )
-"""Of the attributes of tensors that begin with an underscore, those that models ask for; the tables have the others."""
+"""The attributes of tensors with a leading underscore that models use; the tables have the others."""
 
 
-MOST_KEPT = 10_000
+MAX_CACHED = 10_000
 """Questions of one kind that the tables keep the answers of, from one reading to the next."""
-_Asked: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Result, ...]]"
+_Query: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Result, ...]]"
 
 
 class Operations:
@@ -136,10 +136,10 @@ class Operations:
         self._load = load
         self._later = tuple(version for version in versions if version > tables.version)
         for known in (tables.results, tables.numbers):
-            if len(known) > MOST_KEPT:
+            if len(known) > MAX_CACHED:
                 known.clear()
-        self._last: _Asked | None = None
-        """What was asked last: of one call, several things are asked."""
+        self._last: _Query | None = None
+        """The last query: several properties of one call are queried in a row."""
         self._of_tensors: dict[str, bool] = {}
         self._recurrent: dict[str, bool] = {}
         self._names: dict[str, list[str]] = {}
@@ -147,7 +147,7 @@ class Operations:
     def results(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Result, ...]:
-        """What a call may give, as the tables have it; none if nothing is known of it."""
+        """Return the possible results of a call according to the tables; none if nothing is known of it."""
         last = self._last
         if last is not None and last[1] is args and last[2] is keywords and last[0] == operation:
             return last[3]
@@ -162,14 +162,14 @@ class Operations:
         return found
 
     def while_tracing(self, name: str) -> Const | None:
-        """The one answer of a function while Dynamo traces, whatever it is given; None if there is none."""
+        """Return the constant result of a function while Dynamo traces, for any arguments; None if there is none."""
         known = self.tables.data["while_tracing"]
         if name in ALSO_WHILE_TRACING:
             return Const(ALSO_WHILE_TRACING[name])
         return Const(known[name]) if name in known and name not in OF_ITS_ARGUMENT else None
 
     def is_of_tensors(self, name: str) -> bool:
-        """Whether a tensor has an attribute or a method of that name."""
+        """Return whether a tensor has an attribute or a method of that name."""
         if name not in self._of_tensors:
             dotted = f"torch.Tensor.{name}"
             self._of_tensors[name] = (
@@ -182,7 +182,7 @@ class Operations:
         return self._of_tensors[name]
 
     def is_known(self, name: str) -> bool:
-        """Whether the tables tell of a dotted name of torch."""
+        """Return whether the tables have a dotted name of torch."""
         last = name.rpartition(".")[2]
         if not name.startswith("torch.") or last.startswith("_"):
             return False
@@ -194,14 +194,15 @@ class Operations:
         )
 
     def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
-        """The names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how many
-        dimensions."""
+        """Return the names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how
+        many dimensions."""
         if module not in self._names:
             self._names[module] = self.tables.names_in(module)
         return [name for name in self._names[module] if pattern.fullmatch(name)]
 
     def is_loss(self, name: str) -> bool:
-        """Whether an operation computes a loss: those that compare with a target, and they alone, take `reduction`."""
+        """Return whether an operation computes a loss: operations that compare with a target, and only they, take
+        `reduction`."""
         return any(
             parameter == "reduction"
             for form in self.tables.forms_of(name)
@@ -226,7 +227,7 @@ class Operations:
         return tuple(value for found in members for value in found)
 
     def takes_no_bool(self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> bool:
-        """Whether a call fits no form as it is, and fits one if a tensor is given for each bool."""
+        """Return whether a call fits no form as it is but fits one if each bool is replaced by a tensor."""
         if not any(map(is_answer, (*args, *keywords.values()))) or self.results(operation, args, keywords):
             return False
         tensors = tuple(Tensor("bool") if is_answer(value) else value for value in args)
@@ -236,21 +237,21 @@ class Operations:
     def reads(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Reads, tuple[str, ...]]:
-        """What a call needs the values of its tensors for, and the arguments by which it could be told instead."""
+        """Return why a call needs the values of its tensors, and the arguments that could specify the result instead."""
         if operation.endswith(".__call__"):
             return self._read_by_module(operation.removesuffix(".__call__"), args, keywords)
         results = self.results(operation, args, keywords)
         if not results or not all((r.needs_data or r.dynamic_shape) and r.gb_id for r in results):
             return "", ()
-        told_by = tuple(dict.fromkeys(name for result in results for name in result.unless))
+        specified_by = tuple(dict.fromkeys(name for result in results for name in result.unless))
         if any(result.dynamic_shape for result in results):
-            return "size", told_by
+            return "size", specified_by
         numbers = all(member.kind == "number" for result in results for member in result.members)
-        return "number" if numbers else "values", told_by
+        return "number" if numbers else "values", specified_by
 
     def reads_of_arrays(self, operation: str, args: tuple[Value, ...]) -> Reads:
-        """The same of a function of numpy over arrays, which Dynamo traces as what torch has under that name. Its further
-        arguments are called otherwise there, and what kind of numbers an array has is not known."""
+        """Return the same of a function of numpy over arrays, which Dynamo traces as what torch has under that name. Its
+        further arguments are called otherwise there, and what kind of numbers an array has is not known."""
         arrays = sum(arg == K.ARRAY or isinstance(arg, Tensor) for arg in args)
         ways = ((Tensor("int"),) * arrays, (Tensor("float"),) * arrays) if arrays else ()
         found = (self.reads(f"torch.{operation.removeprefix('numpy.')}", tensors, {})[0] for tensors in ways)
@@ -259,22 +260,22 @@ class Operations:
     def _read_by_module(
         self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Reads, tuple[str, ...]]:
-        """The same of a call of a module of torch.nn: by what it is, or by one of its optional arguments."""
+        """Return the same of a call of a module of torch.nn: by what it is, or by one of its optional arguments."""
         module = self.tables.module_of(K.public_name(name))
         if module is not None and module.evaluation == module.training and module.evaluation in OF_VALUES:
             return "size" if module.evaluation == SIZED_BY_VALUES else "values", ()
         for argument in self.tables.arguments_of(K.public_name(name)):
             given = args[argument.place] if len(args) > argument.place else keywords.get(argument.name, NONE)
-            asked = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
+            applies = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
             tensor, rank = tensor_of(likely(given)), OF_TWO.get(argument.name)
             if rank is not None and tensor is not None and tensor.rank not in (None, rank):
                 continue
-            if asked and not any(flag in keywords for flag in argument.spared_by):
+            if applies and not any(flag in keywords for flag in argument.spared_by):
                 return "values", argument.spared_by
         return "", ()
 
     def break_of(self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> str:
-        """The id of the break that a call of a dotted name gives; empty if none is known, or if values decide."""
+        """Return the id of the break of a call of a dotted name; empty if none is known, or if values decide."""
         if name == f"{CONTEXT_DECORATOR}()":
             return ENTERED_BEFORE
         if name.endswith("()"):
@@ -299,7 +300,7 @@ class Operations:
         return "" if ids & {"", *OF_VALUES} else min(ids)
 
     def traced_since(self, name: str) -> Version | None:
-        """The first later torch that traces a call of what breaks in this one, if the newest does, too."""
+        """Return the first later torch that traces a call which breaks in this one, if the newest does, too."""
         name = DONE_BY.get(name.partition(".")[0], name)
         call = self.tables.call_of(K.public_name(name))
         if call is None or not call.breaks or _is_method_of_python(name):
@@ -309,30 +310,30 @@ class Operations:
         return next(version for version in self._later if self._is_traced(name, version))
 
     def _is_traced(self, name: str, version: Version) -> bool:
-        """Whether a version of torch was seen to trace a call of a dotted name."""
+        """Return whether a version of torch was seen to trace a call of a dotted name."""
         call = self._load(version).call_of(K.public_name(name))
         return call is not None and call.breaks is False
 
     def is_recurrent(self, name: str) -> bool:
-        """Whether Dynamo traces no module of a class of torch.nn, whatever is asked of it."""
+        """Return whether Dynamo traces no module of a class of torch.nn, whatever its use."""
         if name not in self._recurrent:
             self._recurrent[name] = self._module_of(name) in OF_RECURRENT
         return self._recurrent[name]
 
     def _module_of(self, name: str) -> str:
-        """The break of a call of a module of torch.nn; empty if there is none."""
+        """Return the break of a call of a module of torch.nn; empty if there is none."""
         module = self.tables.module_of(K.public_name(name))
         return module.evaluation if module is not None else ""
 
     def module_call(self, name: str, args: tuple[Value, ...]) -> Value:
-        """What calling a module of a class of torch.nn gives."""
+        """Return the result of calling a module of a class of torch.nn."""
         if name in GIVE_WHAT_THEY_TAKE and args:
             return args[0]
         if name == "torch.nn.MultiheadAttention":  # weights that nobody asks for are None
             return Sequence("tuple", (Tensor("float"), join(Tensor("float"), NONE)), UNKNOWN)
         module = self.tables.module_of(K.public_name(name))
         words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
-        result: Value = next(_structured(words), Tensor("float"))
+        result: Value = next(_parse_structure(words), Tensor("float"))
         if (
             K.PACKED in args[:1] and isinstance(result, Sequence) and result.items
         ):  # a packed one gives another
@@ -340,12 +341,12 @@ class Operations:
         return result
 
     def captures_draw(self, name: str) -> bool:
-        """Whether a number that a function of `random` draws stands for any, as Dynamo draws it anew in each call."""
+        """Return whether a number drawn by a function of `random` is symbolic, as Dynamo draws it anew in each call."""
         call = self.tables.call_of(name)
         return call is not None and call.breaks is False
 
     def _break_of_any(self, name: str) -> str:
-        """The break that a call gives whatever it is given.
+        """Return the break of a call with any arguments.
 
         Functions of torch, those of numpy, those that Dynamo has a handler for and methods of Python's types were tried
         with arguments that may not have suited them: of these only what does not hang on arguments counts.
@@ -367,30 +368,31 @@ class Operations:
             skipped = call.rule == "skip" and function and not name.startswith(NOT_SKIPPED)
             return SKIPPED if skipped and self.context_of(name) is None else ""
         if root == "torch":
-            asked = function and (call.gb_id == GIVES_NO_TENSOR or not name.startswith(OF_DEVICES))
-            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or asked)
+            applies = function and (call.gb_id == GIVES_NO_TENSOR or not name.startswith(OF_DEVICES))
+            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or applies)
             return call.gb_id if anyway or (name, call.rule) in OF_ANY_ARGUMENTS else ""
         if call.rule in ("special", "polyfill"):
             return ""
         if root == "numpy":
             drawn = name.startswith("numpy.random.") and call.gb_id in (SKIPPED, "GB0156")
-            asked = function and name.count(".") == 1 and call.gb_id == GIVES_NO_TENSOR
-            return call.gb_id if call.gb_id == OF_NUMPY or drawn or asked else ""
+            applies = function and name.count(".") == 1 and call.gb_id == GIVES_NO_TENSOR
+            return call.gb_id if call.gb_id == OF_NUMPY or drawn or applies else ""
         return call.gb_id
 
     def is_method_of_tensor(self, name: str) -> bool:
-        """Whether a tensor has such a method; of private ones nobody keeps a list."""
+        """Return whether a tensor has such a method; there is no list of private ones."""
         return name.startswith("_") or self.is_of_tensors(name)
 
     def context_of(self, name: str, *, made_before: bool = False) -> Context | None:
-        """What Dynamo makes of a `with` over what a dotted name gives; `made_before`: ahead of the compiled call."""
+        """Return how Dynamo handles `with` over the result of a dotted name; `made_before`: made ahead of the compiled
+        call."""
         known = self.tables.context_of(K.public_name(name))
         if made_before and known is not None and known.made_before:
             return replace(known, gb_id=known.made_before, inside="whole")
         return known
 
     def decorated(self, name: str, function: Value) -> Value:
-        """What a function is, to a call of it, that an external name decorates."""
+        """Return how a call sees a function that an external name decorates."""
         known = self.tables.decorator_of(K.public_name(name))
         if name.endswith(TAKEN_FOR_CONSTANT) and isinstance(function, Function):
             return replace(function, constant=True)
@@ -402,11 +404,11 @@ class Operations:
 
     @staticmethod
     def decorated_by_object(bases: Iterable[str], function: Function) -> Function:
-        """What a function is, to a call of it, that an object decorates whose class derives from `bases`."""
+        """Return how a call sees a function that is decorated by an object of a class derived from `bases`."""
         return replace(function, breaks=CONTEXT_DECORATOR) if CONTEXT_DECORATOR in bases else function
 
     def manager(self, name: str, args: tuple[Value, ...]) -> Value | None:
-        """What is made by calling a context manager, or a decorator of torch; None if the name stands for neither."""
+        """Return the result of calling a context manager, or a decorator of torch; None if the name is neither."""
         known = self.tables.decorator_of(K.public_name(name)) if name.startswith("torch.") else None
         if known is not None and args and isinstance(args[0], (Function, Instance)):
             return self.decorated(name, args[0])
@@ -417,7 +419,7 @@ class Operations:
     def better(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value], known: Value | None
     ) -> Value | None:
-        """What a call gives: as the tables tell it, else what is `known` of it otherwise."""
+        """Return the result of a call according to the tables, else the otherwise `known` one."""
         if K.has_own_words(operation):
             return known
         result = self.value(operation, args, keywords)
@@ -430,20 +432,20 @@ class Operations:
         return result
 
     def value(self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> Value | None:
-        """The value of a call; None if the tables do not tell it."""
+        """Return the value of a call; None if the tables do not have it."""
         results = self.results(operation, args, keywords)
         if not results:
             return None
-        return self._joined(operation, results, args, keywords)
+        return self._join_results(operation, results, args, keywords)
 
     def _in_any_form(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> Value | None:
-        """What a call gives whose arguments fit no form: what all of them give."""
+        """Return the result of a call with arguments that fit no form: the common result of all forms."""
         results = dict.fromkeys(form.result for form in self.tables.forms_of(operation))
-        return self._joined(operation, tuple(results), args, keywords)
+        return self._join_results(operation, tuple(results), args, keywords)
 
-    def _joined(
+    def _join_results(
         self,
         operation: str,
         results: tuple[Result, ...],
@@ -460,21 +462,25 @@ class Operations:
 
 
 def _is_method_of_python(name: str) -> bool:
-    """Whether a dotted name is that of a method of one of Python's own types."""
+    """Return whether a dotted name is a method of one of Python's own types."""
     root, dot, _ = name.partition(".")
     return bool(dot) and root in OF_PYTHON
 
 
-def _structured(words: Iterator[str]) -> Iterator[Value]:
-    """The values that `T` and `[tuple T T]` stand for."""
+def _parse_structure(words: Iterator[str]) -> Iterator[Value]:
+    """Return the values for the notations `T` and `[tuple T T]`."""
     for word in words:
         if word == "]":
             return
-        yield Sequence("tuple", tuple(_structured(words)), UNKNOWN) if word == "[tuple" else Tensor("float")
+        yield (
+            Sequence("tuple", tuple(_parse_structure(words)), UNKNOWN)
+            if word == "[tuple"
+            else Tensor("float")
+        )
 
 
 def as_tensors(value: Value) -> Value:
-    """A value with arrays of numpy, itself or its members, as the tensors that they are while tracing."""
+    """Return a value with arrays of numpy, itself or its members, as the tensors that they are while tracing."""
     if isinstance(value, Sequence) and value.items is not None and K.ARRAY in value.items:
         return Sequence(value.kind, tuple(map(as_tensors, value.items)), UNKNOWN)
     if isinstance(value, Sequence) and value.items is None and value.element == K.ARRAY:
@@ -483,7 +489,7 @@ def as_tensors(value: Value) -> Value:
 
 
 def argument_of(value: Value) -> Argument:
-    """A value as the tables ask for arguments."""
+    """Return a value as an argument of the tables."""
     if not isinstance(value, Choice):
         return _argument(value)
     found = {_argument(option) for option in value.options}
@@ -552,10 +558,10 @@ def _member(
 def _dtype(
     result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
 ) -> DType | None:
-    """The data type of a result; None if it is not known, or complex."""
-    asked = keywords.get("dtype")
-    if result.takes_dtype and asked is not None and asked != NONE:
-        return K.dtype_of(asked)
+    """Return the data type of a result; None if it is not known, or complex."""
+    dtype = keywords.get("dtype")
+    if result.takes_dtype and dtype is not None and dtype != NONE:
+        return K.dtype_of(dtype)
     leading = tensors[result.leading] if result.leading < len(tensors) else None
     made: DType
     if leading is None:
@@ -565,7 +571,7 @@ def _dtype(
         types = {tensor.dtype for tensor in tensors}
         one = leading.dtype
         if result.promotes and len(types) > 1:
-            one = reduce(promoted, (tensor.dtype for tensor in tensors))
+            one = reduce(promote_dtypes, (tensor.dtype for tensor in tensors))
             if one is None:
                 return None
         found = member.dtype(number_kind(one))

@@ -27,16 +27,16 @@ OF_FLAGS = MappingProxyType({"store_true": False, "store_false": True})
 
 
 def parser(engine: Engine, site: CallSite) -> Value:
-    """A parser: what it is told of options becomes its attributes, by their names."""
-    return ExternalInstance(PARSER, engine.heap.ident(PARSER, site.node, site.frame.context, outer=True))
+    """Return a parser: its options become attributes, by their names."""
+    return ExternalInstance(PARSER, engine.heap.ident(PARSER, site.node, site.frame.context, escaping=True))
 
 
 def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) -> Value | None:
-    """A call of a method of a parser; None if nothing is known of it."""
+    """Return the result of a method of a parser; None if nothing is known of it."""
     if name == "add_argument":
         option = _dest(site)
         if option:
-            engine.heap[made].update(option, _given(site), strong=True)
+            engine.heap[made].update(option, _option_value(site), strong=True)
         return UNKNOWN
     if name == "set_defaults":
         for key, value in site.keywords.items():
@@ -53,7 +53,7 @@ def method(engine: Engine, made: ExternalInstance, name: str, site: CallSite) ->
 
 
 def _dest(site: CallSite) -> str:
-    """The attribute of an option: `dest`, else its first long name, else its first name."""
+    """Return the attribute of an option: `dest`, else its first long name, else its first name."""
     given = site.keywords.get("dest")
     if given is not None:
         return given.value if isinstance(given, Const) and isinstance(given.value, str) else ""
@@ -62,8 +62,8 @@ def _dest(site: CallSite) -> str:
     return first.lstrip("-").replace("-", "_")
 
 
-def _given(site: CallSite) -> Value:
-    """What an option holds: its default first."""
+def _option_value(site: CallSite) -> Value:
+    """Return the value of an option: its default first."""
     action = site.keywords.get("action")
     flag = OF_FLAGS.get(str(action.value)) if isinstance(action, Const) else None
     default = site.keywords.get("default", NONE if flag is None else Const(flag))
@@ -78,7 +78,7 @@ def _given(site: CallSite) -> Value:
 
 
 def _any_like(default: Value) -> Value:
-    """What somebody may pass in place of a default."""
+    """Return a value that a user may pass in place of a default."""
     if isinstance(default, Const) and default.value is not None:
         return Plain(type(default.value).__name__)
     return Plain() if isinstance(default, (Const, Plain)) else UNKNOWN

@@ -18,11 +18,11 @@ READERS = (
     "distutils.version.LooseVersion",
     "distutils.version.StrictVersion",
 )
-"""What makes of text something that compares as a version."""
+"""Functions that parse a version from text."""
 
 
 def _version(_engine: Engine, site: CallSite) -> Value | None:
-    """A version that was read from text: it compares as its numbers do."""
+    """Return a version that was read from text: it compares as its numbers do."""
     return lift(_as_version, site.args[0]) if site.args else None
 
 
@@ -35,13 +35,13 @@ def _as_version(text: Value) -> Value:
     return Sequence("tuple", tuple(map(Const, numbers)), UNKNOWN) if numbers else Plain()
 
 
-def _of_installed(engine: Engine, site: CallSite) -> Value:
-    """The version of an installed package, as text."""
+def _installed_version(engine: Engine, site: CallSite) -> Value:
+    """Return the version of an installed package, as text."""
     return (
         K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
     )
 
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
-    {**dict.fromkeys(READERS, _version), "importlib.metadata.version": _of_installed}
+    {**dict.fromkeys(READERS, _version), "importlib.metadata.version": _installed_version}
 )
