@@ -10,16 +10,16 @@ from tcready.convention import Convention, find_convention, find_target
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import ForkServer
 from tcready.dynamic.launch import Prover, StayingWorker, bench, observe, prove, refuse_trace_folder
-from tcready.dynamic.live import Standing, measuring_given, observe_given, observe_live, standing
+from tcready.dynamic.live import CodeLocation, locate_code, measuring_given, observe_given, observe_live
 from tcready.dynamic.process import RunRequest, first_signal_alone, signals_wait
 from tcready.dynamic.worker.frames import is_cell
 
 __all__ = [
+    "CodeLocation",
     "Convention",
     "ForkServer",
     "Prover",
     "RunRequest",
-    "Standing",
     "StayingWorker",
     "bench",
     "build_bundle",
@@ -27,6 +27,7 @@ __all__ = [
     "find_target",
     "first_signal_alone",
     "is_cell",
+    "locate_code",
     "measuring_given",
     "observe",
     "observe_given",
@@ -34,5 +35,4 @@ __all__ = [
     "prove",
     "refuse_trace_folder",
     "signals_wait",
-    "standing",
 ]

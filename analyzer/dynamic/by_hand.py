@@ -20,7 +20,7 @@ from typing import Any
 from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
 from tcready.dynamic.launch import observe, refuse_trace_folder
 from tcready.dynamic.process import RunRequest
-from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
+from tcready.dynamic.schedule import Schedule, budget_of, measure, measurement_options, process_of
 from tcready.dynamic.worker.request import write_json
 from tcready.options import (
     BenchOptions,
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TcreadyError as error:
         print(error, file=sys.stderr)
         return 2
-    seen = replace(seen, asked=_asked(given))
+    seen = replace(seen, asked=_command_line(given))
     try:
         write_json(given.output, seen)
     except OSError as error:
@@ -137,13 +137,13 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
         ends = began + budget_of(wanted)
         work = Schedule(process_of(run), wanted, arms, Path(folder), _say, lambda _: None, ends)
         measure(work)
-    asked = asked_of(request.options, wanted)
+    settings = measurement_options(request.options, wanted)
     ran = BenchRun(
         arms,
         tuple(work.done),
         round(time.monotonic() - began, 1),
         tuple(dict.fromkeys(work.cut)),
-        tuple((name, value) for name, value in asked.items() if value),
+        tuple((name, value) for name, value in settings.items() if value),
         " ".join(["python", *map(quoted, sys.argv)]),
     )
     return replace(seen, bench_run=ran)
@@ -202,7 +202,7 @@ def _argument(each: Declared) -> dict[str, Any]:
     return {**shown, "choices": option.choices} if option.choices else {**shown, "metavar": option.metavar}
 
 
-def _asked(given: argparse.Namespace) -> tuple[str, ...]:
+def _command_line(given: argparse.Namespace) -> tuple[str, ...]:
     """The same run on the command line of `tcready check`."""
     written = {each.field: getattr(given, each.field) for each in _OPTIONS}
     other = {each.field: written[each.field] for each in _OPTIONS if written[each.field] != each.default}

@@ -134,7 +134,7 @@ class Prover:
         self._progress = progress
         self._room: tempfile.TemporaryDirectory[str] | None = None
         self._running: Running | None = None
-        self._asked = 0
+        self._request_number = 0
 
     def __enter__(self) -> Prover:
         return self
@@ -150,7 +150,7 @@ class Prover:
         if self._running is None or self._room is None:
             self._end()
             self._room = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-            self._asked = 0
+            self._request_number = 0
         room = Path(self._room.name)
         if self._running is None:
             work = replace(_work(self._request, os.path.realpath(self._request.root)), proof=proof)
@@ -165,10 +165,10 @@ class Prover:
             if isinstance(started, Ending):
                 return ProofResult(failure=started.detail)
         else:
-            self._asked += 1
-            _ask(room, self._asked, proof)
+            self._request_number += 1
+            _ask(room, self._request_number, proof)
         assert self._running is not None
-        done = room / f"done-{self._asked}"
+        done = room / f"done-{self._request_number}"
         ending = watch_process(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
         )
@@ -238,7 +238,7 @@ class StayingWorker:
         self._request: RunRequest | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._running: Running | None = None
-        self._asked = 0
+        self._request_number = 0
 
     def __enter__(self) -> StayingWorker:
         return self
@@ -270,7 +270,7 @@ class StayingWorker:
     ) -> Ending:
         """Run the stages in a fresh process; how they ended. The process stays if they ended well."""
         self.close()
-        self._folder, self._asked = folder, 0
+        self._folder, self._request_number = folder, 0
         self._request = request = replace(
             request, server=None
         )  # a copy would have its memory laid out like others
@@ -291,7 +291,7 @@ class StayingWorker:
         """Start a process that imports torch and waits for one request: what it measures it builds itself."""
         self.close()
         self._folder = folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        self._asked = 0
+        self._request_number = 0
         self._request = request = replace(request, server=None)
         room = Path(folder.name)
         work = replace(_work(request, os.path.realpath(request.root)), waits=True)
@@ -309,10 +309,10 @@ class StayingWorker:
         assert self._folder is not None
         assert self._running is not None
         room, running = Path(self._folder.name), self._running
-        self._asked += 1
-        _ask(room, self._asked, wanted)
+        self._request_number += 1
+        _ask(room, self._request_number, wanted)
         limited = replace(self._request, options=replace(self._request.options, timeout=seconds))
-        done = room / f"done-{self._asked}"
+        done = room / f"done-{self._request_number}"
         ending = watch_process(running.process, limited, room, running.mark, progress, done.exists)
         found = _left(BenchAnswer, room / "result.json") or BenchAnswer(wanted.kind)
         if ending is None:

@@ -75,7 +75,7 @@ def observe_live(
 
 
 @dataclass(frozen=True)
-class Standing:
+class CodeLocation:
     """Where the code of an object of this process stands."""
 
     base: str
@@ -89,7 +89,7 @@ class Standing:
     where no source is known."""
 
 
-def standing(value: Callable[..., Any], root: str | os.PathLike[str]) -> Standing:
+def locate_code(value: Callable[..., Any], root: str | os.PathLike[str]) -> CodeLocation:
     """Where the code of a module or function stands. Raises TcreadyError for a class."""
     _refuse_class(value)
     base, folders = _roots(os.path.realpath(root), list(_files_of(value)))
@@ -99,11 +99,11 @@ def standing(value: Callable[..., Any], root: str | os.PathLike[str]) -> Standin
         for owner in owners
         if hasattr(owner, "__qualname__") and not (isinstance(owner, type) and _is_torchs(owner))
     )
-    return Standing(base, folders, _packages_of(value), tuple(code))
+    return CodeLocation(base, folders, _packages_of(value), tuple(code))
 
 
 def observe_given(
-    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: CodeLocation
 ) -> Observation:
     """What a check of `value` as a target named `name` shows, for what `--inputs` could give. It runs in this process.
 
@@ -125,7 +125,7 @@ def observe_given(
 
 
 def measuring_given(
-    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: CodeLocation
 ) -> Measuring:
     """What measures `value` as a bench of a target named `name`, in copies of this process if there can be any.
 
@@ -145,7 +145,7 @@ def measuring_given(
     )
 
 
-def _cases(inputs: Any, options: RunOptions, name: str, where: Standing) -> tuple[Case, ...]:
+def _cases(inputs: Any, options: RunOptions, name: str, where: CodeLocation) -> tuple[Case, ...]:
     """The calls that inputs stand for. Raises TcreadyError where there is no torch, or the inputs are none."""
     if importlib.util.find_spec("torch") is None:
         raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")

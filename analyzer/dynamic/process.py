@@ -274,15 +274,15 @@ def _dropped(benched: bool) -> tuple[str, ...]:
 
 def _environment(request: RunRequest, dropped: tuple[str, ...]) -> dict[str, str]:
     """`dropped`: how the names begin that the worker is not to see."""
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name not in DROPPED and not name.startswith(dropped)
     }
-    kept |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    inherited |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     if not request.options.allow_downloads:
-        kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return kept | dict(request.variables)
+        inherited |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    return inherited | dict(request.variables)
 
 
 def _command(request: RunRequest, room: Path) -> list[str]:

@@ -65,11 +65,11 @@ class SkipEvent:
 @dataclass(frozen=True)
 class RecompileEvent:
     """For each cached entry the first guard that failed: Dynamo's check stops there. With `every_guard` of
-    `recording`, all that failed. `kept`: the frame was compiled again; not so at the recompile limit."""
+    `recording`, all that failed. `recompiled`: the frame was compiled again; False at the recompile limit."""
 
     place: Place
     reasons: tuple[str, ...]
-    kept: bool = True
+    recompiled: bool = True
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(
     work = Work("net.py::Net", RunOptions(), "/")
     context = Context(work, Journal(work, None, None), Names("/", ()))
     model = nn.Linear(4, 4)
-    running = Running(Arm("default", "x"), context, model, model, None, kept_bytes=1000)
+    running = Running(Arm("default", "x"), context, model, model, None, retained_bytes=1000)
     calls: list[torch.Tensor] = []
     lane = Lane(ArmMeasured("default"), running, lambda inputs: calls.append(next(inputs)[0][0]))
     lane.feed = Feed(Case(None, (torch.ones(1, 4),), {}), "never")

@@ -433,10 +433,10 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
     gc.collect()  # earlier models are in cycles, and share parameter memory, which widening could not free otherwise
     # Widen the model that all others are copied from: a separate wide one would need three times its memory.
     lent = context.lent() if calls.build is None and context.lent is not None else contextlib.nullcontext()
-    with lent as kept, contextlib.ExitStack() as stack:
-        model = build() if kept is None else kept.model
+    with lent as original, contextlib.ExitStack() as stack:
+        model = build() if original is None else original.model
         dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
-        set_aside = kept is None and _is_large_and_shared(context, model)
+        set_aside = original is None and _is_large_and_shared(context, model)
 
         def built() -> Any:
             made = build()
@@ -444,9 +444,9 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
             return made
 
         model_of: Callable[[], Any] = built
-        if kept is not None or not refers_to_itself(model):
+        if original is not None or not refers_to_itself(model):
             stack.enter_context(widen_in_place(model, dtype, set_aside=set_aside))
-            model_of = functools.partial(copied, model, share=kept is None or kept.shared)
+            model_of = functools.partial(copied, model, share=original is None or original.shared)
         yield _Widened(dtype, narrow, max(narrow, key=eps_of), model_of)
 
 
@@ -617,12 +617,14 @@ def _beyond(
     if compared.remaining is not None:
         # The geometric mean of two factors: that by which rounding shrinks, and 1, as a mistake does not shrink.
         before = dtype if eps_of(dtype) > eps_of(wide.dtype) else wide.own
-        kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(before), eps_of(wide.dtype))))
+        expected_part = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(before), eps_of(wide.dtype))))
         noise = 64 * eps_of(wide.coarsest)
         if wide.dtype == torch.float32:
             # Code that computes in float32 in its own dtype too gets no more precise there.
             noise = max(noise, min(compared.eager_error or 0.0, TOO_FAR) / FAR_BELOW)
-        if compared.remaining > max(kept * compared.difference, noise if kept < 1.0 else math.inf):
+        if compared.remaining > max(
+            expected_part * compared.difference, noise if expected_part < 1.0 else math.inf
+        ):
             return (
                 f"differs by {share(compared.difference)}, and by {share(compared.remaining)} "
                 f"in {compared.reference} too"

@@ -52,15 +52,15 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     whole = sum(tensor.numel() for tensor in tensors) <= MANY_ELEMENTS
     with dispatch.unseen():
-        kept_args, kept_kwargs = pytree.tree_map_only(
+        args_before, kwargs_before = pytree.tree_map_only(
             torch.Tensor, copied if whole else Meta.of, (args, kwargs)
         )
     wants_grad = any(tensor.requires_grad for tensor in tensors)
     result = run()
     mutated: set[int | str] = set()
     if whole:
-        pairs: list[tuple[int | str, Any, Any]] = [(i, args[i], kept_args[i]) for i in range(len(args))]
-        pairs += [(name, kwargs[name], kept_kwargs[name]) for name in kwargs]
+        pairs: list[tuple[int | str, Any, Any]] = [(i, args[i], args_before[i]) for i in range(len(args))]
+        pairs += [(name, kwargs[name], kwargs_before[name]) for name in kwargs]
         with dispatch.unseen():
             for key, after, before in pairs:
                 if isinstance(after, torch.Tensor) and not _same(before, after):
@@ -69,7 +69,7 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
     outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
     aliased = any(address_of(tensor) in stores for tensor in outputs)
     metas = pytree.tree_map_only(torch.Tensor, Meta.of, result)
-    return result, Observed(kept_args, kept_kwargs, whole, metas, frozenset(mutated), aliased, wants_grad)
+    return result, Observed(args_before, kwargs_before, whole, metas, frozenset(mutated), aliased, wants_grad)
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -87,7 +87,7 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
         return True
 
 
-def tell(context: Context) -> None:
+def record_custom_ops(context: Context) -> None:
     """Put what was seen so far into the observation."""
     names, mode = context.names, context.work.options.mode
     found: list[CustomOp] = []

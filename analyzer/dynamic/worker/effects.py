@@ -63,7 +63,7 @@ class ObservedCall:
         state = [*_state_of(self._model)]
         places = {address_of(tensor) for _, tensor in state} - {None}
         # A later call may write to what is given out of the state; arguments are of one call alone.
-        leaves = [(label, _kept(leaf, places)) for label, leaf in found.leaves]
+        leaves = [(label, _detach_from_memory(leaf, places)) for label, leaf in found.leaves]
         leaves += _arguments_in(self._arguments)
         if self._context.work.options.mode == "infer":
             changed = [
@@ -174,7 +174,7 @@ def _path(*parts: str) -> str:
     return ".".join(part for part in ".".join(parts).split(".") if part and part != WRAPPED)
 
 
-def _kept(leaf: Any, places: set[int | None]) -> Any:
+def _detach_from_memory(leaf: Any, places: set[int | None]) -> Any:
     """The leaf, as a copy if it is a tensor over one of these places in memory, or a small part of a larger one, such as
     the logits of the last token: kept as it is, it would hold all of that memory."""
     if not isinstance(leaf, torch.Tensor):

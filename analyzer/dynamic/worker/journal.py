@@ -15,7 +15,7 @@ from tcready.schema.observation import Observation, Stage
 from tcready.schema.paths import display_path
 from tcready.schema.words import InputsSource, StageName, StageReason, StageState
 
-NOT_ASKED = "not asked for"
+NOT_REQUESTED = "not asked for"
 NOT_MEASURED = "not part of a check: `tcready bench` measures it"
 NO_VALUES = "the device meta holds no values"
 BUDGET_SPENT = "the budget was spent"

@@ -61,7 +61,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class KeptCall:
+class RecordedCall:
     """One call of one module, as it was made in the model."""
 
     args: tuple[Any, ...]
@@ -105,13 +105,13 @@ class _Watch:
                 return
             running.append(len(seen))
             seen.append(signature)
-            values = self._kept((name, running[-1] or 0), (args, kwargs))
+            values = self._record((name, running[-1] or 0), (args, kwargs))
             self.inputs[name].append((values, Surroundings.now(self.device)))
 
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             number = running.pop()
             if number is not None:
-                self.outputs[name, number] = self._kept((name, number), output)
+                self.outputs[name, number] = self._record((name, number), output)
 
         # before the module's own hooks, which the call that is made again runs too
         before = module.register_forward_pre_hook(enter, with_kwargs=True, prepend=True)
@@ -122,15 +122,15 @@ class _Watch:
             before.remove()
             after.remove()
 
-    def _kept(self, number: Number, values: Any) -> Any:
+    def _record(self, number: Number, values: Any) -> Any:
         try:
-            kept = _copy(values, tensors=number in self.copies)
+            recorded = _copy(values, tensors=number in self.copies)
         except Exception:  # an object that refuses to be copied
             self.refused.add(number[0])
             return values
         if number not in self.copies:
-            self.versions.setdefault(number, []).extend(_versions(kept))
-        return kept
+            self.versions.setdefault(number, []).extend(_versions(recorded))
+        return recorded
 
     def changed(self) -> frozenset[Number]:
         """The calls whose tensors were written to after they were kept."""
@@ -143,7 +143,7 @@ class _Watch:
         )
 
 
-def kept_calls(context: Context, case: Case, names: Collection[str]) -> dict[str, list[KeptCall]]:
+def record_calls(context: Context, case: Case, names: Collection[str]) -> dict[str, list[RecordedCall]]:
     """The first calls, of different inputs, of each named module in one eager forward of a fresh model.
 
     Inputs and outputs are references where nothing writes to them until the forward is over; those that are written to
@@ -155,7 +155,7 @@ def kept_calls(context: Context, case: Case, names: Collection[str]) -> dict[str
         watch = _forward(context, case, names, changed)
     return {
         name: [
-            KeptCall(values[0], values[1], watch.outputs[name, number], surroundings)
+            RecordedCall(values[0], values[1], watch.outputs[name, number], surroundings)
             for number, (values, surroundings) in enumerate(calls)
             if (name, number) in watch.outputs
         ]

@@ -25,7 +25,7 @@ from tcready.dynamic.worker.bench import copies, process
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names, is_cell
-from tcready.dynamic.worker.journal import NOT_ASKED, Journal, one_line
+from tcready.dynamic.worker.journal import NOT_REQUESTED, Journal, one_line
 from tcready.dynamic.worker.lines import can_watch
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.proof.variations import drawn
@@ -92,7 +92,7 @@ def observe_live(
     journal = Journal(work, IN_THE_CALL if as_a_target else GIVEN, None, "object")
     for stage in STAGES:
         if stage not in pipeline.steps_of(as_a_target):
-            detail = GIVEN if stage in ("parse", "import") else NOT_ASKED
+            detail = GIVEN if stage in ("parse", "import") else NOT_REQUESTED
             journal.skip(stage, detail, "not_asked")
     context = Context(
         work,
@@ -141,7 +141,7 @@ class Measuring:
     alone: str
     """Why there is no process but this one; empty if there are copies."""
 
-    def __call__(self, request: BenchRequest, seconds: float, _tell: Progressing) -> BenchAnswer:
+    def __call__(self, request: BenchRequest, seconds: float, _announce: Progressing) -> BenchAnswer:
         """What was measured; in `failure` why there is no more. In this process itself no limit of `seconds` holds."""
         with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
             room, ending = Path(folder), copies.Ending()
@@ -256,8 +256,8 @@ def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
         for key, value in vars(module).items():
             if isinstance(value, nn.Module) or key == "_modules":
                 continue
-            kept = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
-            for attribute, each in kept:
+            entries = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
+            for attribute, each in entries:
                 path = f"{name}.{attribute}" if name else attribute
                 if isinstance(each, torch.Tensor) and not each.is_leaf:
                     yield path, "it is the result of an earlier call, with the gradients' graph behind it"

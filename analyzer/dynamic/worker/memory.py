@@ -68,9 +68,9 @@ def measured_call(context: Context) -> Iterator[None]:
         return
     context.peak_bytes = max(context.peak_bytes, torch.cuda.max_memory_allocated(device))
     torch.cuda.reset_peak_memory_stats(device)
-    held = torch.cuda.memory_allocated(device)
+    before = torch.cuda.memory_allocated(device)
     yield
-    taken = torch.cuda.max_memory_allocated(device) - held
+    taken = torch.cuda.max_memory_allocated(device) - before
     context.call_bytes = max(context.call_bytes or 0, taken)
 
 

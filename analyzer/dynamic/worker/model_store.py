@@ -42,7 +42,7 @@ class ModelStore:
         self._device = device
         self._mode = mode
         self._share = share and mode == "infer"
-        self._kept: Any = None
+        self._original: Any = None
         self._values: list[Any] = []
         """Fingerprints that show whether the parameters of the kept model were written to."""
         self.copies = True
@@ -56,28 +56,28 @@ class ModelStore:
             return _in_mode(self._built(seed), mode)
         self._refresh()
         try:
-            made = copied(self.kept, share=self._share and mode == "infer")
+            made = copied(self.original, share=self._share and mode == "infer")
         except Exception:  # an attribute that cannot be copied, such as a lock
-            self.copies, self._kept = False, None
+            self.copies, self._original = False, None
             made = self._built(seed)
         return _in_mode(made, mode)
 
     def keep(self, model: Any) -> None:
         """Use `model`, which was just built and never called, as the original of all copies."""
-        self._kept = model
+        self._original = model
         self.copies = not refers_to_itself(model) and not _shares_memory(model)
         self._values = _values(model) if self._share else []
         if not self.copies:
-            self._kept = None
+            self._original = None
 
     @property
-    def kept(self) -> Any:
+    def original(self) -> Any:
         """The model that is copied, built if there is none yet; it must not be called."""
-        if self._kept is None:
+        if self._original is None:
             model = self._built(SEED_BUILD)
             self.keep(model)
             return model
-        return self._kept
+        return self._original
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[Lent | None]:
@@ -88,17 +88,17 @@ class ModelStore:
             yield None
             return
         try:
-            yield Lent(self.kept, self._share)
+            yield Lent(self.original, self._share)
         finally:
-            self._values = _values(self._kept) if self._share else []
+            self._values = _values(self._original) if self._share else []
 
     def stop_copying(self) -> None:
         """Build each model from now on: a copy turned out to differ from what the constructor makes."""
-        self.copies, self._kept = False, None
+        self.copies, self._original = False, None
 
     def _refresh(self) -> None:
         """Build the model anew if a call wrote to the parameters that it shares."""
-        if self._share and self._kept is not None and not _same(self._values, _values(self._kept)):
+        if self._share and self._original is not None and not _same(self._values, _values(self._original)):
             self._share = False
             self.keep(self._built(SEED_BUILD))
 
@@ -155,7 +155,7 @@ def refers_to_itself(model: Any) -> bool:
             return id(value.__self__) in own
         if not depth:
             return False
-        return any(refers(each, depth - 1) for each in _held_by(value))
+        return any(refers(each, depth - 1) for each in _iter_references(value))
 
     functions = (
         value
@@ -197,7 +197,7 @@ def _with_items(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _held_by(value: Any) -> Iterator[Any]:
+def _iter_references(value: Any) -> Iterator[Any]:
     """What a function holds: cells of its closure, defaults, and what it wraps."""
     if isinstance(value, types.FunctionType):
         for cell in value.__closure__ or ():

@@ -177,8 +177,10 @@ def _case(
     steady = steady_seconds(context, placed, case)
     time_again(context, placed, case, backend)
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)
-    found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.kept)
-    found.identical += sum(1 for event in warm.recompiles if event.kept)
+    found.recompiles += sum(
+        1 for record in (cold, second, warm) for event in record.recompiles if event.recompiled
+    )
+    found.identical += sum(1 for event in warm.recompiles if event.recompiled)
     found.limit = found.limit or any(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
     )

@@ -39,7 +39,7 @@ keeps float32, while eager code rounds."""
 
 SMALL = 1 << 28
 """A float64 copy of up to this many bytes is allowed even if it takes more than twice the memory of the model."""
-KEPT_VALUES = 1 << 26
+MAX_VALUES_OF_EVERY_CALL = 1 << 26
 """All repeated calls are kept if one call returns at most this many values; otherwise only the last call is."""
 
 
@@ -63,7 +63,7 @@ class Called:
     """The result of one or more calls."""
 
     outcome: Outcome
-    """The outcome of all calls; of the last one only, if a call returns more than KEPT_VALUES values."""
+    """The outcome of all calls; of the last one only, if a call returns more than MAX_VALUES_OF_EVERY_CALL values."""
     loss: Loss | None
     """The loss that the backward started from; None if there was no backward."""
     draws: bool
@@ -121,7 +121,7 @@ def called(
             buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
             own += [(f"buffer {name}", buffer.detach().clone()) for name, buffer in buffers]
             shape = [*shape, *others]
-        each = each and (number > 1 or _values(own) <= KEPT_VALUES)
+        each = each and (number > 1 or _values(own) <= MAX_VALUES_OF_EVERY_CALL)
         if each:
             named += [(f"{label} of call {number}", leaf) for label, leaf in own]
             structure += shape

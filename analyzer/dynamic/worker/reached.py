@@ -107,7 +107,7 @@ def _named(value: Any) -> list[Any]:
             return [value.__wrapped__] if hasattr(value, "__wrapped__") else []
         names = set(_names(value.__code__))
         cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
-        used = [kept for name, kept in value.__globals__.items() if name in names]
+        used = [global_value for name, global_value in value.__globals__.items() if name in names]
         defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         return [*cells, *used, *defaults, *([value.__wrapped__] if hasattr(value, "__wrapped__") else [])]
     if isinstance(value, (list, tuple, dict)):

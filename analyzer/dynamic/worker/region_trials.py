@@ -18,7 +18,7 @@ from tcready.dynamic.worker.calling import compile_error, without_autocast
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
-from tcready.dynamic.worker.kept_calls import KeptCall, kept_calls
+from tcready.dynamic.worker.kept_calls import RecordedCall, record_calls
 from tcready.dynamic.worker.ops import CountingBackend
 from tcready.dynamic.worker.outcome import Outcome, joined
 from tcready.dynamic.worker.parity import outcome_of
@@ -127,13 +127,13 @@ def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterato
     """Try the modules `tops`, and where they are refuted what is in them, down to the leaves; each as it is done."""
     waiting = [*_running(tree, tops)]
     while waiting:
-        kept = _kept(context, waiting)
+        calls_by_name = _record_calls(context, waiting)
         refused: list[str] = []
         with fresh(context) as model:
             for group in _groups(tree, waiting):
                 if _too_small(tree, group.names):
                     continue
-                for trial, below in _tried(context, tree, model, group, kept):
+                for trial, below in _tried(context, tree, model, group, calls_by_name):
                     yield trial
                     refused += below
         waiting = [*_running(tree, (child for name in refused for child in tree.children[name]))]
@@ -141,10 +141,10 @@ def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterato
 
 def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iterator[RegionTrial]:
     """Try groups whole, and nothing below them."""
-    kept = _kept(context, [name for group in groups for name in group.names])
+    calls_by_name = _record_calls(context, [name for group in groups for name in group.names])
     with fresh(context) as model:
         for group in groups:
-            for trial, _ in _tried(context, tree, model, group, kept):
+            for trial, _ in _tried(context, tree, model, group, calls_by_name):
                 yield trial
 
 
@@ -179,20 +179,20 @@ def _shares(tree: Tree, names: Sequence[str]) -> tuple[float, float | None]:
     return ops / total if total else 0.0, seconds / whole if whole else None
 
 
-def _kept(context: Context, names: Sequence[str]) -> Mapping[str, list[KeptCall]]:
+def _record_calls(context: Context, names: Sequence[str]) -> Mapping[str, list[RecordedCall]]:
     """Of every case."""
-    found: dict[str, list[KeptCall]] = {}
+    found: dict[str, list[RecordedCall]] = {}
     for case in context.cases:
-        for name, calls in kept_calls(context, case, set(names)).items():
+        for name, calls in record_calls(context, case, set(names)).items():
             found.setdefault(name, []).extend(calls)
     return found
 
 
 def _tried(
-    context: Context, tree: Tree, model: Any, group: Group, kept: Mapping[str, list[KeptCall]]
+    context: Context, tree: Tree, model: Any, group: Group, calls_by_name: Mapping[str, list[RecordedCall]]
 ) -> Iterator[tuple[RegionTrial, list[str]]]:
     """What a group comes to, in parts where its members differ: each with the modules to be looked into."""
-    called = tuple(name for name in group.names if kept.get(name))
+    called = tuple(name for name in group.names if calls_by_name.get(name))
     idle = tuple(name for name in group.names if name not in called)
     if spent(context):
         yield _trial(tree, group, group.names, "predicted", f"not run: {BUDGET_SPENT}"), []
@@ -204,16 +204,16 @@ def _tried(
         return
     context.journal.write(f"plan, {group.pattern or 'the model'} alone")
     code = _code(tree, group, called)
-    calls = {name: kept[name] for name in called}
+    calls = {name: calls_by_name[name] for name in called}
     alone = _alone(context, model, code, calls)
     if alone.error is not None:
         captured = _alone(context, model, CAPTURING + code, calls)
         if captured.against is None and not captured.limit:
-            trial, _ = _outcome(context, tree, model, group, called, kept, captured)
+            trial, _ = _outcome(context, tree, model, group, called, calls_by_name, captured)
             yield replace(trial, code=CAPTURING + code, site=alone.site), []
             return
     if alone.against is None or len(called) == 1:
-        yield _outcome(context, tree, model, group, called, kept, alone)
+        yield _outcome(context, tree, model, group, called, calls_by_name, alone)
         return
     refused: dict[str, _Alone] = {}
     members: list[str] = []
@@ -221,7 +221,7 @@ def _tried(
         if not members and len(refused) >= ALIKE and len({one.error for one in refused.values()}) == 1:
             refused[name] = next(iter(refused.values()))
             continue
-        one = _alone(context, model, _code(tree, group, (name,)), {name: kept[name]})
+        one = _alone(context, model, _code(tree, group, (name,)), {name: calls_by_name[name]})
         if one.against is None:
             members.append(name)
         else:
@@ -233,8 +233,8 @@ def _tried(
     yield replace(trial, site=first.site), list(refused)
     if members:
         code = _code(tree, group, members)
-        alone = _alone(context, model, code, {name: kept[name] for name in members})
-        yield _outcome(context, tree, model, group, tuple(members), kept, alone)
+        alone = _alone(context, model, code, {name: calls_by_name[name] for name in members})
+        yield _outcome(context, tree, model, group, tuple(members), calls_by_name, alone)
 
 
 def _outcome(
@@ -243,19 +243,19 @@ def _outcome(
     model: Any,
     group: Group,
     names: tuple[str, ...],
-    kept: Mapping[str, list[KeptCall]],
+    calls_by_name: Mapping[str, list[RecordedCall]],
     alone: _Alone,
 ) -> tuple[RegionTrial, list[str]]:
     """What all of `names` under the one code that is printed came to; where they compile again, with a cure."""
     code = _code(tree, group, names)
-    cure = ""
+    workaround = ""
     if alone.against is None and alone.compilations > 1:
-        calls = {name: kept[name] for name in names}
-        cured = _cured(code, alone, len(names), lambda lines: _alone(context, model, lines, calls))
-        if cured is not None:
-            cure = cured.line
+        calls = {name: calls_by_name[name] for name in names}
+        found = _find_workaround(code, alone, len(names), lambda lines: _alone(context, model, lines, calls))
+        if found is not None:
+            workaround = found.line
             if alone.limit:
-                code, alone = cured.code, replace(cured.alone, guards=alone.guards)
+                code, alone = found.code, replace(found.alone, guards=alone.guards)
     why = alone.against
     if why is None and alone.limit:
         why = (
@@ -267,7 +267,7 @@ def _outcome(
         code=code,
         compilations=alone.compilations,
         guards=tuple(alone.guards),
-        cure=cure,
+        cure=workaround,
         site=alone.site,
     )
     return trial, list(names) if why else []
@@ -280,7 +280,7 @@ def _how(instances: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Cure:
+class _Workaround:
     """A line or an option that was tried, the code with it, and what that came to."""
 
     line: str
@@ -288,18 +288,22 @@ class _Cure:
     alone: _Alone
 
 
-def _cured(code: str, alone: _Alone, instances: int, run: Callable[[str], _Alone]) -> _Cure | None:
+def _find_workaround(
+    code: str, alone: _Alone, instances: int, run: Callable[[str], _Alone]
+) -> _Workaround | None:
     """Find what makes fewer compilations serve, or keeps all instances below the recompile limit."""
     if alone.guards and all(INTEGER_ON_SELF.match(guard) for guard in alone.guards):
         lines = f"{UNSPECIALISED}\n{code}"
         found = run(lines)
         if _holds(found) and (alone.limit or found.compilations < alone.compilations):
-            return _Cure(UNSPECIALISED, lines, found)
+            return _Workaround(UNSPECIALISED, lines, found)
     if not alone.limit:
         return None
     options = [f"recompile_limit={max(instances, 2)}"] if takes_recompile_limit() else []
     options += [ISOLATED] if isolates_recompiles() else []
-    tried = [_Cure(option, lines, run(lines)) for option in options for lines in [with_option(code, option)]]
+    tried = [
+        _Workaround(option, lines, run(lines)) for option in options for lines in [with_option(code, option)]
+    ]
     # Of as many compilations those that are kept apart: a call checks the guards of its own instance alone, and other
     # sizes meet no limit that the instances used up.
     return min(
@@ -330,7 +334,7 @@ def _trial(tree: Tree, group: Group, names: Sequence[str], state: Any, reason: s
     )
 
 
-def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[KeptCall]]) -> _Alone:
+def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[RecordedCall]]) -> _Alone:
     """Compile what `code` names, and nothing else of `model`, on kept calls: all of them once, then once more."""
     found = _Alone()
     dynamo.reset()
@@ -338,7 +342,7 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Kep
     # What hooks see, and so what was kept, is this call: a class may have one of its own around it.
     functions = {name: functools.partial(nn.Module.__call__, module) for name, module in modules.items()}
     backend = CountingBackend(model, context.work.options.device)
-    unequal: list[tuple[str, KeptCall, Outcome]] = []
+    unequal: list[tuple[str, RecordedCall, Outcome]] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(restored(()))
         stack.enter_context(_put_back(modules.values()))
@@ -347,32 +351,34 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Kep
             executed(code, model, backend)
             stack.enter_context(refusing_breaks())
             stack.enter_context(backend.adopting())
-            for name, kept in calls.items():
-                for call in kept:
+            for name, recorded in calls.items():
+                for call in recorded:
                     output = call.call(functions[name], recording(cold, every_guard=True))
                     if differs(outcome_of(call.output), actual := outcome_of(output)):
                         unequal.append((name, call, actual))
-            for name, kept in calls.items():
-                kept[0].call(functions[name], recording(warm, every_guard=True), backend.count())
+            for name, recorded in calls.items():
+                recorded[0].call(functions[name], recording(warm, every_guard=True), backend.count())
         except Exception as error:
             found.error = compile_error(error, context)
             found.site = narrate.refusal(error, context.names)
             return found
     if unequal:
         found.difference = _difference(context, code, unequal)
-    again = [event for event in cold.recompiles if event.kept]
+    again = [event for event in cold.recompiles if event.recompiled]
     found.compilations = sum(1 for frame in cold.compiled if frame.ops)
     for event in [*again, *warm.recompiles]:
         found.guards.update(dict.fromkeys(_guard(reason) for reason in event.reasons))
     found.limit = any(event.gb_type == RECOMPILE_LIMIT for event in (*cold.skips, *warm.skips))
-    found.identical = any(event.kept for event in warm.recompiles)
+    found.identical = any(event.recompiled for event in warm.recompiles)
     found.ops, found.captured = backend.counts.total.ops.total(), backend.counts.captured.ops.total()
     if found.limit:  # the instances beyond it run eagerly, which is another matter
         found.captured = found.ops
     return found
 
 
-def _difference(context: Context, code: str, unequal: Sequence[tuple[str, KeptCall, Outcome]]) -> str | None:
+def _difference(
+    context: Context, code: str, unequal: Sequence[tuple[str, RecordedCall, Outcome]]
+) -> str | None:
     """How outputs differ that are not equal; None if that is rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
@@ -414,10 +420,10 @@ def _put_back(modules: Iterable[nn.Module]) -> Iterator[None]:
     insides = {
         key: {
             name: copy.copy(value)
-            for name, value in kept.items()
+            for name, value in values.items()
             if type(value) in (list, dict, set, OrderedDict)
         }
-        for key, kept in attributes.items()
+        for key, values in attributes.items()
     }
     buffers = {
         key: [(buffer, buffer.clone()) for buffer in part.buffers(recurse=False)]

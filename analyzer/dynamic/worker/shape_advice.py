@@ -117,15 +117,15 @@ def _padding(place: InputDimension, rank: int) -> str:
 def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
     """What the trials of one axis (or of the cases) bear out. `limit` is the recompile limit, `size` the given one."""
     order = ranked(trials)
-    cure, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
-    return ShapeAdvice(varied, cure, text, code, tuple(trial.setting for trial in order))
+    action, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
+    return ShapeAdvice(varied, action, text, code, tuple(trial.setting for trial in order))
 
 
-Cure = tuple[ShapeCure, str, str | None]
+Advice = tuple[ShapeCure, str, str | None]
 """What to do, why, and the line to write."""
 
 
-def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: int, tried: str) -> Cure:
+def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: int, tried: str) -> Advice:
     by = {trial.setting: trial for trial in trials}
     usual = by["default"]
     if settles_never(usual):
@@ -159,7 +159,7 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
     return "dynamic=False", f"dynamic=False: {why}{fixed}", best.code
 
 
-def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Cure:
+def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Advice:
     """Every size is compiled anew, whatever the setting: have few sizes."""
     usual, padded, marked = by["default"], by["pad"], by.get("mark_dynamic")
     # The guards name where the tensor is first used; what makes its size a constant, only this error tells.

@@ -315,7 +315,7 @@ def _made(context: Context, names: Sequence[str], step: Call, record: Record) ->
     # What the recompile limit gives up is told by `limit`.
     other = replace(record, skips=[event for event in record.skips if event.gb_type != RECOMPILE_LIMIT])
     sites = narrate.break_sites(other, context.names, step.case.name)
-    kept = replace(record, recompiles=[event for event in record.recompiles if event.kept])
+    successful = replace(record, recompiles=[event for event in record.recompiles if event.recompiled])
     gave_up = [event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT]
     limit: dict[Frame, None] = {}
     for place in gave_up:
@@ -327,8 +327,8 @@ def _made(context: Context, names: Sequence[str], step: Call, record: Record) ->
         step.label,
         tuple(InputShape(item.name, tuple(item.tensor.shape)) for item in inputs_of(step.case, names)),
         len(record.compiled),
-        len(kept.recompiles),
-        narrate.recompiles(kept, context.names, step.case.name, step.identical),
+        len(successful.recompiles),
+        narrate.recompiles(successful, context.names, step.case.name, step.identical),
         tuple(limit),
         size=step.size,
         identical=step.identical,

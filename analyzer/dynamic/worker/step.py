@@ -11,8 +11,8 @@ from tcready.dynamic.worker.case import NoInputsError, NotBuiltError, NoValuesEr
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import (
     NO_VALUES,
-    NOT_ASKED,
     NOT_MEASURED,
+    NOT_REQUESTED,
     RunEndedError,
     StageFailedError,
     one_line,
@@ -36,7 +36,7 @@ class Step:
     None: no run of this version does it."""
     requires: tuple[str, ...] = ()
     """Steps that must not have failed; one that was not asked for has not."""
-    asked: Callable[[Context], bool] = always
+    is_requested: Callable[[Context], bool] = always
     """Whether it is wanted at all: else the stage is `not_run`."""
     needs_values: bool = False
     """Whether it compares or measures what tensors hold: on the device `meta` the stage is `not_run`."""
@@ -54,9 +54,9 @@ def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
             context.blocked.add(step.name)
             continue
         stage = stage_name(step.name)
-        if step.run is None or not step.asked(context):
+        if step.run is None or not step.is_requested(context):
             if stage is not None:
-                context.journal.skip(stage, NOT_ASKED if step.run else NOT_MEASURED, "not_asked")
+                context.journal.skip(stage, NOT_REQUESTED if step.run else NOT_MEASURED, "not_asked")
             continue
         if step.needs_values and context.stand_ins is not None:
             if stage is not None:

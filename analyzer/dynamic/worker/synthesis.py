@@ -398,8 +398,8 @@ def _wish(layer: nn.Module, guess: Guess) -> Guess | None:
         channels = layer.num_channels if isinstance(layer, nn.GroupNorm) else layer.num_features
         wanted = {"BatchNorm1d": 0, "InstanceNorm1d": 1, "BatchNorm3d": 3, "InstanceNorm3d": 3}
         spatial = wanted.get(type(layer).__name__, 2)
-        kept = len(shape) == spatial + 2 or (isinstance(layer, nn.GroupNorm) and len(shape) > 2)
-        return _floating(guess, (BATCH, channels, *(shape[2:] if kept else _sides(spatial))))
+        keeps_sides = len(shape) == spatial + 2 or (isinstance(layer, nn.GroupNorm) and len(shape) > 2)
+        return _floating(guess, (BATCH, channels, *(shape[2:] if keeps_sides else _sides(spatial))))
     normalized = getattr(layer, "normalized_shape", None)
     if isinstance(normalized, tuple):
         leading = shape[: -len(normalized)] or (BATCH, LENGTH)

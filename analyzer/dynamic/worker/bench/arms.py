@@ -54,7 +54,7 @@ class Running:
     start: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Buffers that calls change, as they were at first."""
     optimizer: torch.optim.Optimizer | None = None
-    kept_bytes: int = 0
+    retained_bytes: int = 0
     """Device memory that its first calls left in use, such as CUDA graphs and the optimiser's state."""
 
     @property
@@ -125,7 +125,7 @@ def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequenc
     """The arm over a fresh model; `drifting` are buffers that can be put back. Raises what building it or the arm's lines
     raise."""
     model = context.build()
-    start = state.kept(model, drifting)
+    start = state.copy_buffers(model, drifting)
     classes = {type(module) for module in model.modules()} if isinstance(model, nn.Module) else set()
     before = Beside.of(classes)
     with context.journal.running(arm.name), changed_meanwhile() as settings:

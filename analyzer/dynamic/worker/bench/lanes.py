@@ -243,7 +243,7 @@ def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) ->
                 lane.out(error_of(error, context, missing))
         for lane in own:
             if lane.arm is not None:
-                lane.arm.kept_bytes = max(memory.allocated(context) - before, 0)
+                lane.arm.retained_bytes = max(memory.allocated(context) - before, 0)
         _counted(context, own, record)
 
 
@@ -304,7 +304,7 @@ def watched(context: Context, lane: Lane, steps: int) -> list[float]:
 def count(context: Context, lane: Lane, record: Record) -> None:
     """Add recompilations to the lane."""
     if lane.arm is not None and not lane.arm.eager:
-        again = sum(1 for event in record.recompiles if event.kept)
+        again = sum(1 for event in record.recompiles if event.recompiled)
         lane.add(recompiles=(lane.found.recompiles or 0) + again)
         _note_again(context, lane, record)
         lane.gave_up |= any_given_up(record)
@@ -312,7 +312,7 @@ def count(context: Context, lane: Lane, record: Record) -> None:
 
 def _note_again(context: Context, lane: Lane, record: Record) -> None:
     """Add the recompilations of a record to the lane, and name all of them in one note with the guards that failed."""
-    lane.again += [event for event in record.recompiles if event.kept]
+    lane.again += [event for event in record.recompiles if event.recompiled]
     if not lane.again or not record.recompiles:
         return
     every = Record(recompiles=lane.again)
@@ -335,7 +335,7 @@ def _few(parts: Sequence[str], between: str) -> str:
 
 def any_given_up(record: Record) -> bool:
     """Whether code reached the recompile limit and was not recompiled."""
-    return any(not event.kept for event in record.recompiles)
+    return any(not event.recompiled for event in record.recompiles)
 
 
 def _settled(times: list[float]) -> bool:

@@ -96,7 +96,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
     with compiler(context, request) as missing:
         until, first = math.inf, 0.0
-        kept: dict[str, Running] = {}
+        reusable: dict[str, Running] = {}
         for number, (seed, layout) in enumerate(_rounds(request)):
             began = time.monotonic()
             if began + (first if layout is not None else 0.0) > until:
@@ -107,7 +107,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
-                    _with_generator(seeded, arm, wanted, found, kept)
+                    _with_generator(seeded, arm, wanted, found, reusable)
                 except Exception as error:
                     why = error_of(error, context, missing)
                     for each in wanted:
@@ -126,21 +126,21 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _with_generator(
-    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, Running]
 ) -> None:
     """Compare an arm in all cases. If eager code draws random numbers, make compiled code draw the same: Inductor's own
     generator gives others. Otherwise keep Inductor's, so that code in the compile caches can be used."""
     if not any(each.eager.draws for each in references):
         before = {key: measured for key, measured in found.items() if key[0] == arm.name}
-        _arm(context, arm, references, found, kept)
+        _arm(context, arm, references, found, reusable)
         if all(_agreed(found[key]) or not _agreed(before[key]) for key in before):
             return
         # It may draw and then restore the state of the generator.
         found.update(before)
-        kept.pop(arm.name, None)
+        reusable.pop(arm.name, None)
         inductor.forget_compiled()
     with inductor.eager_random():
-        _arm(context, arm, references, found, kept)
+        _arm(context, arm, references, found, reusable)
 
 
 def _agreed(measured: ArmMeasured) -> bool:
@@ -239,7 +239,7 @@ def _reference(
 
 
 def _arm(
-    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, Running]
 ) -> None:
     """Compare one arm in all cases. Code compiled for an earlier seed is used with the weights of this seed, if the
     results agree. Otherwise a new model is compiled; one for each case if calls change the model.
@@ -247,7 +247,7 @@ def _arm(
     Raises what building it raises.
     """
     stateful = any(each.stateful for each in references)
-    earlier = None if stateful else kept.get(arm.name)
+    earlier = None if stateful else reusable.get(arm.name)
     references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
     running: Running | None = None
     compiled = False
@@ -255,11 +255,11 @@ def _arm(
         key = arm.name, each.index
         record = Record()
         if running is None or stateful:
-            if arm.name in kept or running is not None:
+            if arm.name in reusable or running is not None:
                 inductor.forget_compiled()
             running, compiled = built(context, arm), False
             if each.layout is None:
-                kept[arm.name] = running
+                reusable[arm.name] = running
         try:
             with recording(record):
                 actual = _called(context, running, each)
@@ -345,7 +345,7 @@ def _joined(
     if judged.ok:
         if parity.same is not None or parity.detail not in ("", NOTHING_COMPARED):
             return parity  # an earlier result that was not comparable stays
-        compared = _tells(reference.eager)
+        compared = _has_finite_values(reference.eager)
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
     why = ""
     if reference.eager.draws and reference.eager.random != actual.random:
@@ -360,7 +360,7 @@ def _joined(
     return replace(parity, same=False, detail=f"{judged.text}{reference.words}")
 
 
-def _tells(eager: Called) -> bool:
+def _has_finite_values(eager: Called) -> bool:
     """Whether a difference could have been found: the outputs or gradients contain a finite value, or an argument was
     changed."""
     gave = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(("argument", "buffer"))]

@@ -127,7 +127,7 @@ def _point(context: Context, stretch: _Stretch, record: Record, seconds: float) 
         statistics.quantiles(times, n=100)[98] if len(times) >= MANY else None,
         memory.resident(),
         torch.cuda.memory_allocated(context.work.options.device) if memory.is_cuda(context) else None,
-        sum(event.kept for event in record.recompiles),
+        sum(event.recompiled for event in record.recompiles),
     )
 
 
@@ -193,10 +193,10 @@ def judged(
             f"the median call got {soak.drift:.0%} slower, the fastest calls did not: others use the machine"
         )
     more = f" ({'; '.join(notes)})" if notes else ""
-    kept = (
+    detail = (
         f"in {soak.calls} calls of {soak.seconds:.0f} s memory did not grow steadily, and calls got no slower"
     )
-    return "pass", f"{kept}{more}"
+    return "pass", f"{detail}{more}"
 
 
 def growth(points: Sequence[SoakPoint]) -> float | None:

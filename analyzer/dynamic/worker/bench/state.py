@@ -87,7 +87,7 @@ def _buffers_of_torch(model: Any) -> frozenset[str]:
     )
 
 
-def kept(model: Any, names: Iterable[str]) -> Mapping[str, torch.Tensor]:
+def copy_buffers(model: Any, names: Iterable[str]) -> Mapping[str, torch.Tensor]:
     """Copies of those buffers, by name."""
     if not isinstance(model, nn.Module):
         return {}

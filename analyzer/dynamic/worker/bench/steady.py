@@ -125,7 +125,7 @@ def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
     before = memory.allocated(context)
     lane.timed(context, 1)
     taken = (memory.device_peak(context) or before) - before
-    return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.kept_bytes + taken)
+    return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.retained_bytes + taken)
 
 
 def first_answer(lanes: list[Lane], calls: int) -> str:

@@ -91,7 +91,7 @@ class Behaviour:
     """Warnings that torch's own code in C++ gives."""
 
     @property
-    def tells(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether something in it could differ: an exception, or a value that is neither NaN nor infinite."""
         tensors = [each for each in self.outputs if isinstance(each, torch.Tensor)]
         if self.error is not None or not tensors:
@@ -129,7 +129,7 @@ def behaviour(
     seed_generators()
     before = _names(watched)
     written = _versions(model)
-    kept = _containers(model)
+    originals = _containers(model)
     error: BaseException | None = None
     output: Any = None
     containers: frozenset[Pair] = frozenset()
@@ -140,7 +140,7 @@ def behaviour(
         called: Counter[str] = Counter()
         by_position: Counter[str] = Counter()
         written_to: Counter[str] = Counter()
-        told: dict[str, list[Any]] = {}
+        callback_calls: dict[str, list[Any]] = {}
         given_by: dict[str, list[float]] = {}
         try:
             with torch.set_grad_enabled(gradients):
@@ -148,7 +148,7 @@ def behaviour(
                 with contextlib.ExitStack() as stack:
                     if counts:
                         stack.enter_context(_counted(model, called, by_position, written_to, given_by))
-                        told = stack.enter_context(_told(model))
+                        callback_calls = stack.enter_context(_record_callback_calls(model))
                     try:
                         given = function(*args, **kwargs)
                         containers = same_containers(given, (args, kwargs), model)
@@ -172,11 +172,11 @@ def behaviour(
         [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
         state_of(model)
         | _rewritten(model, written)
-        | _replaced(model, kept)
+        | _replaced(model, originals)
         | _attached(model, found, passed, error),
         moved,
         left,
-        process | left_otherwise(set_before, set_after) | told,
+        process | left_otherwise(set_before, set_after) | callback_calls,
         shared(found, passed, model) | containers,
         dict(called),
         dict(by_position),
@@ -294,11 +294,11 @@ def _counted(
 
 
 @contextlib.contextmanager
-def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
+def _record_callback_calls(model: Any) -> Iterator[dict[str, list[Any]]]:
     """Notes what the functions of the user's own that modules keep as attributes are called with: whoever builds the
     model may pass another one."""
     found: dict[str, list[Any]] = {}
-    kept = [
+    originals = [
         (module, name, value)
         for module in (model.modules() if isinstance(model, nn.Module) else ())
         for name, value in vars(module).items()
@@ -315,7 +315,7 @@ def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
 
         return note
 
-    noted = [(module, name, value, noting(name, value)) for module, name, value in kept]
+    noted = [(module, name, value, noting(name, value)) for module, name, value in originals]
     for module, name, _, note in noted:
         setattr(module, name, note)
     try:
@@ -559,15 +559,15 @@ def _containers(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
         own = [(key, value) for key, value in vars(module).items() if not key.startswith("_")]
-        kept = [(key, value) for key, value in own if isinstance(value, (dict, list, set))]
-        found |= {f"{name}.{key}".lstrip("."): value for key, value in (*kept, *module._buffers.items())}
+        values = [(key, value) for key, value in own if isinstance(value, (dict, list, set))]
+        found |= {f"{name}.{key}".lstrip("."): value for key, value in (*values, *module._buffers.items())}
     return found
 
 
-def _replaced(model: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
+def _replaced(model: Any, originals: Mapping[str, Any]) -> dict[str, Any]:
     """Whether each of them is another object now."""
     now = _containers(model)
-    return {name + REPLACED: now.get(name) is not kept[name] for name in kept}
+    return {name + REPLACED: now.get(name) is not originals[name] for name in originals}
 
 
 def _attached(
@@ -671,8 +671,8 @@ def _parts(value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, nn.Module):
         return [*value.parameters(), *value.buffers()]
-    held = vars(value).items() if isinstance(value, FunctionType) else inside(value)
-    return [part for item in held for part in item]
+    pairs = vars(value).items() if isinstance(value, FunctionType) else inside(value)
+    return [part for item in pairs for part in item]
 
 
 def _moved(

@@ -68,7 +68,7 @@ def begin(context: Context, request: ProofRequest) -> Build:
                 state = state_of(context.build_as("infer", SEED_BUILD + 1))
             except Exception as error:
                 state = {"an exception": type(error).__name__}
-        process |= {f"{made} {name}": kept for name, kept in state.items()}
+        process |= {f"{made} {name}": entry for name, entry in state.items()}
     seed_generators()
     with heard() as (again, _):
         context.build_as("infer", SEED_BUILD + 1)
@@ -83,8 +83,8 @@ def weights_built(models: Models, request: ProofRequest) -> dict[str, tuple[Any,
     """What tells the weights of one build from those of another."""
     model = models.built("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
-    held = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
-    own = {each.data_ptr() for each in held if each.layout == torch.strided}
+    tensors = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
+    own = {each.data_ptr() for each in tensors if each.layout == torch.strided}
     return {
         name: (
             value.shape,

@@ -26,7 +26,7 @@ from tcready.dynamic.worker.proof.altered import (
     COPIED,
     altered,
     changes_to_arguments,
-    kept_values,
+    plain_values,
     setting,
     weights_of,
 )
@@ -312,10 +312,10 @@ def called(
         if change := changes_to_arguments(key.variation, key.constants):
             args, kwargs = map_plain(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
         stack.enter_context(altered(model, key.variation, key.constants, draw, change))
-        asks = (
+        requires_gradients = (
             key.function is not None or key.variation in (WITH_GRADIENTS, SECOND_ORDER) or not _trains(model)
         )
-        if gradients and asks:
+        if gradients and requires_gradients:
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
         function = _cast(context, function)
         if widening is not None:
@@ -382,14 +382,14 @@ def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
     passed = plain_leaves(given)
     leaves = [leaf for leaf in passed if type(leaf) is not str]
-    leaves += [value for _, _, value in kept_values(model, float)]
-    kept = [value for _, _, value in kept_values(model, int, bool, NoneType)]
-    in_modules = [value for _, _, value in kept_values(model, int, str, float, own=True)]
-    flags = [value for value in (*passed, *kept) if type(value) is bool]
+    leaves += [value for _, _, value in plain_values(model, float)]
+    plain_constants = [value for _, _, value in plain_values(model, int, bool, NoneType)]
+    in_modules = [value for _, _, value in plain_values(model, int, str, float, own=True)]
+    flags = [value for value in (*passed, *plain_constants) if type(value) is bool]
     return (
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
-        *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
-        *(APART_BY_FIRST if len(leaves) + len(kept) > 1 else ()),
+        *(name for name, change in OF_MODULES.items() if [*map(change, plain_constants)] != plain_constants),
+        *(APART_BY_FIRST if len(leaves) + len(plain_constants) > 1 else ()),
         *([*FLAGS_ALONE][: len(flags)] if len(flags) > 1 else ()),
         *(
             name
@@ -624,9 +624,9 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
     def noting(*args: Any, **kwargs: Any) -> Any:
         if len(calls) < RECORDED:
             is_method = bool(args) and isinstance(args[0], nn.Module)
-            kept = fresh(Case(None, args[1:] if is_method else args, kwargs))
+            own = fresh(Case(None, args[1:] if is_method else args, kwargs))
             caught = caught_around(sys._getframe(1), behaviour.__name__)
-            calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs, caught))
+            calls.append(((*args[: int(is_method)], *own.args), own.kwargs, caught))
         return function(*args, **kwargs)
 
     places = [(owner, name), *(_imported(function) if isinstance(owner, ModuleType) else ())]

@@ -86,9 +86,9 @@ def _answered(
 
     if known is None or not known.covers(request):
         journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
-        known = _called_as_it_stands(work, request, room, fresh, trace, share(len(request.variants)))
+        known = _call_unmodified(work, request, room, fresh, trace, share(len(request.variants)))
     result = known.result
-    asked, variants = known.request, request.variants
+    first_request, variants = known.request, request.variants
     write_json(str(room / "result.json"), result)
     for number, variant in enumerate(variants):
         if result.failure is not None:
@@ -96,7 +96,7 @@ def _answered(
         journal.write(f"proof: {variant.name}", number, len(variants))
         trial = _tried(
             variant,
-            functools.partial(_after, fresh, asked, variant, trace),
+            functools.partial(_after, fresh, first_request, variant, trace),
             room / f"trial-{number}.json",
             work,
             share(len(variants) - number),
@@ -108,14 +108,14 @@ def _answered(
                     _in_child(
                         ProofResult,
                         path.with_suffix(".json"),
-                        functools.partial(_call_widely, fresh, asked, of, trace, path),
+                        functools.partial(_call_widely, fresh, first_request, of, trace, path),
                         work.root,
                         share(len(variants) - number),
                         lambda why, _: ProofResult(failure=why),
                     )
             trial = _tried(
                 variant,
-                functools.partial(_after, fresh, asked, variant, trace, wide),
+                functools.partial(_after, fresh, first_request, variant, trace, wide),
                 room / f"trial-{number}.json",
                 work,
                 share(len(variants) - number),
@@ -126,7 +126,7 @@ def _answered(
     return known
 
 
-def _called_as_it_stands(
+def _call_unmodified(
     work: Work,
     request: ProofRequest,
     room: Path,

@@ -40,13 +40,13 @@ def disagreement(
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         with dispatch.unseen():
-            told = operators.fake_result(operator, args, kwargs)
-            given = _otherwise(args, kwargs) if told is not None else []
+            predicted = operators.fake_result(operator, args, kwargs)
+            given = _otherwise(args, kwargs) if predicted is not None else []
         result = run()
-        if told is not None and not found:
+        if predicted is not None and not found:
             name = operators.operator_name(operator)
-            found.extend(_differing(name, told[0], result))
-            if not operators.tells_of_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
+            found.extend(_differing(name, predicted[0], result))
+            if not operators.declares_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
                 found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
             if not found and any(name in text for _, text in sources):
                 found.extend(_of_other_sizes(operator, given))
@@ -108,16 +108,18 @@ def _of_other_sizes(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, 
     """Where the fake kernel tells of another result than the operator gives for such arguments, if it takes them."""
     for args, kwargs in given:
         with dispatch.unseen(), torch.no_grad(), contextlib.suppress(Exception):
-            told = operators.fake_result(operator, args, kwargs)
+            predicted = operators.fake_result(operator, args, kwargs)
             result = operator(*args, **kwargs)
-            if told is not None and (found := _differing(operators.operator_name(operator), told[0], result)):
+            if predicted is not None and (
+                found := _differing(operators.operator_name(operator), predicted[0], result)
+            ):
                 return [f"{found[0]}, in a call with other sizes or numbers"]
     return []
 
 
-def _differing(name: str, told: Any, given: Any) -> list[str]:
+def _differing(name: str, predicted: Any, given: Any) -> list[str]:
     """How the tensors of a result are not what was told of them."""
-    one, other = pytree.tree_leaves(told), pytree.tree_leaves(given)
+    one, other = pytree.tree_leaves(predicted), pytree.tree_leaves(given)
     if len(one) != len(other):
         return [f"the fake kernel of `{name}` tells of {len(one)} values, and it gives {len(other)}"]
     pairs = [

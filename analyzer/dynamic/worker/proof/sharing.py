@@ -20,8 +20,8 @@ def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozens
     inputs and with what the model holds, and what it holds, parameters apart, with inputs."""
     came = [*_tensors("output", outputs)]
     passed = [*_tensors("input", inputs)]
-    own = {name: _memory(tensor) for name, tensor in _held(model)}
-    kept = {name: each for name, each in own.items() if not name.startswith("parameter ")}
+    own = {name: _memory(tensor) for name, tensor in _tensors_of_model(model)}
+    non_parameters = {name: each for name, each in own.items() if not name.startswith("parameter ")}
     found = {
         (name, other)
         for number, (name, one) in enumerate(came)
@@ -29,7 +29,10 @@ def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozens
         if one is not None and one == two
     }
     found |= {
-        (name, other) for name, one in kept.items() for other, two in passed if one is not None and one == two
+        (name, other)
+        for name, one in non_parameters.items()
+        for other, two in passed
+        if one is not None and one == two
     }
     return frozenset(found)
 
@@ -39,14 +42,14 @@ def same_containers(given: Any, passed: Any, model: Any) -> frozenset[Pair]:
     that, what was passed and what the model holds."""
     came = [*_containers("output", given, DEPTH, set())]
     came_in = [*_containers("input", passed, DEPTH, set())]
-    held: list[tuple[str, Any]] = []
+    containers: list[tuple[str, Any]] = []
     opened: set[int] = set()
     for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
         for key, value in vars(module).items():
             if key not in _OF_EVERY_MODULE:
-                held += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
-    pairs = [*itertools.combinations(came, 2), *itertools.product(came, (*came_in, *held))]
-    pairs += itertools.product(held, came_in)
+                containers += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
+    pairs = [*itertools.combinations(came, 2), *itertools.product(came, (*came_in, *containers))]
+    pairs += itertools.product(containers, came_in)
     return frozenset((name, other) for (name, one), (other, two) in pairs if one is two)
 
 
@@ -68,7 +71,7 @@ def _tensors(kind: str, leaves: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield f"{kind} {number}", _memory(leaf)
 
 
-def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors_of_model(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
     if not isinstance(model, nn.Module):
         return
     yield from ((f"parameter {name}", each) for name, each in model.named_parameters())

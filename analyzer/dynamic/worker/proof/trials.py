@@ -221,7 +221,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
     """Makes every call on the code as it stands and leaves the trace in a file; or says with which inputs the device was
     lost."""
     try:
-        return _as_it_stands(context, request, trace_path)
+        return _run_unmodified(context, request, trace_path)
     except _DeviceLostError as error:
         return ProofResult(lost=error.variation)
 
@@ -248,7 +248,7 @@ def _on_device(context: Context, key: Key, call: Callable[[], Behaviour]) -> Beh
     return seen
 
 
-def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
+def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     paths = {span.path for span in (*request.tests, *request.statements)}
     texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
     sides = Sides(request.tests, request.statements)
@@ -292,7 +292,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
                 trace.calls.append((key, seen))
                 nothing = _says_nothing(key, seen)
                 sides.settle(
-                    counts=seen.tells and not nothing, raised=seen.error is not None, compared=not nothing
+                    counts=seen.is_comparable and not nothing,
+                    raised=seen.error is not None,
+                    compared=not nothing,
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
                 if key.function is None and seen.error not in raised and not _says_nothing(key, seen):
@@ -629,7 +631,9 @@ def _eager(
                 and (expected.structure != actual.structure or len(expected.inputs) != len(actual.inputs))
             )
             sides.settle(
-                counts=actual.tells and not nothing, raised=actual.error is not None, compared=not nothing
+                counts=actual.is_comparable and not nothing,
+                raised=actual.error is not None,
+                compared=not nothing,
             )
             compared -= nothing
             if nothing:

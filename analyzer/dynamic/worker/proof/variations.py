@@ -515,7 +515,7 @@ DTYPES = MappingProxyType(
 LARGEST_FLOATS = "as large as floats are"
 """Sums of such numbers are infinite."""
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
-OTHERWISE_KEPT: dict[str, Vary] = {
+OTHER_TYPES_AND_STRIDES: dict[str, Vary] = {
     OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
     **{name: _converted(dtype) for name, dtype in DTYPES.items()},
     IN_FLOAT16: _then(_floats(lambda t: t * 1000), _converted(torch.float16)),
@@ -822,7 +822,7 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
             **at,
             **some,
             **one,
-            **OTHERWISE_KEPT,
+            **OTHER_TYPES_AND_STRIDES,
             **halves,
             **OF_OTHER_TYPES,
             **OF_LISTS,

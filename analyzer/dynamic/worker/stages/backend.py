@@ -117,12 +117,12 @@ def _case(context: Context, case: Case) -> str:
                 parts.append(f"mode={CUDA_GRAPHS!r} fails")
             else:
                 keep(graphs)
-                kept_out = (
+                excluded = (
                     f", {counted(len(graphs.cudagraph_skips), 'reason')} for none"
                     if graphs.cudagraph_skips
                     else ""
                 )
-                parts.append(counted(graphs.cudagraphs or 0, "CUDA graph") + kept_out)
+                parts.append(counted(graphs.cudagraphs or 0, "CUDA graph") + excluded)
     cut_text = f"; {' and '.join(cut)} not run: {BUDGET_SPENT}" if cut else ""
     return ", ".join(parts) + cut_text + case.label
 
@@ -222,6 +222,6 @@ STEP = Step(
     "backend",
     run,
     requires=("capture",),
-    asked=lambda context: context.work.options.backend,
+    is_requested=lambda context: context.work.options.backend,
     needs_values=True,
 )

@@ -105,9 +105,9 @@ def _compile(module: nn.Module, backend: Any) -> None:
         module.forward = compile_callable(module.forward, backend=backend)
 
 
-def _asked(context: Context) -> bool:
+def _is_requested(context: Context) -> bool:
     return context.work.options.parallel == "fsdp"
 
 
-STEP = Step("blocks", run, requires=("capture",), asked=_asked)
+STEP = Step("blocks", run, requires=("capture",), is_requested=_is_requested)
 """No stage of a report: it adds what one rank shows to `parallel`."""

@@ -74,7 +74,7 @@ def _built(context: Context) -> None:
         share = not work.options.processes and work.proof is None
         store = ModelStore(make, work.options.device, work.options.mode, share=share)
         with _explaining_memory(context, make):
-            model = store.kept
+            model = store.original
 
         def build_as(mode: Mode, seed: int) -> Any:
             return spread(store.build(mode, seed))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker import native_calls
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.custom_ops import MANY_ELEMENTS, copied, tell
+from tcready.dynamic.worker.custom_ops import MANY_ELEMENTS, copied, record_custom_ops
 from tcready.dynamic.worker.observed_calls import Seen
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
@@ -24,7 +24,7 @@ UNDER_WAY = "under way when the process ended"
 def run(context: Context) -> None:
     """An operator without a fake kernel is often why capturing failed: it does not require that stage."""
     native_calls.find(context)
-    tell(context)
+    record_custom_ops(context)
     check(context)
 
 
@@ -47,10 +47,10 @@ def check(context: Context) -> None:
                 results.append(OpCheck(name, "not_run", reason))
                 continue
             found.checks[seen.name] = (*results, OpCheck(name, "not_run", UNDER_WAY))
-            tell(context)
+            record_custom_ops(context)
             results.append(_check(seen, name))
         found.checks[seen.name] = tuple(results)
-        tell(context)
+        record_custom_ops(context)
     if found.checks:
         dynamo.reset()
 

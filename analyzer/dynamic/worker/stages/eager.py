@@ -69,7 +69,7 @@ def run(context: Context) -> None:
             context.journal.end("fail", unknown, "no_values")
         else:
             context.journal.end("pass")
-    custom_ops.tell(context)
+    custom_ops.record_custom_ops(context)
 
 
 def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case) -> None:

@@ -85,8 +85,8 @@ def _compiled(context: Context, model: Any) -> Callable[..., Any]:
     return compiled
 
 
-def _asked(context: Context) -> bool:
+def _is_requested(context: Context) -> bool:
     return context.given and not context.as_a_target and len(context.cases) > 1
 
 
-STEP = Step("in_turn", run, requires=("capture",), asked=_asked)
+STEP = Step("in_turn", run, requires=("capture",), is_requested=_is_requested)

@@ -90,5 +90,9 @@ def _pairs(context: Context) -> Iterator[_Pair]:
 
 
 STEP = Step(
-    "parity", run, requires=("capture", "in_turn"), asked=lambda context: context.compares, needs_values=True
+    "parity",
+    run,
+    requires=("capture", "in_turn"),
+    is_requested=lambda context: context.compares,
+    needs_values=True,
 )

@@ -309,7 +309,7 @@ def _regions(study: _Study, whole: Placement | None) -> None:
         together = study.run(code)
         # The limit counts by code: several regions of one class, Conv1d for one, share it.
         if together.limit and isolates_recompiles():
-            together, code = _kept_apart(study, together, code)
+            together, code = _isolate_regions(study, together, code)
             proved = _proved(study)
         if together.limit:
             line = f"{SETTING}recompile_limit = {sum(len(trial.modules) for trial in proved)}\n"
@@ -333,7 +333,7 @@ def _regions(study: _Study, whole: Placement | None) -> None:
     study.place("regions", best, reason)
 
 
-def _kept_apart(study: _Study, together: Measured, code: str) -> tuple[Measured, str]:
+def _isolate_regions(study: _Study, together: Measured, code: str) -> tuple[Measured, str]:
     """Keep apart what regions compile in which no compilation serves two instances, if that captures more than the
     code did that was run."""
     apart = {
@@ -428,15 +428,15 @@ class _Sums:
 
     def time_share(self, names: Sequence[str]) -> float | None:
         """Each part of one measurement: on a busy machine another one differs by more than a region holds."""
-        compiled, kept = self.together[""].seconds, self.eager[""].seconds
-        if not compiled or not kept:
+        compiled, eager_seconds = self.together[""].seconds, self.eager[""].seconds
+        if not compiled or not eager_seconds:
             return None
         names = [name for name in names if name in self.together]
         captured = sum(self.together[name].seconds_captured or 0 for name in names)
         compiled_anyway = (self.eager[""].seconds_captured or 0) - sum(
             self.eager[name].seconds_captured or 0 for name in names
         )
-        return captured / compiled + compiled_anyway / kept
+        return captured / compiled + compiled_anyway / eager_seconds
 
     def doubt(self, names: Sequence[str]) -> float:
         """How far what is known of all modules that were compiled is from their sum, as a part of all operations."""
@@ -605,5 +605,9 @@ def _summary(plan: Plan | None) -> str:
 
 
 STEP = Step(
-    "plan", run, requires=("eager",), asked=lambda context: context.work.options.plan, needs_values=True
+    "plan",
+    run,
+    requires=("eager",),
+    is_requested=lambda context: context.work.options.plan,
+    needs_values=True,
 )

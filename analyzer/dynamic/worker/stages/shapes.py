@@ -386,5 +386,9 @@ def _ranks(case: Case, axis: Axis) -> dict[str, int]:
 
 
 STEP = Step(
-    "shapes", run, requires=("capture",), asked=lambda context: context.work.options.shapes, needs_values=True
+    "shapes",
+    run,
+    requires=("capture",),
+    is_requested=lambda context: context.work.options.shapes,
+    needs_values=True,
 )

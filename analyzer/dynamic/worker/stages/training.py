@@ -30,7 +30,7 @@ from tcready.dynamic.worker.gradients import (
     train,
     wanted_parameters,
 )
-from tcready.dynamic.worker.journal import BUDGET_SPENT, NOT_ASKED, counted, one_line
+from tcready.dynamic.worker.journal import BUDGET_SPENT, NOT_REQUESTED, counted, one_line
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import by_tolerance, compare
@@ -80,7 +80,7 @@ def run(context: Context) -> None:
     )
     for phases, do in todo:
         if phases[0] in ("optimizer", "step") and not context.work.options.optimizer:
-            log.skip(phases, f"{NOT_ASKED}: --optimizer")
+            log.skip(phases, f"{NOT_REQUESTED}: --optimizer")
             continue
         if spent(context):
             log.skip(phases, CUT)

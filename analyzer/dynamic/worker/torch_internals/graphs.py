@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-HELD = re.compile(r"_(?:modules|parameters|buffers)\['([^']+)'\]")
+MEMBER_ACCESS = re.compile(r"_(?:modules|parameters|buffers)\['([^']+)'\]")
 """What a parameter is reached by, in the name of its source: `L['self']._modules['net']._parameters['weight']`."""
 
 
@@ -125,7 +125,9 @@ def ddp_splits(seen: Callable[[tuple[Bucket, ...]], None]) -> Iterator[None]:
     compile_fn = DDPOptimizer.compile_fn
 
     def watched(self: Any, graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        names = {str(node.target): _held_as(node) for node in graph.graph.nodes if node.op == "placeholder"}
+        names = {
+            str(node.target): _parameter_name(node) for node in graph.graph.nodes if node.op == "placeholder"
+        }
         try:
             return compile_fn(self, graph, *args, **kwargs)
         finally:
@@ -147,11 +149,11 @@ def _bucket(bucket: Any, names: dict[str, str]) -> Bucket:
     return Bucket(int(bucket.size), parameters, stack)
 
 
-def _held_as(node: torch.fx.Node) -> str:
+def _parameter_name(node: torch.fx.Node) -> str:
     """The dotted name of the parameter that an input of a graph is; of anything else the input's own name."""
     source = getattr(node.meta.get("grapharg"), "source", None)
     name = getattr(source, "name", "")
-    parts = HELD.findall(str(name() if callable(name) else name))
+    parts = MEMBER_ACCESS.findall(str(name() if callable(name) else name))
     return ".".join(parts) or str(node.target)
 
 

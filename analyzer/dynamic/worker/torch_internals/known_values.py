@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.torch_internals import pytree
 
-KEPT = "_tcready_values"
+VALUES_ATTRIBUTE = "_tcready_values"
 """The attribute of a tensor on `meta` with the tensor that has its values."""
 MANY = 4096
 """Elements from which on no values are kept."""
@@ -43,8 +43,8 @@ class KnownValues:
     """Memory of values into which something unknown was written since."""
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        kept: torch.Tensor | None = getattr(tensor, KEPT, None)
-        return None if kept is None or _memory(kept) in self.stale else kept
+        known_value: torch.Tensor | None = getattr(tensor, VALUES_ATTRIBUTE, None)
+        return None if known_value is None or _memory(known_value) in self.stale else known_value
 
     def given(self, func: Any, args: Any, kwargs: Any) -> Given | None:
         """The arguments of an operator with their values; None unless all are known and decide its result.
@@ -58,11 +58,11 @@ class KnownValues:
             return Given(
                 *pytree.tree_map_only(torch.Tensor, lambda each: values.get(id(each), each), (args, kwargs))
             )
-        if any(kept is not None for kept in values.values()):
+        if any(known_value is not None for known_value in values.values()):
             for tensor in _written(func, args, kwargs):
-                kept = values.get(id(tensor))
-                if kept is not None:
-                    self.stale.add(_memory(kept))
+                known_value = values.get(id(tensor))
+                if known_value is not None:
+                    self.stale.add(_memory(known_value))
         return None
 
     def computed(self, func: Any, given: Given) -> Result | None:
@@ -92,7 +92,7 @@ class KnownValues:
 def keep_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """The tensor on `meta`; its values are known from here on, if they are few."""
     if tensor.is_meta and values.device == CPU and tensor.shape == values.shape and values.numel() <= MANY:
-        setattr(tensor, KEPT, values.detach())
+        setattr(tensor, VALUES_ATTRIBUTE, values.detach())
     return tensor
 
 

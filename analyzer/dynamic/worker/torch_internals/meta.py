@@ -268,7 +268,7 @@ def tensors_of_meta() -> Iterator[None]:
     tensor = torch.Tensor
     numpy, formatted, address = tensor.numpy, tensor.__format__, tensor.data_ptr
     run_node = torch._dynamo.utils.run_node
-    kept: list[torch.Tensor] = []
+    allocated: list[torch.Tensor] = []
 
     @functools.wraps(numpy)
     def numpy_of(self: torch.Tensor, *, force: bool = False) -> Any:
@@ -286,8 +286,8 @@ def tensors_of_meta() -> Iterator[None]:
             return int(address(self))
         if self.numel() > SMALL:
             raise RuntimeError("a tensor on the device meta has no address")
-        kept.append(made_up(self))
-        return int(address(kept[-1]))
+        allocated.append(made_up(self))
+        return int(address(allocated[-1]))
 
     def run_and_convert(*args: Any, **kwargs: Any) -> Any:
         result = run_node(*args, **kwargs)

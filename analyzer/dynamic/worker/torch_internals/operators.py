@@ -70,7 +70,7 @@ def fake_result(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return None
 
 
-def tells_of_aliases(operator: Any) -> bool:
+def declares_aliases(operator: Any) -> bool:
     """Whether its schema says that it gives, or writes to, memory of what it is given."""
     schema = operator._schema
     return any(each.alias_info is not None for each in (*schema.arguments, *schema.returns))

@@ -114,24 +114,28 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
         place = _place(frame.f_code)
         breaks, recompiles = len(structured.breaks), len(structured.recompiles)
         rows = len(dynamo_utils.get_compilation_metrics())
-        kept = False
+        compiled_code = False
         result = None
         try:
             result = convert(self, frame, *args, **kwargs)
-            kept = result.guarded_code is not None
+            compiled_code = result.guarded_code is not None
             return result
         finally:
             texts = structured.breaks[breaks:]
             record.breaks += [
-                BreakEvent(text, place, not kept, SKIP_REST in text, structured.inlined.get(number, ()))
+                BreakEvent(
+                    text, place, not compiled_code, SKIP_REST in text, structured.inlined.get(number, ())
+                )
                 for number, text in enumerate(texts, breaks)
             ]
             record.recompiles += [
-                RecompileEvent(place, every_guard_of(frame, reasons) if every_guard else reasons, kept)
+                RecompileEvent(
+                    place, every_guard_of(frame, reasons) if every_guard else reasons, compiled_code
+                )
                 for reasons in structured.recompiles[recompiles:]
             ]
             new_rows = dynamo_utils.get_compilation_metrics()[rows:]
-            if kept:
+            if compiled_code:
                 record.compiled += [_compiled(row, place) for row in new_rows]
             elif result is not None:
                 record.skips.append(_skip(place, result, new_rows[-1] if new_rows else None, bool(texts)))
